@@ -1,0 +1,56 @@
+# Everything a newcomer or CI does is one of these. Each target does the set-up that it needs, once:
+# it is done again only when pyproject.toml or constraints.txt change.
+
+PYTHON ?= python3
+VENV ?= .venv
+MODEL ?= smollm2
+
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+CACHES := .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+
+.DEFAULT_GOAL := help
+.PHONY: help setup model demo test test-slow lint format bench clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo "A Python of your own: make PYTHON=python3.12 TARGET. It must be 3.11, 3.12 or 3.13."
+
+setup: $(INSTALLED) ## make the virtual environment and install everything into it
+
+model: setup ## download the default model, unless it is there
+	$(BIN)/minivllm model fetch $(MODEL)
+
+demo: model ## watch a real chat model answer several users at once
+	$(BIN)/minivllm demo --model $(MODEL)
+
+test: model ## run the tests
+	$(BIN)/python -m pytest -m "not slow"
+
+test-slow: model ## run the tests that take minutes
+	$(BIN)/python -m pytest -m slow
+
+lint: setup ## check style and import rules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-logo
+
+format: setup ## mend what ruff can mend, and format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: model ## measure throughput on each workload against transformers, in the same run
+	for workload in decode ragged shared-prefix single; do \
+		$(BIN)/minivllm bench throughput --workload $$workload --model $(MODEL) --dtype float32 --vs transformers || exit 1; \
+	done
+
+clean: ## remove caches and build outputs (the virtual environment and the models stay)
+	rm -rf $(CACHES) build dist *.egg-info
+	find . -path ./$(VENV) -prune -o -type d -name __pycache__ -exec rm -rf {} +
+
+# The stamp lies in the environment, so removing one removes both.
+$(INSTALLED): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; (3, 11) <= sys.version_info[:2] <= (3, 13) or sys.exit("minivllm needs Python 3.11, 3.12 or 3.13 and $(PYTHON) is %d.%d; name another one, for example: make PYTHON=python3.12" % sys.version_info[:2])'
+	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -c constraints.txt -e '.[dev]'
+	@touch $@

@@ -1,0 +1,35 @@
+"""minivllm: a small, fast LLM inference engine that can be watched thinking.
+
+    from minivllm import LLM, SamplingParams
+
+The names below are loaded when they are first used: `import minivllm` alone takes no torch and a
+few milliseconds.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "LLM": "minivllm.llm",
+    "LLMEngine": "minivllm.engine",
+    "EngineConfig": "minivllm.config",
+    "SamplingParams": "minivllm.sampling_params",
+    "RequestOutput": "minivllm.outputs",
+    "CompletionOutput": "minivllm.outputs",
+}
+__all__ = ["LLM", "CompletionOutput", "EngineConfig", "LLMEngine", "RequestOutput", "SamplingParams"]
+
+if TYPE_CHECKING:
+    from minivllm.config import EngineConfig
+    from minivllm.engine import LLMEngine
+    from minivllm.llm import LLM
+    from minivllm.outputs import CompletionOutput, RequestOutput
+    from minivllm.sampling_params import SamplingParams
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'minivllm' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

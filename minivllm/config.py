@@ -1,0 +1,80 @@
+"""`EngineConfig`: every option of the engine, under vLLM's names.
+
+Knows nothing of models or memory: sizes that depend on them (`max_model_len`, the number of blocks)
+may be None here and are settled when the engine is built. Checked once, when it is made, so that a
+typo costs a second and not a model load.
+
+Source of names and defaults: vLLM `vllm/engine/arg_utils.py`, `vllm/config/`.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from minivllm.errors import ConfigError
+
+Dtype = Literal["auto", "float32", "bfloat16", "float16"]
+Device = Literal["auto", "cpu", "cuda"]
+LoadFormat = Literal["auto", "dummy"]
+SchedulingPolicy = Literal["fcfs", "priority"]
+AttentionBackendName = Literal["auto", "torch"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineConfig:
+    """How to build one engine."""
+
+    model: str = "smollm2"
+    """A Hugging Face id, a directory, a `.gguf` file, or an alias (`smollm2`, `tiny-random`)."""
+    dtype: Dtype = "auto"
+    """`auto`: float32 on a CPU, the checkpoint's own dtype on a GPU."""
+    device: Device = "auto"
+    load_format: LoadFormat = "auto"
+    """`dummy`: seeded random weights in the shapes of the model's config, nothing read from its weights."""
+    max_model_len: int | None = None
+    """Most tokens (prompt + output) of one sequence; None takes the model's own limit."""
+    seed: int = 0
+    """Seeds the requests that bring no seed of their own."""
+
+    block_size: int = 16
+    """Tokens whose keys and values one KV cache block holds."""
+    num_gpu_blocks_override: int | None = None
+    """Exactly this many blocks, on any device; None sizes the cache from memory."""
+    gpu_memory_utilization: float = 0.9
+    """On CUDA: the part of the device's memory that weights, activations and KV cache may take."""
+    kv_cache_memory_bytes: int | None = None
+    """Bytes for the KV cache; None: 1 GiB on a CPU (less where less is free), profiled on CUDA."""
+    enable_prefix_caching: bool = True
+
+    max_num_seqs: int = 16
+    """Most sequences running at once: the number of batch slots."""
+    max_num_batched_tokens: int = 512
+    """The token budget: most tokens in one step, over all sequences."""
+    scheduling_policy: SchedulingPolicy = "fcfs"
+
+    attention_backend: AttentionBackendName = "auto"
+    check_invariants: bool = False
+    """Check every invariant of `minivllm.core.invariants` after each step (slow; for tests and demos)."""
+
+    def __post_init__(self) -> None:
+        for name, literal in (
+            ("dtype", Dtype),
+            ("device", Device),
+            ("load_format", LoadFormat),
+            ("scheduling_policy", SchedulingPolicy),
+            ("attention_backend", AttentionBackendName),
+        ):
+            if getattr(self, name) not in get_args(literal):
+                choices = ", ".join(get_args(literal))
+                raise ConfigError(f"{name} must be one of {choices}; got {getattr(self, name)!r}.")
+        for name in ("block_size", "max_num_seqs", "max_num_batched_tokens"):
+            self._require_positive(name)
+        for name in ("max_model_len", "num_gpu_blocks_override", "kv_cache_memory_bytes"):
+            if getattr(self, name) is not None:
+                self._require_positive(name)
+        if not 0.0 < self.gpu_memory_utilization <= 1.0:
+            raise ConfigError(f"gpu_memory_utilization must be over 0 and at most 1; got {self.gpu_memory_utilization}.")
+
+    def _require_positive(self, name: str) -> None:
+        value = getattr(self, name)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise ConfigError(f"{name} must be a whole number, at least 1; got {value!r}.")

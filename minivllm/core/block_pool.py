@@ -1,0 +1,198 @@
+"""`BlockPool`: all KV cache blocks, who owns how many of them, and which are reused first.
+
+A block is in one of three conditions:
+
+    in use       ref_cnt > 0, not on the free queue
+    cached-free  ref_cnt = 0, on the free queue, and its hash is kept: a new prompt can still hit it
+    free         ref_cnt = 0, on the free queue, no hash
+
+Freeing is not evicting: a block loses its hash only at the moment it is handed out again. So the
+free queue's order is the eviction order, and this file is all there is to the cache's LRU policy:
+blocks with a hash join at the tail; blocks without one join at the head, because they are worth
+nothing and should never push a cached one out (vLLM does so since 2026-05).
+
+The pool knows nothing of sequences, tokens or block tables. The easy things to get wrong: reference
+counts start at 1 and not 0, a hash points to one block while several blocks may carry that hash, and
+a block freed twice must be an error and never a second entry on the free queue.
+
+Source: vLLM `vllm/v1/core/block_pool.py`, `kv_cache_utils.py`.
+"""
+
+from collections import OrderedDict
+
+from minivllm.core.block_hash import BlockHash, short_hash
+from minivllm.errors import BlockPoolError
+from minivllm.events import types as ev
+from minivllm.events.bus import EventBus
+
+
+class KVCacheBlock:
+    """The bookkeeping of one block; its keys and values lie in the runtime's tensors at `block_id`."""
+
+    __slots__ = ("block_hash", "block_id", "next_free", "parent_hash", "prev_free", "ref_cnt")
+
+    def __init__(self, block_id: int) -> None:
+        self.block_id = block_id
+        self.ref_cnt = 0
+        self.block_hash: BlockHash | None = None
+        self.parent_hash: BlockHash | None = None
+        # Links of the free queue; None while the block is in use.
+        self.prev_free: KVCacheBlock | None = None
+        self.next_free: KVCacheBlock | None = None
+
+    def __repr__(self) -> str:
+        return f"KVCacheBlock({self.block_id}, ref_cnt={self.ref_cnt}, cached={self.block_hash is not None})"
+
+
+class FreeKVCacheBlockQueue:
+    """Free blocks in the order in which they will be reused: a doubly linked list through the blocks.
+
+    A prefix hit takes a block from the middle, so removal must not search: with a deque it would
+    cost O(blocks) on every hit. Two sentinel blocks stand for "before the first" and "after the
+    last", so that no operation needs a special case at the ends.
+    """
+
+    def __init__(self, blocks: list[KVCacheBlock]) -> None:
+        self._head = KVCacheBlock(-1)
+        self._tail = KVCacheBlock(-1)
+        self._head.next_free, self._tail.prev_free = self._tail, self._head
+        self.num_free_blocks = 0
+        for block in blocks:
+            self.append(block)
+
+    def popleft(self) -> KVCacheBlock:
+        """Take the block that is reused next."""
+        block = self._head.next_free
+        if block is self._tail:
+            raise BlockPoolError("No free block is left; the caller must compare with num_free_blocks first.")
+        self.remove(block)
+        return block
+
+    def remove(self, block: KVCacheBlock) -> None:
+        """Take `block` out wherever it stands, O(1)."""
+        if block.prev_free is None:
+            raise BlockPoolError(f"Block {block.block_id} is not on the free queue.")
+        block.prev_free.next_free = block.next_free
+        block.next_free.prev_free = block.prev_free
+        block.prev_free = block.next_free = None
+        self.num_free_blocks -= 1
+
+    def append(self, block: KVCacheBlock) -> None:
+        """Put `block` last: it is reused after all others."""
+        self._insert_between(self._tail.prev_free, block, self._tail)
+
+    def prepend(self, block: KVCacheBlock) -> None:
+        """Put `block` first: it is reused next."""
+        self._insert_between(self._head, block, self._head.next_free)
+
+    def _insert_between(self, left: KVCacheBlock, block: KVCacheBlock, right: KVCacheBlock) -> None:
+        if block.prev_free is not None:
+            raise BlockPoolError(f"Block {block.block_id} is on the free queue already: it was freed twice.")
+        block.prev_free, block.next_free = left, right
+        left.next_free = right.prev_free = block
+        self.num_free_blocks += 1
+
+    def ids(self) -> list[int]:
+        """All free block ids, next to be reused first. O(free blocks): for views and tests."""
+        ids, block = [], self._head.next_free
+        while block is not self._tail:
+            ids.append(block.block_id)
+            block = block.next_free
+        return ids
+
+
+class BlockPool:
+    """Hands blocks out, takes them back, and finds cached ones by their hash."""
+
+    def __init__(self, num_blocks: int, bus: EventBus) -> None:
+        self.blocks = [KVCacheBlock(block_id) for block_id in range(num_blocks)]
+        self.free_queue = FreeKVCacheBlockQueue(self.blocks)
+        self.num_evicted_blocks = 0
+        self._bus = bus
+        # Equal content may be computed twice (two sequences that fill a block in the same step), and
+        # block tables are append-only, so both blocks stay: a hash maps to all blocks that carry it.
+        self._cached: dict[BlockHash, dict[int, KVCacheBlock]] = {}
+        # Hashes that were evicted lately, oldest first: lets a miss say "evicted" and not just "not here".
+        self._evicted_hashes: OrderedDict[BlockHash, None] = OrderedDict()
+
+    @property
+    def num_free_blocks(self) -> int:
+        """Blocks that can be handed out now, cached ones among them."""
+        return self.free_queue.num_free_blocks
+
+    # ---- the prefix cache ----
+
+    def get_cached_block(self, block_hash: BlockHash) -> KVCacheBlock | None:
+        """A block that holds this content, in use or free; None if there is none."""
+        holders = self._cached.get(block_hash)
+        return next(iter(holders.values())) if holders else None
+
+    def was_evicted(self, block_hash: BlockHash) -> bool:
+        """Whether this content was cached and had to go, as far as the pool remembers."""
+        return block_hash in self._evicted_hashes
+
+    def cache_block(self, block: KVCacheBlock, block_hash: BlockHash, parent: BlockHash | None) -> None:
+        """Give a full block in use its name, so that later prompts can find it."""
+        if block.ref_cnt == 0 or block.block_hash is not None:
+            raise BlockPoolError(f"{block!r} cannot be cached: it must be in use and have no hash yet.")
+        block.block_hash, block.parent_hash = block_hash, parent
+        self._cached.setdefault(block_hash, {})[block.block_id] = block
+        self._evicted_hashes.pop(block_hash, None)
+        if self._bus.active:
+            parent_name = None if parent is None else short_hash(parent)
+            self._bus.emit(ev.BlockHashed, block.block_id, short_hash(block_hash), parent_name)
+
+    def _uncache(self, block: KVCacheBlock) -> None:
+        block_hash = block.block_hash
+        holders = self._cached[block_hash]
+        del holders[block.block_id]
+        if not holders:
+            del self._cached[block_hash]
+            self._evicted_hashes[block_hash] = None
+            if len(self._evicted_hashes) > len(self.blocks):
+                self._evicted_hashes.popitem(last=False)
+        block.block_hash = block.parent_hash = None
+
+    # ---- reference counts ----
+
+    def pop_free_block(self) -> KVCacheBlock:
+        """The next block to reuse, with a reference count of 1. If it was cached, this evicts it."""
+        block = self.free_queue.popleft()
+        if block.block_hash is not None:
+            if self._bus.active:
+                self._bus.emit(ev.BlockEvicted, block.block_id, short_hash(block.block_hash))
+            self._uncache(block)
+            self.num_evicted_blocks += 1
+        block.ref_cnt = 1
+        return block
+
+    def touch(self, block: KVCacheBlock) -> bool:
+        """One more owner for `block`; true if it came off the free queue. Touch hits before popping anything."""
+        was_free = block.ref_cnt == 0
+        if was_free:
+            self.free_queue.remove(block)
+        block.ref_cnt += 1
+        return was_free
+
+    def release(self, block: KVCacheBlock) -> None:
+        """One owner fewer. The last owner's release puts the block on the free queue.
+
+        Release a sequence's blocks from its tail to its head: then the tail of a cached prefix is
+        reused before its head, and what is left of the prefix is still of use.
+        """
+        if block.ref_cnt == 0:
+            raise BlockPoolError(f"Block {block.block_id} has no owner: it was freed twice.")
+        block.ref_cnt -= 1
+        if block.ref_cnt > 0:
+            return
+        cached = block.block_hash is not None
+        if cached:
+            self.free_queue.append(block)
+        else:
+            self.free_queue.prepend(block)
+        if self._bus.active:
+            self._bus.emit(ev.BlockFreed, block.block_id, "tail" if cached else "head")
+
+    def cached_blocks(self) -> dict[BlockHash, set[int]]:
+        """Every hash and the blocks that carry it: for invariants, views and tests."""
+        return {block_hash: set(holders) for block_hash, holders in self._cached.items()}

@@ -1,0 +1,130 @@
+"""Rules that must hold after every step, each checked from scratch.
+
+They are what the scheduler and the pool promise, written down a second time by someone who does not
+trust them: nothing here reuses their arithmetic. Tests check after every step; `--check-invariants`
+does it in a running engine, and the dashboard shows the result.
+
+The easy thing to get wrong is to check a number against itself. Reference counts are compared with
+the block tables, the free queue with the reference counts, the cache index with the blocks.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from minivllm.core.request import RequestStatus, Sequence
+from minivllm.core.scheduler import Scheduler
+from minivllm.core.scheduler_output import SchedulerOutput
+from minivllm.core.slot_mapping import NOT_WRITTEN, slot_mapping
+
+
+class Violation(NamedTuple):
+    """One broken rule."""
+
+    name: str
+    detail: str
+
+
+def check_invariants(scheduler: Scheduler, plan: SchedulerOutput | None = None) -> list[Violation]:
+    """Every violation in the scheduler's present state; call it between a step's plan and its sampled tokens.
+
+    `plan`: the plan just made, for the rules about one step; None checks the standing rules only.
+    """
+    violations = [*_blocks(scheduler), *_cache(scheduler), *_sequences(scheduler)]
+    if plan is not None:
+        violations += _plan(scheduler, plan)
+    return violations
+
+
+def _blocks(scheduler: Scheduler) -> Iterator[Violation]:
+    pool = scheduler.kv_cache_manager.pool
+    free_ids = pool.free_queue.ids()
+    free = set(free_ids)
+    if len(free) != len(free_ids):
+        yield Violation("no duplicate on the free queue", f"{free_ids}")
+    if len(free_ids) != pool.free_queue.num_free_blocks:
+        yield Violation("the free queue's count is its length", f"{pool.num_free_blocks} != {len(free_ids)}")
+    in_use = sum(block.ref_cnt > 0 for block in pool.blocks)
+    if in_use + len(free) != len(pool.blocks):
+        yield Violation("in use + free = total", f"{in_use} + {len(free)} != {len(pool.blocks)}")
+    owners = Counter(
+        block.block_id
+        for request in scheduler.requests.values()
+        for sequence in request.sequences
+        for block in sequence.block_table
+    )
+    for block in pool.blocks:
+        if block.ref_cnt != owners[block.block_id]:
+            yield Violation("ref_cnt = entries in block tables", f"{block!r} is in {owners[block.block_id]} tables")
+        if (block.block_id in free) != (block.ref_cnt == 0):
+            yield Violation("a block is free exactly if nobody owns it", f"{block!r}")
+
+
+def _cache(scheduler: Scheduler) -> Iterator[Violation]:
+    pool = scheduler.kv_cache_manager.pool
+    indexed = {(block_hash, block_id) for block_hash, ids in pool.cached_blocks().items() for block_id in ids}
+    carried = {(block.block_hash, block.block_id) for block in pool.blocks if block.block_hash is not None}
+    for _, block_id in indexed ^ carried:
+        yield Violation("the cache index and the blocks agree", f"block {block_id}")
+
+
+def _sequences(scheduler: Scheduler) -> Iterator[Violation]:
+    manager = scheduler.kv_cache_manager
+    waiting, running = list(scheduler.waiting), scheduler.running
+    if len(running) > scheduler.max_num_seqs:
+        yield Violation("running <= max_num_seqs", f"{len(running)} > {scheduler.max_num_seqs}")
+    slots = [sequence.slot for sequence in running]
+    if len(set(slots)) != len(slots) or None in slots:
+        yield Violation("every running sequence has a slot of its own", f"{slots}")
+    known = [sequence for request in scheduler.requests.values() for sequence in request.sequences]
+    unfinished = [sequence.seq_id for sequence in known if not sequence.status.is_finished]
+    if sorted(unfinished) != sorted(sequence.seq_id for sequence in [*waiting, *running]):
+        yield Violation("every unfinished sequence waits or runs, once", f"{unfinished}")
+    for sequence in waiting:
+        if sequence.block_table or sequence.status not in (RequestStatus.WAITING, RequestStatus.PREEMPTED):
+            yield Violation("a waiting sequence holds no block", f"{sequence!r}")
+    for sequence in running:
+        if sequence.num_computed_tokens > sequence.num_tokens:
+            yield Violation("num_computed_tokens <= num_tokens", f"{sequence!r}")
+        if sequence.num_tokens != len(sequence.token_ids):
+            yield Violation("num_tokens counts the tokens", f"{sequence!r}")
+        if sequence.num_tokens > scheduler.max_model_len:
+            yield Violation("num_tokens <= max_model_len", f"{sequence!r}")
+        # A cached prompt may reach one token beyond what counts as computed, never more.
+        num_held = max(sequence.num_computed_tokens, sequence.num_cached_tokens)
+        if len(sequence.block_table) != -(-num_held // manager.block_size):
+            yield Violation("a block table is as long as its tokens need", f"{sequence!r}: {sequence.block_table}")
+        if len({block.block_id for block in sequence.block_table}) != len(sequence.block_table):
+            yield Violation("a block stands once in a block table", f"{sequence!r}: {sequence.block_table}")
+
+
+def _shared_writes(sequence: Sequence, start: int, slots: list[int], block_size: int) -> Iterator[Violation]:
+    """A block with several owners is written only by the one that fills it in this step, under its hash."""
+    for position, slot in enumerate(slots, start):
+        block = sequence.block_table[position // block_size]
+        if slot == NOT_WRITTEN or block.ref_cnt == 1:
+            continue
+        index = position // block_size
+        if index >= len(sequence.block_hashes) or block.block_hash != sequence.block_hashes[index]:
+            yield Violation("no write to a shared block", f"{sequence!r} writes slot {slot} of {block!r}")
+
+
+def _plan(scheduler: Scheduler, plan: SchedulerOutput) -> Iterator[Violation]:
+    manager = scheduler.kv_cache_manager
+    total = sum(item.num_tokens for item in plan.scheduled)
+    if total != plan.total_num_scheduled_tokens or total > scheduler.max_num_batched_tokens:
+        yield Violation("scheduled tokens <= budget", f"{total} of {scheduler.max_num_batched_tokens}")
+    written: list[int] = []
+    for item in plan.scheduled:
+        sequence = item.sequence
+        if item.num_tokens < 1 or item.start + item.num_tokens != sequence.num_computed_tokens:
+            yield Violation("a scheduled sequence advances by its tokens", f"{sequence!r}")
+        slots = slot_mapping(sequence, item.start, item.num_tokens, manager.block_size)
+        written += [slot for slot in slots if slot != NOT_WRITTEN]
+        yield from _shared_writes(sequence, item.start, slots, manager.block_size)
+    if len(set(written)) != len(written):
+        yield Violation("the slots written in a step are distinct", f"{sorted(written)}")
+    if plan.preempted and any(item.starts_fresh for item in plan.scheduled):
+        yield Violation("nothing is admitted in a step that preempted", f"{plan.preempted}")
+    if not plan.scheduled and (scheduler.running or scheduler.waiting):
+        yield Violation("a step with work schedules something", "no tokens scheduled")

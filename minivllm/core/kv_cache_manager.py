@@ -1,0 +1,165 @@
+"""`KVCacheManager`: gives sequences the blocks that their next tokens need.
+
+It joins two things that know nothing of each other: the pool of blocks, and the sequences with
+their block tables. It decides nothing: when blocks are short it says by how many and changes
+nothing, and the scheduler decides who waits or is preempted.
+
+How the tokens of a sequence lie in its block table when it is admitted with a prefix hit:
+
+    | <-- hit blocks: touched, shared --> | <-- new blocks --> |
+    |  num_cached_tokens                  |  chunk             |  later chunks ...
+    ^ 0                                   ^ num_computed_tokens (*)
+
+(*) If the cache holds the *whole* prompt, one token must still go through the model, for its query
+predicts the next token. Then num_computed_tokens is one less than num_cached_tokens, and that token's
+keys and values are not written again (its slot is -1): nothing is recomputed into a shared block.
+
+The easy things to get wrong: hits on free blocks use up free blocks too, so they count as need; hits
+are touched before anything is popped, or the pop may evict them; a failed call changes nothing.
+
+Source: vLLM `vllm/v1/core/kv_cache_manager.py`.
+"""
+
+from typing import NamedTuple
+
+from minivllm.core.block_hash import hash_block_tokens
+from minivllm.core.block_pool import BlockPool, KVCacheBlock
+from minivllm.core.request import Sequence
+from minivllm.events import types as ev
+from minivllm.events.bus import EventBus
+
+
+class ComputedBlocks(NamedTuple):
+    """The longest prefix of a sequence that the cache holds."""
+
+    blocks: list[KVCacheBlock]
+    num_cached_tokens: int
+    """Tokens in those blocks."""
+    num_computed_tokens: int
+    """Where computing starts: the same, but never past the last token but one."""
+
+
+NO_COMPUTED_BLOCKS = ComputedBlocks([], 0, 0)
+
+
+class Shortage(NamedTuple):
+    """An allocation that failed, in blocks."""
+
+    need: int
+    free: int
+
+
+class KVCacheManager:
+    """The scheduler's only way to memory."""
+
+    def __init__(self, pool: BlockPool, block_size: int, enable_prefix_caching: bool, bus: EventBus) -> None:
+        self.pool = pool
+        self.block_size = block_size
+        self.enable_prefix_caching = enable_prefix_caching
+        self._bus = bus
+
+    def num_blocks_for(self, num_tokens: int) -> int:
+        """Blocks that hold `num_tokens` tokens."""
+        return -(-num_tokens // self.block_size)
+
+    # ---- prefix lookup ----
+
+    def get_computed_blocks(self, sequence: Sequence) -> ComputedBlocks:
+        """Look up how much of `sequence` is in the cache. Changes no reference count."""
+        if not self.enable_prefix_caching:
+            return NO_COMPUTED_BLOCKS
+        self._extend_hashes(sequence, sequence.num_tokens)
+        hits: list[KVCacheBlock] = []
+        for block_hash in sequence.block_hashes:
+            block = self.pool.get_cached_block(block_hash)
+            if block is None:
+                break
+            hits.append(block)
+        num_cached = len(hits) * self.block_size
+        return ComputedBlocks(hits, num_cached, min(num_cached, sequence.num_tokens - 1))
+
+    def explain_miss(self, sequence: Sequence, computed: ComputedBlocks) -> None:
+        """Tell the listeners why the lookup ended where it did, if it ended before the last full block."""
+        why: ev.MissReason
+        if not self.enable_prefix_caching:
+            why = "caching_off"
+        elif not sequence.block_hashes:
+            why = "prompt_shorter_than_a_block"
+        elif len(computed.blocks) == len(sequence.block_hashes):
+            return
+        else:
+            first_missing = sequence.block_hashes[len(computed.blocks)]
+            why = "evicted" if self.pool.was_evicted(first_missing) else "never_seen"
+        self._bus.emit(ev.BlockMissed, sequence.seq_id, len(computed.blocks), why)
+
+    # ---- allocation ----
+
+    def shortage_for(self, sequence: Sequence, num_tokens: int, computed: ComputedBlocks) -> Shortage | None:
+        """Whether blocks for the first `num_tokens` tokens of `sequence` could be had now."""
+        num_new = self.num_blocks_for(num_tokens) - len(sequence.block_table) - len(computed.blocks)
+        # A hit on a free block costs a free block, just like a new one.
+        num_free_hits = sum(block.ref_cnt == 0 for block in computed.blocks)
+        need = max(num_new, 0) + num_free_hits
+        free = self.pool.num_free_blocks
+        return Shortage(need, free) if need > free else None
+
+    def allocate_slots(
+        self, sequence: Sequence, num_tokens: int, computed: ComputedBlocks = NO_COMPUTED_BLOCKS
+    ) -> Shortage | None:
+        """Extend the block table until it holds the first `num_tokens` tokens of `sequence`.
+
+        `computed`: prefix hits to start the table with; only for a sequence whose table is empty.
+        Returns None when done, or the shortage that prevented it, with nothing changed.
+        """
+        shortage = self.shortage_for(sequence, num_tokens, computed)
+        if shortage is not None:
+            return shortage
+        table = sequence.block_table
+        # Hits first: once touched they are off the free queue and cannot be popped below.
+        for block in computed.blocks:
+            was_free = self.pool.touch(block)
+            if self._bus.active:
+                self._bus.emit(ev.BlockHit, block.block_id, sequence.seq_id, len(table), was_free)
+            table.append(block)
+        sequence.num_hashed_blocks += len(computed.blocks)
+        for logical in range(len(table), self.num_blocks_for(num_tokens)):
+            block = self.pool.pop_free_block()
+            if self._bus.active:
+                self._bus.emit(ev.BlockAllocated, block.block_id, sequence.seq_id, logical)
+            table.append(block)
+        return None
+
+    def cache_full_blocks(self, sequence: Sequence, num_tokens: int) -> None:
+        """Name the blocks that the first `num_tokens` tokens fill, as far as they have no name yet.
+
+        Called when the step is planned, before the model has run: another sequence of the same step
+        may then share them, since in each layer all keys and values are written before any are read.
+        """
+        if not self.enable_prefix_caching:
+            return
+        num_full = num_tokens // self.block_size
+        if sequence.num_hashed_blocks >= num_full:
+            return
+        self._extend_hashes(sequence, num_tokens)
+        hashes = sequence.block_hashes
+        for i in range(sequence.num_hashed_blocks, num_full):
+            self.pool.cache_block(sequence.block_table[i], hashes[i], hashes[i - 1] if i else None)
+        sequence.num_hashed_blocks = num_full
+
+    def free(self, sequence: Sequence) -> None:
+        """Release all blocks of `sequence`, from the tail of its table to the head."""
+        table = sequence.block_table
+        while table:
+            block = table.pop()
+            if self._bus.active:
+                self._bus.emit(ev.BlockReleased, block.block_id, sequence.seq_id)
+            self.pool.release(block)
+        sequence.num_hashed_blocks = 0
+
+    def _extend_hashes(self, sequence: Sequence, num_tokens: int) -> None:
+        """Bring the sequence's hash chain up to its first `num_tokens` tokens: each block is hashed once."""
+        hashes, size = sequence.block_hashes, self.block_size
+        while (len(hashes) + 1) * size <= num_tokens:
+            start = len(hashes) * size
+            parent = hashes[-1] if hashes else None
+            hashes.append(hash_block_tokens(parent, sequence.token_ids[start : start + size]))

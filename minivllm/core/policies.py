@@ -1,0 +1,128 @@
+"""Scheduling policies: in what order sequences wait, and who is preempted.
+
+`fcfs`      first come, first served; the victim is the newest in the batch.
+`priority`  lowest `priority` number first, then arrival; the victim is the highest number, newest.
+
+A policy only orders; it never looks at memory. A preempted sequence waits *before* all that have
+never run (fcfs), or at its own place in the order (priority). The easy thing to get wrong is a
+heap: it cannot tell at which position an entry stands, and then no view can show the queue.
+
+To add a policy: one more class here, and its name in `minivllm.config.SchedulingPolicy`.
+
+Source: vLLM `vllm/v1/core/sched/request_queue.py`.
+"""
+
+from abc import ABC, abstractmethod
+from bisect import insort
+from collections import deque
+from collections.abc import Iterator
+
+from minivllm.core.request import Sequence
+
+
+class RequestQueue(ABC):
+    """Waiting sequences, and the choice of a victim among the running ones."""
+
+    @abstractmethod
+    def add(self, sequence: Sequence) -> int:
+        """Take in a new arrival; returns its position, 0 being next."""
+
+    @abstractmethod
+    def add_preempted(self, sequence: Sequence) -> int:
+        """Take back a preempted sequence; returns its position."""
+
+    @abstractmethod
+    def peek(self) -> Sequence:
+        """The next one."""
+
+    @abstractmethod
+    def pop(self) -> Sequence:
+        """Take out the next one."""
+
+    @abstractmethod
+    def remove(self, sequence: Sequence) -> None:
+        """Take out this one, wherever it stands."""
+
+    @abstractmethod
+    def choose_victim(self, running: list[Sequence]) -> Sequence:
+        """Which of the running sequences to preempt; `running` is in the order of admission."""
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[Sequence]: ...
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+
+class FCFSRequestQueue(RequestQueue):
+    """First come, first served."""
+
+    def __init__(self) -> None:
+        self._queue: deque[Sequence] = deque()
+
+    def add(self, sequence: Sequence) -> int:
+        self._queue.append(sequence)
+        return len(self._queue) - 1
+
+    def add_preempted(self, sequence: Sequence) -> int:
+        self._queue.appendleft(sequence)
+        return 0
+
+    def peek(self) -> Sequence:
+        return self._queue[0]
+
+    def pop(self) -> Sequence:
+        return self._queue.popleft()
+
+    def remove(self, sequence: Sequence) -> None:
+        self._queue.remove(sequence)
+
+    def choose_victim(self, running: list[Sequence]) -> Sequence:
+        return running[-1]
+
+    def __iter__(self) -> Iterator[Sequence]:
+        return iter(self._queue)
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+
+class PriorityRequestQueue(RequestQueue):
+    """Lowest priority number first; equal ones in order of arrival. A sorted list."""
+
+    def __init__(self) -> None:
+        self._queue: list[Sequence] = []
+
+    @staticmethod
+    def _key(sequence: Sequence) -> tuple[int, int, int]:
+        return sequence.request.priority, sequence.request.arrival_number, sequence.index
+
+    def add(self, sequence: Sequence) -> int:
+        insort(self._queue, sequence, key=self._key)
+        return self._queue.index(sequence)
+
+    def add_preempted(self, sequence: Sequence) -> int:
+        return self.add(sequence)
+
+    def peek(self) -> Sequence:
+        return self._queue[0]
+
+    def pop(self) -> Sequence:
+        return self._queue.pop(0)
+
+    def remove(self, sequence: Sequence) -> None:
+        self._queue.remove(sequence)
+
+    def choose_victim(self, running: list[Sequence]) -> Sequence:
+        return max(running, key=self._key)
+
+    def __iter__(self) -> Iterator[Sequence]:
+        return iter(self._queue)
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+
+def create_request_queue(policy: str) -> RequestQueue:
+    """The waiting queue of a scheduling policy, by its name in `EngineConfig`."""
+    return {"fcfs": FCFSRequestQueue, "priority": PriorityRequestQueue}[policy]()

@@ -1,0 +1,267 @@
+"""`Scheduler`: decides, for each step, which sequences get how many tokens through the model.
+
+There is no prefill phase and no decode phase. A sequence knows `num_tokens` (prompt and output) and
+`num_computed_tokens` (whose keys and values are in the cache); each step gives it tokens so that the
+second catches up with the first. A fresh prompt is many tokens behind, a decoding sequence is one
+behind, and a preempted one is behind by all it has: one rule serves them all, and chunked prefill
+and prefix hits need no code of their own. One step:
+
+    1. Running sequences first, in order of admission, while the token budget lasts. One that finds
+       no block preempts the policy's victim (perhaps itself) until it does.
+    2. Then waiting ones, but only if nothing was preempted: blocks are plainly short. The first that
+       does not fit ends the step's admissions: nobody overtakes it.
+
+The scheduler is pure policy: no tensors, no model, no clock. What it decides changes *when* a token
+is computed and never *which*. Everything it decides goes out as an event with its reason.
+
+The easy thing to get wrong: under the priority policy a victim may already have been given tokens in
+this very step. It then leaves the plan and its budget comes back; and since no block hash is
+registered until all preemption is over, none points to keys and values that nobody will write.
+
+Source: vLLM `vllm/v1/core/sched/scheduler.py`.
+"""
+
+from heapq import heappop, heappush
+
+from minivllm.core.kv_cache_manager import KVCacheManager, Shortage
+from minivllm.core.policies import RequestQueue
+from minivllm.core.request import Request, RequestStatus, Sequence
+from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
+from minivllm.errors import RequestTooLargeError
+from minivllm.events import types as ev
+from minivllm.events.bus import EventBus
+from minivllm.events.state import Counters
+
+
+class Scheduler:
+    """Owns all unfinished requests and their sequences."""
+
+    def __init__(
+        self,
+        kv_cache_manager: KVCacheManager,
+        waiting: RequestQueue,
+        *,
+        max_num_seqs: int,
+        max_num_batched_tokens: int,
+        max_model_len: int,
+        bus: EventBus,
+    ) -> None:
+        self.kv_cache_manager = kv_cache_manager
+        self.waiting = waiting
+        self.running: list[Sequence] = []
+        self.requests: dict[str, Request] = {}
+        self.max_num_seqs = max_num_seqs
+        self.max_num_batched_tokens = max_num_batched_tokens
+        self.max_model_len = max_model_len
+        self.counters = Counters()
+        self.step = 0
+        # A heap, so that the lowest free slot is taken first and the batch stays dense.
+        self._free_slots = list(range(max_num_seqs))
+        self._bus = bus
+
+    # ---- requests in and out ----
+
+    def add_request(self, request: Request) -> None:
+        """Queue a request; `RequestTooLargeError` if it could never run to its end, even alone."""
+        self._refuse_if_too_large(request)
+        self.requests[request.request_id] = request
+        sequence = request.sequences[0]
+        position = self.waiting.add(sequence)
+        self.counters.prompt_tokens += sequence.num_prompt_tokens
+        if self._bus.active:
+            self._bus.emit(
+                ev.RequestArrived,
+                request.request_id,
+                sequence.seq_id,
+                position,
+                request.prompt_token_ids,
+                request.params.max_tokens,
+                request.priority,
+                request.prompt,
+            )
+
+    def _refuse_if_too_large(self, request: Request) -> None:
+        # The last token is sampled and never computed, so it needs no room. Admitting what can never
+        # fit would hang the request and, since nobody overtakes, everyone behind it.
+        prompt, output = len(request.prompt_token_ids), request.params.max_tokens
+        num_tokens = min(prompt + output, self.max_model_len) - 1
+        need = self.kv_cache_manager.num_blocks_for(num_tokens)
+        have = len(self.kv_cache_manager.pool.blocks)
+        if need > have:
+            raise RequestTooLargeError(
+                f"Request {request.request_id!r} needs up to {need} KV cache blocks ({prompt} prompt and {output} output "
+                f"tokens, {self.kv_cache_manager.block_size} a block) and the cache has {have}: shorten the prompt, lower "
+                f"max_tokens, or give the engine more blocks (num_gpu_blocks_override, kv_cache_memory_bytes)."
+            )
+
+    def finish(self, sequence: Sequence, status: RequestStatus, stop_reason: int | str | None = None) -> None:
+        """End a sequence, waiting or running, and release all it holds. The only way out of the scheduler."""
+        if sequence.status is RequestStatus.RUNNING:
+            self.running.remove(sequence)
+            self._release_slot(sequence)
+        else:
+            self.waiting.remove(sequence)
+        self.kv_cache_manager.free(sequence)
+        sequence.status = status
+        sequence.stop_reason = stop_reason
+        aborted = status is RequestStatus.FINISHED_ABORTED
+        request = sequence.request
+        if request.is_finished:
+            del self.requests[request.request_id]
+            if aborted:
+                self.counters.aborted_requests += 1
+            else:
+                self.counters.finished_requests += 1
+        if self._bus.active:
+            if aborted:
+                self._bus.emit(ev.RequestAborted, sequence.seq_id)
+            else:
+                self._bus.emit(ev.RequestFinished, sequence.seq_id, status.finish_reason, stop_reason)
+
+    # ---- one step ----
+
+    def schedule(self) -> SchedulerOutput:
+        """Plan the next step. Afterwards `num_computed_tokens` counts the tokens of the plan as computed."""
+        self.step += 1
+        self._bus.step = self.step
+        if self._bus.active:
+            self._bus.emit(ev.StepBegin, self.max_num_batched_tokens)
+        plan = SchedulerOutput(self.step)
+        budget, shortage = self._schedule_running(plan)
+        for item in plan.scheduled:
+            self._commit(item)
+        if shortage is None:
+            budget = self._schedule_waiting(plan, budget)
+        elif self.waiting:
+            self._defer(self.waiting.peek(), "preempted_this_step", shortage.need, shortage.free)
+        plan.total_num_scheduled_tokens = self.max_num_batched_tokens - budget
+        self.counters.scheduled_tokens += plan.total_num_scheduled_tokens
+        return plan
+
+    def _schedule_running(self, plan: SchedulerOutput) -> tuple[int, Shortage | None]:
+        """Give tokens to the running sequences; returns what is left of the budget and the last shortage."""
+        budget = self.max_num_batched_tokens
+        last_shortage = None
+        block_size = self.kv_cache_manager.block_size
+        index = 0
+        while index < len(self.running) and budget > 0:
+            sequence = self.running[index]
+            start = sequence.num_computed_tokens
+            num_tokens = min(sequence.num_tokens - start, budget)
+            # Nearly always the last block has room; the manager is asked only when it has not.
+            if start + num_tokens > len(sequence.block_table) * block_size:
+                while shortage := self.kv_cache_manager.allocate_slots(sequence, start + num_tokens):
+                    last_shortage = shortage
+                    victim = self.waiting.choose_victim(self.running)
+                    if self.running.index(victim) < index:
+                        # It was given tokens in this step already: take them back.
+                        index -= 1
+                        budget += self._withdraw(victim, plan)
+                    self._preempt(victim, sequence, shortage)
+                    plan.preempted.append(victim)
+                    if victim is sequence:
+                        break
+                if sequence.status is RequestStatus.PREEMPTED:
+                    continue  # the next sequence has moved to this index
+            plan.scheduled.append(ScheduledSequence(sequence, start, num_tokens))
+            budget -= num_tokens
+            index += 1
+        return budget, last_shortage
+
+    def _schedule_waiting(self, plan: SchedulerOutput, budget: int) -> int:
+        """Admit waiting sequences while everything suffices; returns what is left of the budget."""
+        manager = self.kv_cache_manager
+        while self.waiting:
+            sequence = self.waiting.peek()
+            if budget == 0:
+                self._defer(sequence, "token_budget", sequence.num_tokens, 0)
+                break
+            if not self._free_slots:
+                self._defer(sequence, "max_num_seqs", 1, 0)
+                break
+            computed = manager.get_computed_blocks(sequence)
+            # All of its known tokens must fit, not only the first chunk: a long prompt admitted by its
+            # first chunk would soon preempt, or be preempted, over and over.
+            if shortage := manager.shortage_for(sequence, sequence.num_tokens, computed):
+                self._defer(sequence, "no_blocks", shortage.need, shortage.free)
+                break
+            # Lookup first, then the length of the chunk: a hit makes it shorter.
+            start = computed.num_computed_tokens
+            num_tokens = min(sequence.num_tokens - start, budget)
+            manager.allocate_slots(sequence, start + num_tokens, computed)
+            if self._bus.active:
+                manager.explain_miss(sequence, computed)
+            self.waiting.pop()
+            self._admit(sequence, computed.num_cached_tokens, start)
+            item = ScheduledSequence(sequence, start, num_tokens, starts_fresh=True)
+            plan.scheduled.append(item)
+            self._commit(item)
+            budget -= num_tokens
+        return budget
+
+    def _admit(self, sequence: Sequence, num_cached_tokens: int, num_computed_tokens: int) -> None:
+        """Give a waiting sequence a batch slot."""
+        resumed = sequence.status is RequestStatus.PREEMPTED
+        sequence.status = RequestStatus.RUNNING
+        sequence.num_cached_tokens = num_cached_tokens
+        sequence.num_computed_tokens = num_computed_tokens
+        sequence.slot = heappop(self._free_slots)
+        sequence.deferred = None
+        self.running.append(sequence)
+        # A request counts once in the hit rate, however often it is tried or preempted.
+        if resumed:
+            self.counters.resumed_hit_tokens += num_cached_tokens
+        elif self.kv_cache_manager.enable_prefix_caching:
+            sequence.request.num_cached_tokens = num_cached_tokens
+            self.counters.prefix_cache_queries += sequence.num_tokens
+            self.counters.prefix_cache_hits += num_cached_tokens
+        if self._bus.active:
+            kind = ev.RequestResumed if resumed else ev.RequestAdmitted
+            self._bus.emit(kind, sequence.seq_id, sequence.slot, num_cached_tokens, num_computed_tokens)
+
+    def _commit(self, item: ScheduledSequence) -> None:
+        """The item is final: count its tokens as computed and let others share the blocks that it fills."""
+        sequence = item.sequence
+        end = item.start + item.num_tokens
+        if item.num_tokens == 1 and item.start >= sequence.num_prompt_tokens:
+            item.kind = "decode"
+        if self._bus.active:
+            self._bus.emit(ev.StepScheduled, sequence.seq_id, item.num_tokens, item.kind, item.start)
+        sequence.num_computed_tokens = end
+        self.kv_cache_manager.cache_full_blocks(sequence, end)
+
+    def _defer(self, sequence: Sequence, reason: ev.DeferReason, need: int, free: int) -> None:
+        """Remember and tell why the first waiting sequence is not admitted in this step."""
+        sequence.deferred = (reason, need, free)
+        if self._bus.active:
+            self._bus.emit(ev.RequestDeferred, sequence.seq_id, reason, need, free)
+
+    # ---- preemption ----
+
+    def _withdraw(self, sequence: Sequence, plan: SchedulerOutput) -> int:
+        """Take a sequence out of the plan; returns the tokens that it had been given."""
+        for index, item in enumerate(plan.scheduled):
+            if item.sequence is sequence:
+                del plan.scheduled[index]
+                return item.num_tokens
+        return 0
+
+    def _preempt(self, victim: Sequence, victim_of: Sequence, shortage: Shortage) -> None:
+        """Take blocks and slot from a running sequence. Its tokens stay; their keys and values are recomputed."""
+        self.kv_cache_manager.free(victim)
+        self.running.remove(victim)
+        self._release_slot(victim)
+        victim.status = RequestStatus.PREEMPTED
+        victim.num_computed_tokens = 0
+        victim.num_cached_tokens = 0
+        victim.num_preemptions += 1
+        self.counters.num_preemptions += 1
+        position = self.waiting.add_preempted(victim)
+        if self._bus.active:
+            self._bus.emit(
+                ev.RequestPreempted, victim.seq_id, victim_of.seq_id, shortage.need, shortage.free, position
+            )
+
+    def _release_slot(self, sequence: Sequence) -> None:
+        heappush(self._free_slots, sequence.slot)
+        sequence.slot = None

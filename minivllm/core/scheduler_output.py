@@ -1,0 +1,43 @@
+"""`SchedulerOutput`: the plan of one step, handed from the scheduler to the model runner.
+
+vLLM sends plans between processes, so it sends copies and differences; ours stay in one process and
+refer to the sequences themselves. The contract: whoever executes a plan reads the sequences and
+changes nothing, and the plan is dead once the next one is made.
+
+Source: vLLM `vllm/v1/core/sched/output.py`.
+"""
+
+from dataclasses import dataclass, field
+
+from minivllm.core.request import Sequence
+from minivllm.events.types import ScheduledKind
+
+
+@dataclass(slots=True)
+class ScheduledSequence:
+    """Tokens [start, start + num_tokens) of one sequence go through the model in this step."""
+
+    sequence: Sequence
+    start: int
+    """The sequence's `num_computed_tokens` before this step."""
+    num_tokens: int
+    starts_fresh: bool = False
+    """Admitted or resumed in this step: whatever was remembered about its batch slot is stale."""
+
+    kind: ScheduledKind = "prefill"
+    """What a view calls it; nothing in the engine asks."""
+
+    @property
+    def samples(self) -> bool:
+        """Only a chunk that reaches the last known token predicts the next one."""
+        return self.start + self.num_tokens == self.sequence.num_tokens
+
+
+@dataclass(slots=True)
+class SchedulerOutput:
+    """One step: which sequences get how many tokens. Running sequences come first, then admitted ones."""
+
+    step: int
+    scheduled: list[ScheduledSequence] = field(default_factory=list)
+    total_num_scheduled_tokens: int = 0
+    preempted: list[Sequence] = field(default_factory=list)

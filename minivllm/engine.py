@@ -1,0 +1,262 @@
+"""`LLMEngine`: one step of serving, and the only place where all parts meet.
+
+    schedule -> execute the model -> sample -> append, detokenize, stop -> tell
+
+The engine knows the order of these and checks requests at the door; it decides nothing about memory
+(the scheduler does) and computes nothing (the runner does). It is not thread-safe: one thread owns it
+(`minivllm.engine_thread`).
+
+The easy thing to get wrong is half a step. If the model raises, tokens are already counted as computed
+and blocks are named that nobody wrote, so the engine declares itself dead and says so from then on.
+
+Source: vLLM `vllm/v1/engine/llm_engine.py`, `core.py`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence as Seq
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict
+
+from minivllm import __version__
+from minivllm.clock import Clock, MonotonicClock
+from minivllm.config import EngineConfig
+from minivllm.core.block_pool import BlockPool
+from minivllm.core.invariants import check_invariants
+from minivllm.core.kv_cache_manager import KVCacheManager
+from minivllm.core.policies import create_request_queue
+from minivllm.core.request import Request, RequestStatus, Sequence
+from minivllm.core.scheduler import Scheduler
+from minivllm.core.scheduler_output import SchedulerOutput
+from minivllm.core.stop import Stop, check_stop
+from minivllm.errors import EngineDeadError, InvariantError
+from minivllm.events import types as ev
+from minivllm.events.bus import EventBus, Listener
+from minivllm.events.state import EngineState
+from minivllm.inspection import inspect_engine
+from minivllm.output_processor import OutputProcessor, SampledToken
+from minivllm.outputs import RequestOutput
+from minivllm.request_validation import RequestValidator
+from minivllm.sampling_params import SamplingParams
+
+if TYPE_CHECKING:
+    from minivllm.runtime.tokenizer import Tokenizer
+
+
+class TextPrompt(TypedDict):
+    """A prompt as text; the engine tokenizes it."""
+
+    prompt: str
+
+
+class TokensPrompt(TypedDict):
+    """A prompt as token ids, taken as they are."""
+
+    prompt_token_ids: list[int]
+
+
+Prompt = str | TextPrompt | TokensPrompt
+
+
+class Runner(Protocol):
+    """What the engine asks of `minivllm.runtime.model_runner.ModelRunner`, or of a test's stand-in."""
+
+    num_blocks: int
+    max_model_len: int
+    t_prepare: float
+    """Seconds that the last `execute_model` spent on building the batch."""
+
+    def execute_model(self, plan: SchedulerOutput) -> Any:
+        """Run the plan's tokens through the model; the logits of the sequences that sample."""
+
+    def sample_tokens(self, plan: SchedulerOutput, logits: Any) -> Seq[SampledToken]:
+        """One token for each scheduled sequence that samples, in the plan's order."""
+
+
+class LLMEngine:
+    """A model, its KV cache and its scheduler, moved on by `step()`."""
+
+    def __init__(
+        self, config: EngineConfig, runner: Runner, tokenizer: Tokenizer, *, clock: Clock | None = None
+    ) -> None:
+        self.config = config
+        self.tokenizer = tokenizer
+        self.max_model_len = runner.max_model_len
+        self._runner = runner
+        self._clock = clock or MonotonicClock()
+        self._bus = EventBus(self._clock)
+        self._kv_cache_manager = KVCacheManager(
+            BlockPool(runner.num_blocks, self._bus), config.block_size, config.enable_prefix_caching, self._bus
+        )
+        self._scheduler = Scheduler(
+            self._kv_cache_manager,
+            create_request_queue(config.scheduling_policy),
+            max_num_seqs=config.max_num_seqs,
+            max_num_batched_tokens=config.max_num_batched_tokens,
+            max_model_len=runner.max_model_len,
+            bus=self._bus,
+        )
+        self._validator = RequestValidator(config, tokenizer.vocab_size, runner.max_model_len)
+        self._output_processor = OutputProcessor(tokenizer)
+        self._last_plan: SchedulerOutput | None = None
+        self._num_arrived = 0
+        self._dead_because: BaseException | None = None
+
+    @classmethod
+    def from_config(cls, config: EngineConfig, *, clock: Clock | None = None) -> LLMEngine:
+        """Load the model and allocate the KV cache. Takes seconds; imports torch."""
+        from minivllm.runtime.loader import load_model
+        from minivllm.runtime.model_runner import ModelRunner
+
+        model = load_model(config)
+        return cls(config, ModelRunner(config, model), model.tokenizer, clock=clock)
+
+    # ---- requests ----
+
+    def add_request(self, request_id: str, prompt: Prompt, params: SamplingParams, priority: int = 0) -> None:
+        """Queue a request.
+
+        Raises a subclass of `InvalidRequestError`, before anything has changed, if it can never be served.
+        """
+        self._raise_if_dead()
+        text, token_ids = self._tokenize(prompt)
+        self._validator.check(request_id, token_ids, params, priority, self._scheduler.requests)
+        request = Request(
+            request_id,
+            token_ids,
+            params,
+            prompt=text,
+            priority=priority,
+            arrival_time=self._clock.now(),
+            arrival_number=self._num_arrived,
+        )
+        self._scheduler.add_request(request)
+        self._num_arrived += 1
+        self._output_processor.add_sequence(request.sequences[0])
+
+    def abort_request(self, request_id: str) -> RequestOutput | None:
+        """End a request at once and free its blocks; its output so far, or None if it is not there (any more)."""
+        request = self._scheduler.requests.get(request_id)
+        if request is None:
+            return None
+        for sequence in request.sequences:
+            if not sequence.status.is_finished:
+                self._finish(sequence, Stop(RequestStatus.FINISHED_ABORTED))
+        return self._output_processor.make_output(request)
+
+    def has_unfinished_requests(self) -> bool:
+        return bool(self._scheduler.requests)
+
+    def _tokenize(self, prompt: Prompt) -> tuple[str | None, list[int]]:
+        if isinstance(prompt, dict) and "prompt_token_ids" in prompt:
+            return None, list(prompt["prompt_token_ids"])
+        text = prompt["prompt"] if isinstance(prompt, dict) else prompt
+        return text, self.tokenizer.encode(text)
+
+    # ---- the step ----
+
+    def step(self) -> list[RequestOutput]:
+        """Plan and run one step; the outputs of the requests that gained a token (by their `output_kind`)."""
+        self._raise_if_dead()
+        if not self.has_unfinished_requests():
+            return []
+        try:
+            return self._step()
+        except BaseException as error:
+            self._dead_because = error
+            raise
+
+    def _step(self) -> list[RequestOutput]:
+        now = self._clock.now
+        started = now()
+        plan = self._last_plan = self._scheduler.schedule()
+        scheduled = now()
+        if self.config.check_invariants:
+            self._check_invariants(plan)
+        execution_started = now()
+        logits = self._runner.execute_model(plan)
+        executed = now()
+        sampled = self._runner.sample_tokens(plan, logits)
+        touched: dict[str, Request] = {}
+        sampling = (item.sequence for item in plan.scheduled if item.samples)
+        for sequence, token in zip(list(sampling), sampled, strict=True):
+            self._append_token(sequence, token)
+            touched[sequence.request.request_id] = sequence.request
+        if self._bus.active:
+            self._bus.emit(
+                ev.StepEnd,
+                plan.total_num_scheduled_tokens,
+                scheduled - started,
+                self._runner.t_prepare,
+                executed - execution_started - self._runner.t_prepare,
+                now() - executed,
+            )
+        if self.config.check_invariants:
+            self._check_invariants(None)
+        self._clock.end_step()
+        outputs = (self._output_processor.make_output(request) for request in touched.values())
+        return [output for output in outputs if output is not None]
+
+    def _append_token(self, sequence: Sequence, sampled: SampledToken) -> None:
+        """Give a sequence its new token, show what text became visible, and end it if it has to end."""
+        sequence.append_token(sampled.token_id)
+        stop = check_stop(sequence, self.tokenizer.eos_token_ids, self.max_model_len)
+        new = self._output_processor.append(sequence, sampled)
+        if new.stop_string is not None:
+            stop = Stop(RequestStatus.FINISHED_STOPPED, new.stop_string)
+        self._scheduler.counters.generation_tokens += 1
+        if self._bus.active:
+            logprob = sampled.logprobs[0].logprob if sampled.logprobs else None
+            self._bus.emit(ev.TokenSampled, sequence.seq_id, sampled.token_id, new.text, logprob)
+        if stop is not None:
+            self._finish(sequence, stop, flush=new.stop_string is None)
+
+    def _finish(self, sequence: Sequence, stop: Stop, flush: bool = True) -> None:
+        """End a sequence. Text that was held back is shown, unless it belongs to a stop string."""
+        if flush and (text := self._output_processor.flush(sequence)) and self._bus.active:
+            self._bus.emit(ev.TextFlushed, sequence.seq_id, text)
+        self._scheduler.finish(sequence, stop.status, stop.stop_reason)
+
+    def _check_invariants(self, plan: SchedulerOutput | None) -> None:
+        violations = check_invariants(self._scheduler, plan)
+        for violation in violations:
+            self._scheduler.counters.invariant_violations += 1
+            if self._bus.active:
+                self._bus.emit(ev.InvariantViolated, violation.name, violation.detail)
+        if violations:
+            raise InvariantError("; ".join(f"{name}: {detail}" for name, detail in violations))
+
+    def _raise_if_dead(self) -> None:
+        if self._dead_because is not None:
+            raise EngineDeadError(
+                f"This engine stopped in an earlier step ({self._dead_because!r}); build a new LLMEngine to go on."
+            ) from self._dead_because
+
+    # ---- views ----
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Call `listener` with every event from now on, in the engine's thread; the result ends that."""
+        return self._bus.subscribe(listener)
+
+    def inspect(self) -> EngineState:
+        """The whole state as plain data, equal to the fold of all events so far. O(blocks + tokens)."""
+        return inspect_engine(self._scheduler, self._last_plan, self._output_processor.visible_text)
+
+    def log_header(self) -> ev.LogHeader:
+        """The first line of a recording that starts now."""
+        return ev.LogHeader(
+            engine=__version__,
+            model=self.config.model,
+            clock=self._clock.name,
+            # A recording on the virtual clock must not change from run to run.
+            wall=time.time() if self._clock.name == "monotonic" else 0.0,
+            mono=self._clock.now(),
+            num_blocks=self._runner.num_blocks,
+            block_size=self.config.block_size,
+            max_num_seqs=self.config.max_num_seqs,
+            max_num_batched_tokens=self.config.max_num_batched_tokens,
+            max_model_len=self.max_model_len,
+            scheduling_policy=self.config.scheduling_policy,
+            enable_prefix_caching=self.config.enable_prefix_caching,
+            config={"dtype": self.config.dtype, "device": self.config.device, "seed": self.config.seed},
+        )

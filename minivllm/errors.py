@@ -1,0 +1,100 @@
+"""Every error that minivllm raises on purpose.
+
+Each is typed, so a caller can tell them apart, and carries one sentence that says what to change.
+The rule that is easy to get wrong: nothing may have been allocated, queued or emitted before one of
+the `InvalidRequestError`s is raised, so that a refused request leaves no trace and the others go on.
+"""
+
+
+class MinivllmError(Exception):
+    """Base of all errors raised by this package."""
+
+
+# ---- refused at the door: the caller's request is at fault, the engine is untouched ----
+
+
+class InvalidRequestError(MinivllmError, ValueError):
+    """A request that the engine refuses before queueing it."""
+
+
+class EmptyPromptError(InvalidRequestError):
+    """The prompt has no tokens, so there is nothing to predict from."""
+
+
+class PromptTooLongError(InvalidRequestError):
+    """The prompt leaves no room for even one output token under `max_model_len`."""
+
+
+class RequestTooLargeError(InvalidRequestError):
+    """The request's KV cache would not fit in the pool even if it had the pool to itself."""
+
+
+class TokenOutOfVocabularyError(InvalidRequestError):
+    """A token id given by the caller is not in the model's vocabulary."""
+
+
+class DuplicateRequestError(InvalidRequestError):
+    """The request id is already in use by an unfinished request."""
+
+
+class InvalidSamplingParamsError(InvalidRequestError):
+    """A sampling parameter is out of range or contradicts another."""
+
+
+# ---- configuration and model files ----
+
+
+class ConfigError(MinivllmError, ValueError):
+    """An engine option is out of range or contradicts another."""
+
+
+class ModelError(MinivllmError):
+    """The model's files cannot be found, trusted or read."""
+
+
+class UnknownModelError(ModelError):
+    """No alias, directory, file or Hub repository of that name could be found."""
+
+
+class UnsupportedModelError(ModelError):
+    """The files are a model, but of an architecture or file format that we do not run."""
+
+
+class ModelIntegrityError(ModelError):
+    """A downloaded or cached file is not the one we asked for (wrong hash, truncated, corrupt)."""
+
+
+class ModelDownloadError(ModelError):
+    """The model is known but its files could not be fetched (no network, no pip, a refused connection)."""
+
+
+class NotEnoughDiskSpaceError(ModelError):
+    """The disk cannot hold the model's files."""
+
+
+# ---- the engine itself ----
+
+
+class EngineDeadError(MinivllmError, RuntimeError):
+    """The engine failed in an earlier step; its state can no longer be trusted. Make a new one."""
+
+
+class SamplingError(MinivllmError, RuntimeError):
+    """One sequence has no token to sample: its logits are no numbers, or its parameters mask them all."""
+
+    def __init__(self, message: str, seq_id: str) -> None:
+        super().__init__(message)
+        self.seq_id = seq_id
+        """So that the engine can drop this sequence and keep the others."""
+
+
+class BlockPoolError(MinivllmError, RuntimeError):
+    """The block pool was used against its contract (a double free, an allocation past the end)."""
+
+
+class InvariantError(MinivllmError, RuntimeError):
+    """A rule that must hold after every step does not: a bug in the engine, never in a request."""
+
+
+class EventLogError(MinivllmError, ValueError):
+    """A recording cannot be read: not ours, newer than we know, or damaged before its end."""

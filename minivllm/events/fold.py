@@ -1,0 +1,300 @@
+"""`Fold`: the engine's state, worked out from its events alone.
+
+This is the promise of the project in code: `fold.state == engine.inspect()` after every step. Views
+read a fold and nothing else, live or from a recording, and so they can show only what the engine
+said it did.
+
+Each kind has one small method below that says what the event changes. The easy thing to get wrong
+is to be clever: a fold never guesses what must have happened, it only applies what it is told. If
+something cannot be worked out, the event lacks a field.
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from minivllm.events import types as ev
+from minivllm.events.state import (
+    BlockState,
+    Counters,
+    EngineState,
+    RequestState,
+    ScheduledState,
+    SequenceState,
+)
+
+HISTORY_LENGTH = 64
+"""How many finished sequences are kept for display."""
+
+
+class FinishedSequence(msgspec.Struct):
+    """What a view shows of a sequence that the engine has forgotten."""
+
+    seq_id: str
+    request_id: str
+    prompt: str | None
+    text: str
+    reason: str
+    """One of `stop`, `length`, `abort`."""
+    num_tokens: int
+    step: int
+
+
+class Keyframe(msgspec.Struct):
+    """All of a fold, in a form that can be packed away and restored."""
+
+    state: EngineState
+    history: list[FinishedSequence]
+    last_seq: int
+    t: float
+
+
+class Fold:
+    """Reads events in order with `apply`. The attributes are the live state: read them, change nothing."""
+
+    def __init__(self, header: ev.LogHeader) -> None:
+        self.header = header
+        self.step = 0
+        self.budget = 0
+        self.blocks = [BlockState() for _ in range(header.num_blocks)]
+        # Keys in order, values unused: a queue whose middle can be removed in O(1).
+        self.free_queue: OrderedDict[int, None] = OrderedDict.fromkeys(range(header.num_blocks))
+        self.waiting: list[str] = []
+        self.running: list[str] = []
+        self.requests: dict[str, RequestState] = {}
+        self.sequences: dict[str, SequenceState] = {}
+        self.scheduled: list[ScheduledState] = []
+        self.counters = Counters()
+        self.history: deque[FinishedSequence] = deque(maxlen=HISTORY_LENGTH)
+        self.last_seq = -1
+        """`seq` of the last event applied."""
+        self.t = header.mono
+        self.last_step_end: ev.StepEnd | None = None
+        self.lost_events = 0
+        """Over 0 once a gap was met: from there on the state is only the best that can be known."""
+
+    @property
+    def state(self) -> EngineState:
+        """The same data as `LLMEngine.inspect()`. Shares its parts with the fold: do not change it."""
+        return EngineState(
+            step=self.step,
+            blocks=self.blocks,
+            free_queue=list(self.free_queue),
+            waiting=self.waiting,
+            running=self.running,
+            requests=self.requests,
+            sequences=self.sequences,
+            budget=self.budget,
+            scheduled=self.scheduled,
+            counters=self.counters,
+        )
+
+    def apply(self, event: ev.Event) -> None:
+        """Take in the next event."""
+        _APPLY[type(event)](self, event)
+        self.last_seq = event.seq
+        self.t = event.t
+
+    def keyframe(self) -> bytes:
+        """Everything the fold knows, packed; `restore` brings it back."""
+        frame = Keyframe(self.state, list(self.history), self.last_seq, self.t)
+        return msgspec.msgpack.encode(frame)
+
+    @classmethod
+    def restore(cls, header: ev.LogHeader, packed: bytes) -> "Fold":
+        """A fold as it was when `keyframe` packed it."""
+        frame = _KEYFRAME_DECODER.decode(packed)
+        fold = cls.from_state(header, frame.state)
+        fold.history.extend(frame.history)
+        fold.last_seq, fold.t = frame.last_seq, frame.t
+        return fold
+
+    @classmethod
+    def from_state(cls, header: ev.LogHeader, state: EngineState) -> "Fold":
+        """A fold that starts in the middle of a run, from an `inspect()` taken between two steps."""
+        fold = cls(header)
+        fold.step, fold.budget = state.step, state.budget
+        fold.blocks = state.blocks
+        fold.free_queue = OrderedDict.fromkeys(state.free_queue)
+        fold.waiting, fold.running = state.waiting, state.running
+        fold.requests, fold.sequences = state.requests, state.sequences
+        fold.scheduled, fold.counters = state.scheduled, state.counters
+        return fold
+
+    # ---- requests ----
+
+    def _arrived(self, event: ev.RequestArrived) -> None:
+        self.requests[event.request_id] = RequestState(
+            prompt_token_ids=event.prompt_token_ids,
+            max_tokens=event.max_tokens,
+            priority=event.priority,
+            prompt=event.prompt,
+            arrival_time=event.t,
+            seq_ids=[event.seq_id],
+        )
+        self.sequences[event.seq_id] = SequenceState(
+            request_id=event.request_id, status="WAITING", num_prompt_tokens=len(event.prompt_token_ids)
+        )
+        self.waiting.insert(event.position, event.seq_id)
+        self.counters.prompt_tokens += len(event.prompt_token_ids)
+
+    def _admitted(self, event: ev.RequestAdmitted) -> None:
+        if self.header.enable_prefix_caching:
+            self.counters.prefix_cache_queries += self.sequences[event.seq_id].num_tokens
+            self.counters.prefix_cache_hits += event.num_cached_tokens
+        self._enter_batch(event)
+
+    def _resumed(self, event: ev.RequestResumed) -> None:
+        self.counters.resumed_hit_tokens += event.num_cached_tokens
+        self._enter_batch(event)
+
+    def _enter_batch(self, event: ev.RequestAdmitted | ev.RequestResumed) -> None:
+        sequence = self.sequences[event.seq_id]
+        sequence.status = "RUNNING"
+        sequence.slot = event.slot
+        sequence.num_cached_tokens = event.num_cached_tokens
+        sequence.num_computed_tokens = event.num_computed_tokens
+        sequence.deferred = None
+        self.waiting.remove(event.seq_id)
+        self.running.append(event.seq_id)
+
+    def _deferred(self, event: ev.RequestDeferred) -> None:
+        self.sequences[event.seq_id].deferred = (event.reason, event.need, event.free)
+
+    def _preempted(self, event: ev.RequestPreempted) -> None:
+        sequence = self.sequences[event.seq_id]
+        sequence.status = "PREEMPTED"
+        sequence.slot = None
+        sequence.num_computed_tokens = 0
+        sequence.num_cached_tokens = 0
+        sequence.num_preemptions += 1
+        self.running.remove(event.seq_id)
+        self.waiting.insert(event.position, event.seq_id)
+        self.counters.num_preemptions += 1
+
+    def _finished(self, event: ev.RequestFinished) -> None:
+        if self._forget(event.seq_id, event.reason):
+            self.counters.finished_requests += 1
+
+    def _aborted(self, event: ev.RequestAborted) -> None:
+        if self._forget(event.seq_id, "abort"):
+            self.counters.aborted_requests += 1
+
+    def _forget(self, seq_id: str, reason: str) -> bool:
+        """Drop a sequence; true if it was the last of its request."""
+        sequence = self.sequences.pop(seq_id)
+        queue = self.running if sequence.status == "RUNNING" else self.waiting
+        queue.remove(seq_id)
+        request = self.requests[sequence.request_id]
+        request.seq_ids.remove(seq_id)
+        self.history.append(
+            FinishedSequence(
+                seq_id, sequence.request_id, request.prompt, sequence.text, reason, sequence.num_tokens, self.step
+            )
+        )
+        if not request.seq_ids:
+            del self.requests[sequence.request_id]
+        return not request.seq_ids
+
+    # ---- steps ----
+
+    def _step_begin(self, event: ev.StepBegin) -> None:
+        self.step = event.step
+        self.budget = event.budget
+        self.scheduled = []
+
+    def _scheduled(self, event: ev.StepScheduled) -> None:
+        self.sequences[event.seq_id].num_computed_tokens = event.num_computed_tokens + event.num_tokens
+        self.scheduled.append(
+            ScheduledState(event.seq_id, event.num_tokens, event.kind, event.num_computed_tokens)
+        )
+        self.counters.scheduled_tokens += event.num_tokens
+
+    def _step_end(self, event: ev.StepEnd) -> None:
+        self.last_step_end = event
+
+    # ---- blocks ----
+
+    def _allocated(self, event: ev.BlockAllocated) -> None:
+        del self.free_queue[event.block_id]
+        self.blocks[event.block_id].ref_cnt = 1
+        self.sequences[event.seq_id].block_table.append(event.block_id)
+
+    def _hit(self, event: ev.BlockHit) -> None:
+        if event.was_free:
+            del self.free_queue[event.block_id]
+        self.blocks[event.block_id].ref_cnt += 1
+        self.sequences[event.seq_id].block_table.append(event.block_id)
+
+    def _hashed(self, event: ev.BlockHashed) -> None:
+        block = self.blocks[event.block_id]
+        block.hash, block.parent = event.hash, event.parent
+
+    def _released(self, event: ev.BlockReleased) -> None:
+        self.blocks[event.block_id].ref_cnt -= 1
+        self.sequences[event.seq_id].block_table.pop()
+
+    def _freed(self, event: ev.BlockFreed) -> None:
+        self.free_queue[event.block_id] = None
+        if event.position == "head":
+            self.free_queue.move_to_end(event.block_id, last=False)
+
+    def _evicted(self, event: ev.BlockEvicted) -> None:
+        block = self.blocks[event.block_id]
+        block.hash = block.parent = None
+        self.counters.evicted_blocks += 1
+
+    # ---- tokens and the log ----
+
+    def _sampled(self, event: ev.TokenSampled) -> None:
+        sequence = self.sequences[event.seq_id]
+        sequence.output_token_ids.append(event.token_id)
+        sequence.text += event.text
+        self.counters.generation_tokens += 1
+
+    def _text_flushed(self, event: ev.TextFlushed) -> None:
+        self.sequences[event.seq_id].text += event.text
+
+    def _violated(self, event: ev.InvariantViolated) -> None:
+        self.counters.invariant_violations += 1
+
+    def _gap(self, event: ev.Gap) -> None:
+        self.lost_events += event.lost
+
+    def _nothing(self, event: ev.Event) -> None:
+        """Kinds that tell a reason and change no state."""
+
+
+_APPLY: dict[type[ev.Event], Callable] = {
+    ev.RequestArrived: Fold._arrived,
+    ev.RequestAdmitted: Fold._admitted,
+    ev.RequestResumed: Fold._resumed,
+    ev.RequestDeferred: Fold._deferred,
+    ev.RequestPreempted: Fold._preempted,
+    ev.RequestFinished: Fold._finished,
+    ev.RequestAborted: Fold._aborted,
+    ev.StepBegin: Fold._step_begin,
+    ev.StepScheduled: Fold._scheduled,
+    ev.StepEnd: Fold._step_end,
+    ev.BlockAllocated: Fold._allocated,
+    ev.BlockHashed: Fold._hashed,
+    ev.BlockHit: Fold._hit,
+    ev.BlockMissed: Fold._nothing,
+    ev.BlockReleased: Fold._released,
+    ev.BlockFreed: Fold._freed,
+    ev.BlockEvicted: Fold._evicted,
+    ev.TokenSampled: Fold._sampled,
+    ev.TextFlushed: Fold._text_flushed,
+    ev.InvariantViolated: Fold._violated,
+    ev.Gap: Fold._gap,
+}
+_KEYFRAME_DECODER = msgspec.msgpack.Decoder(Keyframe)
+
+
+def fold(header: ev.LogHeader, events: Iterable[ev.Event]) -> Fold:
+    """Fold all of `events` from an empty engine."""
+    result = Fold(header)
+    for event in events:
+        result.apply(event)
+    return result

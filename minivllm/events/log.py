@@ -1,0 +1,165 @@
+"""Recordings: a header line, then one event a line (JSON Lines), and a reader that can seek.
+
+A log is written to be read by strangers and after accidents: it can be searched with grep, a reader
+skips kinds and fields that it does not know, and a torn last line (power cut, Ctrl-C, full disk)
+simply ends it. The writer flushes at the end of every step, so a recording is whole up to the last
+finished step whatever happens next.
+
+Seeking: while a recording is opened it is folded once, and every `KEYFRAME_INTERVAL` events the fold
+packs itself into a keyframe. To show step k, the reader restores the last keyframe before it and
+applies at most that many events. The easy thing to get wrong is to keep a table of decoded events:
+the file itself, mapped into memory, with the offset of each line, is the table.
+"""
+
+import mmap
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from minivllm.errors import EventLogError
+from minivllm.events.fold import Fold
+from minivllm.events.types import SCHEMA_NAME, SCHEMA_VERSION, AnyEvent, Event, LogHeader, StepEnd
+
+KEYFRAME_INTERVAL = 1000
+"""Events between two keyframes: about a millisecond of folding per seek, and a small share of the memory."""
+
+_encoder = msgspec.json.Encoder()
+_event_decoder = msgspec.json.Decoder(AnyEvent)
+_header_decoder = msgspec.json.Decoder(LogHeader)
+
+
+class LogWriter:
+    """Writes a recording; give `write` to `LLMEngine.subscribe`. Also a context manager."""
+
+    def __init__(self, path: str | Path, header: LogHeader) -> None:
+        self._file = open(path, "wb")  # noqa: SIM115 - closed by close()
+        self._file.write(_encoder.encode(header) + b"\n")
+        self._file.flush()
+
+    def write(self, event: Event) -> None:
+        """Append one event."""
+        self._file.write(_encoder.encode(event) + b"\n")
+        if type(event) is StepEnd:
+            self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> "LogWriter":
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+
+def decode_event(line: bytes) -> Event | None:
+    """The event in one line; None for a kind that this version does not know. Raises `EventLogError` if torn."""
+    try:
+        return _event_decoder.decode(line)
+    except msgspec.ValidationError:
+        # Well-formed JSON, but not one of our kinds: written by a newer engine. Skip it.
+        return None
+    except msgspec.DecodeError as error:
+        raise EventLogError(f"This line is not JSON, the recording is damaged here: {error}.") from error
+
+
+class Recording:
+    """A log opened for reading at any step.
+
+    `len(recording)` events over steps `first_step` to `last_step`; `fold_at_step` and `fold_at_event`
+    give the state at any moment, and `events` a slice of the events themselves.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._data = _map_file(self.path)
+        first_line_end = self._data.find(b"\n")
+        if first_line_end < 0:
+            raise EventLogError(f"{self.path} has no header line: it is empty or was cut off before it began.")
+        self.header = _read_header(self.path, self._data[:first_line_end])
+        # Per known event: where its line begins, and its step (sorted, since steps only go up).
+        self._offsets = array("Q")
+        self._steps = array("Q")
+        self._keyframes: list[bytes] = []
+        self._index(first_line_end + 1)
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    @property
+    def first_step(self) -> int:
+        return self._steps[0] if self._steps else 0
+
+    @property
+    def last_step(self) -> int:
+        return self._steps[-1] if self._steps else 0
+
+    def _index(self, start: int) -> None:
+        """Fold the whole log once, noting where each event begins and packing keyframes on the way."""
+        fold = Fold(self.header)
+        while (end := self._data.find(b"\n", start)) >= 0:
+            try:
+                event = decode_event(self._data[start:end])
+            except EventLogError:
+                if self._data.find(b"\n", end + 1) < 0:
+                    break  # the last line, torn while it was written: the log ends before it
+                raise
+            if event is not None:
+                if len(self._offsets) % KEYFRAME_INTERVAL == 0:
+                    self._keyframes.append(fold.keyframe())
+                fold.apply(event)
+                self._offsets.append(start)
+                self._steps.append(event.step)
+            start = end + 1
+
+    def events(self, start: int, stop: int) -> Iterator[Event]:
+        """Events number `start` to `stop - 1` of this log."""
+        for index in range(start, min(stop, len(self))):
+            offset = self._offsets[index]
+            yield _event_decoder.decode(self._data[offset : self._data.find(b"\n", offset)])
+
+    def fold_at_event(self, count: int) -> Fold:
+        """The state after the first `count` events."""
+        count = max(0, min(count, len(self)))
+        keyframe = min(count // KEYFRAME_INTERVAL, len(self._keyframes) - 1)
+        if keyframe < 0:
+            return Fold(self.header)
+        fold = Fold.restore(self.header, self._keyframes[keyframe])
+        for event in self.events(keyframe * KEYFRAME_INTERVAL, count):
+            fold.apply(event)
+        return fold
+
+    def fold_at_step(self, step: int) -> Fold:
+        """The state after the last event of `step` (of the last step before it, if the log skips it)."""
+        return self.fold_at_event(bisect_right(self._steps, step))
+
+    def step_events(self, step: int) -> list[Event]:
+        """All events of one step."""
+        return list(self.events(bisect_left(self._steps, step), bisect_right(self._steps, step)))
+
+
+def _map_file(path: Path) -> mmap.mmap | bytes:
+    try:
+        with open(path, "rb") as file:
+            # An empty file cannot be mapped.
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if path.stat().st_size else b""
+    except OSError as error:
+        raise EventLogError(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def _read_header(path: Path, line: bytes) -> LogHeader:
+    try:
+        header = _header_decoder.decode(line)
+    except msgspec.MsgspecError as error:
+        raise EventLogError(f"{path} is not a minivllm recording: its first line is no header.") from error
+    if header.schema != SCHEMA_NAME:
+        raise EventLogError(f"{path} is a {header.schema!r} log, not {SCHEMA_NAME!r}.")
+    if header.version > SCHEMA_VERSION:
+        raise EventLogError(
+            f"{path} has version {header.version} of the recording format and this minivllm reads up to "
+            f"{SCHEMA_VERSION}: upgrade minivllm to open it."
+        )
+    return header

@@ -1,0 +1,100 @@
+"""`EngineState`: all that can be known of an engine between two steps, as plain data.
+
+Two roads lead here and must meet: `LLMEngine.inspect()` reads it from the engine's own objects, and
+`Fold` builds it from events alone. Neither calls the other. Finished sequences are no part of it;
+the engine has forgotten them (`Fold.history` keeps the last ones for display).
+"""
+
+import msgspec
+
+from minivllm.events.types import DeferReason, ScheduledKind
+
+
+class BlockState(msgspec.Struct):
+    """One physical block. Free with a hash means cached: still a hit, until it is reused."""
+
+    ref_cnt: int = 0
+    hash: str | None = None
+    parent: str | None = None
+
+
+class SequenceState(msgspec.Struct):
+    """One sequence of a request, waiting or running."""
+
+    request_id: str
+    status: str
+    """WAITING, RUNNING or PREEMPTED (`RequestStatus`)."""
+    num_prompt_tokens: int
+    output_token_ids: list[int] = []
+    text: str = ""
+    """The output as far as it is visible."""
+    num_computed_tokens: int = 0
+    num_cached_tokens: int = 0
+    num_preemptions: int = 0
+    slot: int | None = None
+    block_table: list[int] = []
+    deferred: tuple[DeferReason, int, int] | None = None
+    """Why it still waits: (reason, need, free)."""
+
+    @property
+    def num_tokens(self) -> int:
+        return self.num_prompt_tokens + len(self.output_token_ids)
+
+
+class RequestState(msgspec.Struct):
+    """One unfinished request."""
+
+    prompt_token_ids: list[int]
+    max_tokens: int
+    priority: int = 0
+    prompt: str | None = None
+    arrival_time: float = 0.0
+    seq_ids: list[str] = []
+    """Its unfinished sequences."""
+
+
+class ScheduledState(msgspec.Struct):
+    """What one sequence got of the current step's token budget."""
+
+    seq_id: str
+    num_tokens: int
+    kind: ScheduledKind
+    num_computed_tokens: int
+
+
+class Counters(msgspec.Struct):
+    """Running totals since the engine started (vLLM's metric names where it has one)."""
+
+    finished_requests: int = 0
+    aborted_requests: int = 0
+    num_preemptions: int = 0
+    prefix_cache_queries: int = 0
+    """Tokens looked up in the prefix cache at first admission."""
+    prefix_cache_hits: int = 0
+    """Tokens found there."""
+    resumed_hit_tokens: int = 0
+    """Tokens that preempted sequences found again when they resumed."""
+    evicted_blocks: int = 0
+    prompt_tokens: int = 0
+    """Prompt tokens of all requests that arrived."""
+    generation_tokens: int = 0
+    scheduled_tokens: int = 0
+    invariant_violations: int = 0
+
+
+class EngineState(msgspec.Struct):
+    """The engine between two steps."""
+
+    step: int
+    blocks: list[BlockState]
+    free_queue: list[int]
+    """Block ids in the order in which they will be reused."""
+    waiting: list[str]
+    """Sequence ids, next first."""
+    running: list[str]
+    requests: dict[str, RequestState]
+    sequences: dict[str, SequenceState]
+    budget: int
+    scheduled: list[ScheduledState]
+    """How the last step's budget was spent."""
+    counters: Counters

@@ -1,0 +1,80 @@
+"""`inspect_engine`: the engine's state read from its own objects, block by block.
+
+It is the second witness. `Fold` knows the events and never looks here; this looks at the scheduler,
+the pool and the texts and never at an event. After every step the two must agree, so this file must
+stay naive: no counter of its own, nothing remembered between calls.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+
+from minivllm.core.block_hash import short_hash
+from minivllm.core.block_pool import KVCacheBlock
+from minivllm.core.request import Request, Sequence
+from minivllm.core.scheduler import Scheduler
+from minivllm.core.scheduler_output import SchedulerOutput
+from minivllm.events.state import BlockState, EngineState, RequestState, ScheduledState, SequenceState
+
+
+def inspect_engine(
+    scheduler: Scheduler, last_plan: SchedulerOutput | None, visible_text: Callable[[Sequence], str]
+) -> EngineState:
+    """A copy of everything a view may know. O(blocks + tokens): for tests, `once` and starting views."""
+    pool = scheduler.kv_cache_manager.pool
+    sequences = [
+        sequence
+        for request in scheduler.requests.values()
+        for sequence in request.sequences
+        if not sequence.status.is_finished
+    ]
+    scheduled = [] if last_plan is None else last_plan.scheduled
+    return EngineState(
+        step=scheduler.step,
+        blocks=[_block_state(block) for block in pool.blocks],
+        free_queue=pool.free_queue.ids(),
+        waiting=[sequence.seq_id for sequence in scheduler.waiting],
+        running=[sequence.seq_id for sequence in scheduler.running],
+        requests={request.request_id: _request_state(request) for request in scheduler.requests.values()},
+        sequences={sequence.seq_id: _sequence_state(sequence, visible_text(sequence)) for sequence in sequences},
+        budget=0 if last_plan is None else scheduler.max_num_batched_tokens,
+        scheduled=[
+            ScheduledState(item.sequence.seq_id, item.num_tokens, item.kind, item.start) for item in scheduled
+        ],
+        counters=msgspec.structs.replace(scheduler.counters, evicted_blocks=pool.num_evicted_blocks),
+    )
+
+
+def _block_state(block: KVCacheBlock) -> BlockState:
+    return BlockState(
+        ref_cnt=block.ref_cnt,
+        hash=None if block.block_hash is None else short_hash(block.block_hash),
+        parent=None if block.parent_hash is None else short_hash(block.parent_hash),
+    )
+
+
+def _request_state(request: Request) -> RequestState:
+    return RequestState(
+        prompt_token_ids=list(request.prompt_token_ids),
+        max_tokens=request.params.max_tokens,
+        priority=request.priority,
+        prompt=request.prompt,
+        arrival_time=request.arrival_time,
+        seq_ids=[sequence.seq_id for sequence in request.sequences if not sequence.status.is_finished],
+    )
+
+
+def _sequence_state(sequence: Sequence, text: str) -> SequenceState:
+    return SequenceState(
+        request_id=sequence.request.request_id,
+        status=sequence.status.name,
+        num_prompt_tokens=sequence.num_prompt_tokens,
+        output_token_ids=list(sequence.output_token_ids),
+        text=text,
+        num_computed_tokens=sequence.num_computed_tokens,
+        num_cached_tokens=sequence.num_cached_tokens,
+        num_preemptions=sequence.num_preemptions,
+        slot=sequence.slot,
+        block_table=[block.block_id for block in sequence.block_table],
+        deferred=sequence.deferred,
+    )

@@ -1,0 +1,116 @@
+"""`LLM`: offline generation in vLLM's shape, for scripts, tests and notebooks.
+
+    llm = LLM(model="smollm2")
+    for out in llm.generate(["The capital of France is"], SamplingParams(temperature=0, max_tokens=16)):
+        print(out.outputs[0].text)
+
+It adds nothing to the engine but a loop: all prompts go in, steps run until all are done, results
+come back in the order of the prompts. If one prompt is refused, those already queued are taken back,
+so that the error leaves the engine as it was.
+
+Source: vLLM `vllm/entrypoints/llm.py`.
+"""
+
+import dataclasses
+import sys
+from collections.abc import Sequence as Seq
+from itertools import count
+from typing import Any
+
+from tqdm import tqdm
+
+from minivllm.config import EngineConfig
+from minivllm.engine import LLMEngine, Prompt
+from minivllm.errors import ConfigError, InvalidRequestError
+from minivllm.outputs import RequestOutput
+from minivllm.sampling_params import RequestOutputKind, SamplingParams
+
+ChatMessage = dict[str, str]
+"""`{"role": "system" | "user" | "assistant", "content": text}`."""
+
+
+class LLM:
+    """A loaded model that answers lists of prompts.
+
+    Takes the options of `EngineConfig` by name: `LLM(model="smollm2", dtype="float32", max_num_seqs=16)`.
+    """
+
+    def __init__(self, model: str = "smollm2", **options: Any) -> None:
+        known = {field.name for field in dataclasses.fields(EngineConfig)}
+        if unknown := sorted(set(options) - known):
+            raise ConfigError(f"Unknown option {unknown[0]!r}: the options are {', '.join(sorted(known))}.")
+        self.llm_engine = LLMEngine.from_config(EngineConfig(model=model, **options))
+        self._request_ids = count()
+
+    def generate(
+        self,
+        prompts: Prompt | Seq[Prompt],
+        sampling_params: SamplingParams | Seq[SamplingParams] | None = None,
+        *,
+        priority: Seq[int] | None = None,
+        use_tqdm: bool = True,
+    ) -> list[RequestOutput]:
+        """Complete each prompt; one finished `RequestOutput` for each, in their order.
+
+        `prompts`: text, `{"prompt": text}` or `{"prompt_token_ids": ids}`; one or a list.
+        `sampling_params`: one for all or one for each; by default `SamplingParams()`.
+        `use_tqdm`: a progress bar on standard error, where that is a terminal.
+
+        Raises an `InvalidRequestError` for the first prompt that can never be served; then none runs.
+        """
+        prompts = [prompts] if isinstance(prompts, (str, dict)) else list(prompts)
+        params = self._one_each("sampling_params", sampling_params or SamplingParams(), SamplingParams, len(prompts))
+        priorities = self._one_each("priority", 0 if priority is None else priority, int, len(prompts))
+        request_ids: list[str] = []
+        try:
+            for prompt, one, rank in zip(prompts, params, priorities, strict=True):
+                request_id = str(next(self._request_ids))
+                # Nobody reads what is on the way, so none of it is built.
+                final_only = dataclasses.replace(one, output_kind=RequestOutputKind.FINAL_ONLY)
+                self.llm_engine.add_request(request_id, prompt, final_only, rank)
+                request_ids.append(request_id)
+            finished = self._run(len(request_ids), use_tqdm)
+        except BaseException:
+            for request_id in request_ids:
+                self.llm_engine.abort_request(request_id)
+            raise
+        return [finished[request_id] for request_id in request_ids]
+
+    def chat(
+        self,
+        messages: Seq[ChatMessage] | Seq[Seq[ChatMessage]],
+        sampling_params: SamplingParams | Seq[SamplingParams] | None = None,
+        *,
+        use_tqdm: bool = True,
+    ) -> list[RequestOutput]:
+        """The assistant's next message in one conversation or in each of several.
+
+        `messages`: a list of `{"role": ..., "content": ...}`, or a list of such lists. The model's own
+        chat template turns them into a prompt.
+        """
+        messages = list(messages)
+        if not messages:
+            raise InvalidRequestError("messages is empty: send at least one message.")
+        conversations = [messages] if isinstance(messages[0], dict) else messages
+        template = self.llm_engine.tokenizer.apply_chat_template
+        prompts = [{"prompt_token_ids": template(list(conversation))} for conversation in conversations]
+        return self.generate(prompts, sampling_params, use_tqdm=use_tqdm)
+
+    def _run(self, num_requests: int, use_tqdm: bool) -> dict[str, RequestOutput]:
+        """Step until every request has finished; their outputs by request id."""
+        finished: dict[str, RequestOutput] = {}
+        with tqdm(total=num_requests, unit="request", disable=not (use_tqdm and sys.stderr.isatty())) as bar:
+            while self.llm_engine.has_unfinished_requests():
+                for output in self.llm_engine.step():
+                    if output.finished:
+                        finished[output.request_id] = output
+                        bar.update()
+        return finished
+
+    @staticmethod
+    def _one_each(name: str, given: Any, kind: type, number: int) -> list[Any]:
+        if isinstance(given, kind):
+            return [given] * number
+        if len(given) != number:
+            raise InvalidRequestError(f"{name} has {len(given)} entries for {number} prompts: give one, or one for each.")
+        return list(given)

@@ -1,0 +1,50 @@
+"""What the engine hands back: one `RequestOutput` a request, one `CompletionOutput` a sequence.
+
+Names and meanings are vLLM's (`vllm/outputs.py`). Plain data: making one never touches the engine,
+and changing one changes nothing there.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Logprob:
+    """One token's log-probability at one position, before temperature and penalties (vLLM's `raw_logprobs`)."""
+
+    logprob: float
+    rank: int
+    """1 is the most likely token."""
+    decoded_token: str
+
+
+@dataclass(slots=True)
+class CompletionOutput:
+    """One generated sequence.
+
+    `text` never holds a stop string (unless asked to) nor half a character; `token_ids` keeps every
+    token that was sampled, the end-of-sequence token too.
+    """
+
+    index: int
+    text: str
+    token_ids: list[int]
+    cumulative_logprob: float | None = None
+    logprobs: list[dict[int, Logprob]] | None = None
+    """For each output token: token id -> Logprob, the sampled token first."""
+    finish_reason: str | None = None
+    """None while running, then "stop", "length" or "abort"."""
+    stop_reason: int | str | None = None
+    """The stop token id or stop string that ended it; None for end-of-sequence and length."""
+
+
+@dataclass(slots=True)
+class RequestOutput:
+    """Where one request stands after a step."""
+
+    request_id: str
+    prompt: str | None
+    prompt_token_ids: list[int]
+    outputs: list[CompletionOutput]
+    finished: bool
+    num_cached_tokens: int = 0
+    """Prompt tokens whose keys and values were found in the prefix cache at admission."""

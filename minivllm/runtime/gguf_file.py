@@ -1,0 +1,174 @@
+"""Read a GGUF file: its metadata, where its tensors lie, and one tensor at a time as float32.
+
+GGUF is llama.cpp's format: a header with typed key-value pairs (the model's configuration and its whole
+tokenizer), then a table of tensors, then their bytes, mostly quantized in small blocks. This module knows
+the container; what the keys and the tensors mean is `gguf_conversion`'s business. Unpacking the blocks is
+the `gguf` library's.
+
+Easy to get wrong: trusting lengths. A damaged file may claim an array of 2**60 elements, and the `gguf`
+library's own reader would loop over them. Here every length is checked against the bytes that are there.
+
+Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+"""
+
+import math
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
+from gguf.quants import dequantize, quant_shape_to_byte_shape
+
+from minivllm.errors import ModelIntegrityError, UnsupportedModelError
+
+_SCALARS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
+"""GGUF value type -> how `struct` spells it."""
+_STRING, _ARRAY = 8, 9
+_PLAIN = {GGMLQuantizationType.F32: "<f4", GGMLQuantizationType.F16: "<f2", GGMLQuantizationType.F64: "<f8"}
+"""Types stored as bare numbers; the others come as blocks of bytes."""
+
+
+class _Damaged(Exception):
+    """Internal: what is wrong with the file, before the path is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class GgufTensor:
+    """Where one tensor lies."""
+
+    name: str
+    shape: tuple[int, ...]
+    """Slowest dimension first, as in torch (the file has it the other way round)."""
+    type: GGMLQuantizationType
+    offset: int
+    """From the start of the file, in bytes."""
+    num_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class GgufHeader:
+    """Everything but the weights."""
+
+    path: Path
+    metadata: dict[str, Any]
+    tensors: dict[str, GgufTensor]
+
+
+def read_gguf_header(path: Path) -> GgufHeader:
+    """Read and check the header of `path`.
+
+    Raises `ModelIntegrityError` for a file that is not GGUF, or damaged, or cut short.
+    """
+    size = path.stat().st_size
+    try:
+        with path.open("rb") as file:
+            metadata, tensors = _Reader(file, size).header()
+    except _Damaged as damage:
+        raise ModelIntegrityError(
+            f"{path} is not a complete GGUF file ({damage}): delete it and download it again."
+        ) from None
+    return GgufHeader(path, metadata, tensors)
+
+
+def read_gguf_tensor(header: GgufHeader, tensor: GgufTensor) -> np.ndarray:
+    """The tensor unpacked: float32 of `tensor.shape`.
+
+    Raises `UnsupportedModelError` if its quantization cannot be unpacked.
+    """
+    dtype = _PLAIN.get(tensor.type, "u1")
+    count = tensor.num_bytes // np.dtype(dtype).itemsize
+    data = np.fromfile(header.path, dtype=dtype, count=count, offset=tensor.offset)
+    if tensor.type in _PLAIN:
+        return data.reshape(tensor.shape).astype(np.float32, copy=False)
+    try:
+        unpacked = dequantize(data.reshape(quant_shape_to_byte_shape(tensor.shape, tensor.type)), tensor.type)
+    except NotImplementedError:
+        raise UnsupportedModelError(
+            f"{header.path} stores its weights as {tensor.type.name}, which cannot be unpacked here: use a Q4, Q5, Q6, Q8, "
+            f"F16 or BF16 version of the model."
+        ) from None
+    return unpacked.reshape(tensor.shape)
+
+
+class _Reader:
+    """Reads forward through a header, never past the end of the file."""
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        self._file = file
+        self._size = size
+
+    def header(self) -> tuple[dict[str, Any], dict[str, GgufTensor]]:
+        if self._bytes(4) != b"GGUF":
+            raise _Damaged("it does not begin with GGUF")
+        version = self._scalar("<I")
+        if version not in (2, 3):
+            raise _Damaged(f"version {version} instead of 2 or 3")
+        num_tensors, num_pairs = self._scalar("<Q"), self._scalar("<Q")
+        metadata = {}
+        for _ in range(num_pairs):
+            key = self._string()
+            metadata[key] = self._value(self._scalar("<I"))
+        claims = [self._tensor_claim() for _ in range(num_tensors)]
+        alignment = metadata.get("general.alignment", 32)
+        if not isinstance(alignment, int) or alignment < 1:
+            raise _Damaged("its alignment is not a positive number")
+        data_start = math.ceil(self._file.tell() / alignment) * alignment
+        tensors = {}
+        for name, shape, type_, offset in claims:
+            tensors[name] = self._place(name, shape, type_, data_start + offset)
+        return metadata, tensors
+
+    def _tensor_claim(self) -> tuple[str, tuple[int, ...], GGMLQuantizationType, int]:
+        name = self._string()
+        num_dims = self._scalar("<I")
+        if not 1 <= num_dims <= 4:
+            raise _Damaged(f"tensor {name} has {num_dims} dimensions")
+        shape = tuple(reversed([self._scalar("<Q") for _ in range(num_dims)]))
+        type_id = self._scalar("<I")
+        try:
+            type_ = GGMLQuantizationType(type_id)
+        except ValueError:
+            raise _Damaged(f"tensor {name} is of unknown type {type_id}") from None
+        return name, shape, type_, self._scalar("<Q")
+
+    def _place(self, name: str, shape: tuple[int, ...], type_: GGMLQuantizationType, offset: int) -> GgufTensor:
+        block_elements, block_bytes = GGML_QUANT_SIZES[type_]
+        if shape[-1] % block_elements:
+            raise _Damaged(f"the rows of tensor {name} are not whole blocks")
+        num_bytes = math.prod(shape) // block_elements * block_bytes
+        if offset + num_bytes > self._size:
+            raise _Damaged(f"tensor {name} ends at byte {offset + num_bytes}, the file at {self._size}")
+        return GgufTensor(name, shape, type_, offset, num_bytes)
+
+    def _value(self, type_id: int) -> Any:
+        if type_id == _STRING:
+            return self._string()
+        if type_id == _ARRAY:
+            item_type, length = self._scalar("<I"), self._scalar("<Q")
+            if item_type in _SCALARS:
+                dtype = np.dtype(_SCALARS[item_type])  # numpy spells these types as struct does
+                return np.frombuffer(self._bytes(length * dtype.itemsize), dtype).tolist()
+            if item_type != _STRING:
+                raise _Damaged(f"an array of values of type {item_type}")
+            if length * 8 > self._size:  # a string takes 8 bytes at least, for its length
+                raise _Damaged(f"an array of {length} strings")
+            return [self._string() for _ in range(length)]
+        if type_id not in _SCALARS:
+            raise _Damaged(f"unknown value type {type_id}")
+        return self._scalar(_SCALARS[type_id])
+
+    def _string(self) -> str:
+        try:
+            return self._bytes(self._scalar("<Q")).decode("utf-8")
+        except UnicodeDecodeError:
+            raise _Damaged("a string in its header is not UTF-8") from None
+
+    def _scalar(self, spelling: str) -> Any:
+        return struct.unpack(spelling, self._bytes(struct.calcsize(spelling)))[0]
+
+    def _bytes(self, count: int) -> bytes:
+        if self._file.tell() + count > self._size:
+            raise _Damaged("it ends in the middle of its header")
+        return self._file.read(count)

@@ -1,0 +1,117 @@
+"""The safetensors format: read and check a file's header, write a file as a stream.
+
+A file is 8 bytes (little-endian length of the header), the header (JSON: name -> dtype, shape, begin
+and end offset), then the raw bytes. This module knows bytes and shapes; it knows no torch, no model and
+no tensor names.
+
+Easy to get wrong: the header comes from outside and every number in it is a claim. All claims are checked
+against the file's real size *before* anything is allocated, so a truncated download is one clear sentence
+and not a crash halfway through loading. (Pickle formats cannot be checked this way; we never open them.)
+
+Format: https://github.com/huggingface/safetensors#format
+"""
+
+import json
+import math
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from minivllm.errors import ModelIntegrityError, UnsupportedModelError
+
+ITEM_SIZE = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
+"""Bytes per element of the dtypes that hold plain, unquantized weights."""
+_MAX_HEADER_BYTES = 100_000_000  # the format's own limit
+
+
+@dataclass(frozen=True, slots=True)
+class TensorEntry:
+    """Where one tensor lies in one file."""
+
+    name: str
+    dtype: str
+    """A key of `ITEM_SIZE`."""
+    shape: tuple[int, ...]
+    offset: int
+    """From the start of the file, in bytes."""
+    num_bytes: int
+
+
+def read_entries(path: Path) -> list[TensorEntry]:
+    """The tensors of `path`, in file order.
+
+    Raises `ModelIntegrityError` if the file is not what its header claims, `UnsupportedModelError` if it is
+    sound but quantized.
+    """
+    file_size = path.stat().st_size
+    with path.open("rb") as file:
+        prefix = file.read(8)
+        header_size = struct.unpack("<Q", prefix)[0] if len(prefix) == 8 else 0
+        if not 2 <= header_size <= min(_MAX_HEADER_BYTES, file_size - 8):
+            raise _corrupt(path, "it does not start with a safetensors header")
+        try:
+            header = json.loads(file.read(header_size))
+        except ValueError:
+            raise _corrupt(path, "its header is not JSON") from None
+    if not isinstance(header, dict):
+        raise _corrupt(path, "its header is not a JSON object")
+    header.pop("__metadata__", None)
+
+    data_start = 8 + header_size
+    entries = sorted((_parse_entry(path, *item, data_start) for item in header.items()), key=lambda e: e.offset)
+    # The format allows neither holes nor overlaps, so the tensors must tile the rest of the file exactly.
+    position = data_start
+    for entry in entries:
+        if entry.offset != position:
+            raise _corrupt(path, f"tensor {entry.name} is not where the one before it ends")
+        position += entry.num_bytes
+    if position != file_size:
+        raise _corrupt(path, f"it should have {position} bytes and has {file_size}")
+    return entries
+
+
+def _parse_entry(path: Path, name: str, claim: Any, data_start: int) -> TensorEntry:
+    try:
+        dtype, shape, (begin, end) = claim["dtype"], tuple(claim["shape"]), claim["data_offsets"]
+    except (TypeError, KeyError, ValueError):
+        raise _corrupt(path, f"its entry for tensor {name} is malformed") from None
+    if not all(type(n) is int and n >= 0 for n in (*shape, begin, end)):
+        raise _corrupt(path, f"its entry for tensor {name} is malformed")
+    if dtype not in ITEM_SIZE:
+        raise UnsupportedModelError(
+            f"Tensor {name} in {path} is of type {dtype}: quantized checkpoints are not supported, use the model's "
+            f"{'/'.join(ITEM_SIZE)} weights."
+        )
+    if end - begin != math.prod(shape) * ITEM_SIZE[dtype]:
+        raise _corrupt(path, f"tensor {name} has {end - begin} bytes, which is not what its shape needs")
+    return TensorEntry(name, dtype, shape, data_start + begin, end - begin)
+
+
+def _corrupt(path: Path, reason: str) -> ModelIntegrityError:
+    return ModelIntegrityError(f"{path} is damaged ({reason}): delete it and download it again.")
+
+
+def write_float32(path: Path, shapes: dict[str, tuple[int, ...]], arrays: Iterable[tuple[str, np.ndarray]]) -> None:
+    """Write `arrays`, which come one at a time and in the order of `shapes`, as float32.
+
+    The header needs only the shapes, so it is written first and at most one array is in memory at once.
+    """
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}  # transformers refuses files without it
+    position = 0
+    for name, shape in shapes.items():
+        end = position + math.prod(shape) * ITEM_SIZE["F32"]
+        header[name] = {"dtype": "F32", "shape": list(shape), "data_offsets": [position, end]}
+        position = end
+    encoded = json.dumps(header).encode()
+    encoded += b" " * (-len(encoded) % 8)  # so that the data starts aligned
+    with path.open("wb") as file:
+        file.write(struct.pack("<Q", len(encoded)))
+        file.write(encoded)
+        for (expected, shape), (name, array) in zip(shapes.items(), arrays, strict=True):
+            if name != expected or array.shape != shape:
+                raise ValueError(f"expected tensor {expected} of shape {shape}, got {name} of shape {array.shape}")
+            file.write(np.ascontiguousarray(array, dtype="<f4").data)

@@ -1,0 +1,146 @@
+"""`Sampler`: from one step's logits to one token a sequence, with log-probabilities where they were asked for.
+
+Knows nothing of the model, of text or of when to stop.
+
+The decision that is easy to get wrong is independence: a row's token may depend on its logits and its
+sequence alone, never on its neighbours, its place in the batch or what was drawn before. So there
+is no generator with a state: a row draws one uniform number that is keyed by its sequence (`sampling_rng`)
+and looks it up in its cumulative weights, which are exact sums (`logits_processors`). Looking up makes
+one number a token; vLLM takes one a vocabulary entry (Gumbel-max), which is better on a GPU only.
+
+Log-probabilities are the model's own, from before any processing (vLLM's `raw_logprobs`).
+
+Source: vLLM `vllm/v1/sample/sampler.py`.
+"""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+import torch
+
+from minivllm.core.request import Sequence
+from minivllm.errors import SamplingError
+from minivllm.runtime.logits_processors import apply_logits_processors, changes_best_token, to_weights
+from minivllm.runtime.sampling_rng import uniform_for_next_token
+
+_CPU_CHUNK = 200_000
+"""Logits that are drawn from at once: their float64 copies stay in the cache, which is over twice as fast."""
+
+_GPU_CHUNK = 2**24
+"""On a GPU few large steps are faster; this only bounds the memory that they take (128 MiB a copy)."""
+
+
+@dataclass(slots=True)
+class TokenLogprob:
+    """One token's log-probability (natural logarithm) at one position."""
+
+    token_id: int
+    logprob: float
+    rank: int
+    """1 is the most likely token; of equally likely ones the lower id comes first."""
+
+
+@dataclass(slots=True)
+class SampledToken:
+    """A sequence's next token."""
+
+    token_id: int
+    logprobs: list[TokenLogprob] | None = None
+    """None unless asked for. The sampled token first, then the k best, which may hold the same entry again."""
+
+
+class Sampler:
+    """Draws the next token of every sequence in a batch. Keeps no state between calls."""
+
+    def __init__(self, eos_token_ids: Collection[int], engine_seed: int = 0) -> None:
+        """`eos_token_ids` are masked under `min_tokens`; `engine_seed` serves requests that bring no seed."""
+        self._eos_token_ids = frozenset(eos_token_ids)
+        self._engine_seed = engine_seed
+
+    def __call__(self, logits: torch.Tensor, sequences: list[Sequence]) -> list[SampledToken]:
+        """One token for each row of `logits: [num_seqs, vocab]` (float32), row i being that of `sequences[i]`.
+
+        `logits` is only read, and a call changes nothing, so after a `SamplingError` the caller can
+        leave out the sequence at fault and call again with the other rows.
+        """
+        # `max` gives the lowest index on ties and NaN where there is one: a single pass for greedy tokens and bad rows.
+        best_logits, best_ids = logits.max(dim=-1)
+        finite = torch.isfinite(best_logits)
+        if not finite.all():
+            raise _no_token(
+                sequences[finite.tolist().index(False)],
+                "the model gave NaN, infinite or only -inf logits; check its weights and dtype",
+            )
+        token_ids = best_ids.tolist()
+
+        processed = {}  # row -> [vocab]
+        for row, sequence in enumerate(sequences):
+            if changes_best_token(sequence):
+                processed[row] = apply_logits_processors(logits[row], sequence, self._eos_token_ids)
+                best_logit, best_id = processed[row].max(dim=-1)
+                if not torch.isfinite(best_logit):
+                    raise _no_token(
+                        sequence,
+                        "its parameters leave no finite logit; relax min_tokens, stop_token_ids or repetition_penalty",
+                    )
+                token_ids[row] = int(best_id)
+
+        random_rows = [row for row, sequence in enumerate(sequences) if not sequence.request.params.greedy]
+        for rows in _chunks(random_rows, logits):
+            row_logits = torch.stack([processed.get(row, logits[row]) for row in rows])
+            drawn = self._draw(row_logits, [sequences[row] for row in rows])
+            for row, token_id in zip(rows, drawn, strict=True):
+                token_ids[row] = token_id
+
+        sampled = [SampledToken(token_id) for token_id in token_ids]
+        for row, sequence in enumerate(sequences):
+            num_best = sequence.request.params.logprobs
+            if num_best is not None:
+                sampled[row].logprobs = _token_logprobs(logits[row], token_ids[row], num_best)
+        return sampled
+
+    def _draw(self, logits: torch.Tensor, sequences: list[Sequence]) -> list[int]:
+        """Draw from `logits: [num_rows, vocab]` after temperature, min-p, top-k and top-p."""
+        weights = to_weights(logits, [sequence.request.params for sequence in sequences])
+        uniforms = [uniform_for_next_token(sequence, self._engine_seed) for sequence in sequences]
+        # Inverse CDF in the order of the vocabulary: the first token whose cumulative weight is over the target.
+        # It is always there, because a uniform number under 1 times the total rounds to less than the total,
+        # and it never has weight 0, because such a token's cumulative weight is its predecessor's.
+        cumulative = weights.cumsum_(dim=-1)
+        target = torch.tensor(uniforms, dtype=weights.dtype, device=weights.device).unsqueeze(-1) * cumulative[:, -1:]
+        return torch.searchsorted(cumulative, target, right=True).squeeze(-1).tolist()
+
+
+def _no_token(sequence: Sequence, why: str) -> SamplingError:
+    return SamplingError(f"No token can be sampled for sequence {sequence.seq_id}: {why}.", sequence.seq_id)
+
+
+def _chunks(rows: list[int], logits: torch.Tensor) -> Iterator[list[int]]:
+    """`rows` in parts of at most the device's share of logits, or of one row."""
+    num_logits = _CPU_CHUNK if logits.device.type == "cpu" else _GPU_CHUNK
+    num_rows = max(1, num_logits // logits.shape[-1])
+    for start in range(0, len(rows), num_rows):
+        yield rows[start : start + num_rows]
+
+
+def _token_logprobs(logits: torch.Tensor, token_id: int, num_best: int) -> list[TokenLogprob]:
+    """Entries for the sampled token and the `num_best` most likely ones, from raw `logits: [vocab]`."""
+    # One row at a time and in float64: the sum's rounding, far under float32's, is then the same in any batch.
+    log_total = logits.double().logsumexp(dim=-1)
+    score = logits[token_id]
+    num_better = (logits > score).sum() + (logits[:token_id] == score).sum()
+    ids = [token_id, *_best_token_ids(logits, num_best)]
+    ranks = [int(num_better) + 1, *range(1, len(ids))]
+    logprobs = (logits[ids].double() - log_total).tolist()
+    return [TokenLogprob(*entry) for entry in zip(ids, logprobs, ranks, strict=True)]
+
+
+def _best_token_ids(logits: torch.Tensor, count: int) -> list[int]:
+    """The `count` most likely tokens of `logits: [vocab]`, best first and on ties the lower id first."""
+    if count == 0:
+        return []
+    # `topk` says nothing about which of equal values it returns, so it only gives us the boundary.
+    boundary = logits.topk(min(count, len(logits))).values[-1]
+    candidates = (logits >= boundary).nonzero().squeeze(-1)  # in the order of their ids
+    order = logits[candidates].sort(descending=True, stable=True).indices
+    return candidates[order][:count].tolist()

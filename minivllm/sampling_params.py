@@ -1,0 +1,113 @@
+"""What a request asks of the sampler and of the stop rules, under vLLM's names and ranges.
+
+Knows nothing of tensors, tokenizers or requests in flight: it is plain data, checked once when it
+is made. The easy thing to get wrong is silence: a parameter that is out of range, or that would
+have no effect, is refused with a sentence and never rounded to something legal.
+
+Source of names and ranges: vLLM `vllm/sampling_params.py`.
+"""
+
+import math
+from dataclasses import dataclass, field
+from enum import Enum
+
+from minivllm.errors import InvalidSamplingParamsError
+
+MAX_LOGPROBS = 20
+"""The most alternatives per token that may be asked for (vLLM's `max_logprobs`)."""
+
+
+class RequestOutputKind(Enum):
+    """How much of a request's output each `step()` hands back."""
+
+    CUMULATIVE = "cumulative"  # everything so far, every time
+    DELTA = "delta"  # only what is new since the last time
+    FINAL_ONLY = "final_only"  # nothing until the request has finished
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingParams:
+    """Sampling and stopping for one request.
+
+    `temperature == 0` means greedy: the most likely token, the lowest id on an exact tie. The order
+    of the processors is vLLM's: logit bias, min-tokens mask, penalties, temperature, min-p, then
+    top-k and top-p.
+    """
+
+    max_tokens: int = 16
+    """At most this many output tokens, 1 or more."""
+    min_tokens: int = 0
+    """End-of-sequence and stop tokens are masked, and stop strings ignored, until there are this many."""
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    """Keep only the k most likely tokens; 0 or -1 keeps all (vLLM's two spellings of "off")."""
+    min_p: float = 0.0
+    """Drop tokens whose probability is under `min_p` times that of the most likely one."""
+    repetition_penalty: float = 1.0
+    """Over 1 makes tokens of the prompt and of the output less likely (divides positive logits)."""
+    presence_penalty: float = 0.0
+    """Subtracted once from the logit of each token that is in the output."""
+    frequency_penalty: float = 0.0
+    """Subtracted from a token's logit once for each time it is in the output."""
+    logit_bias: dict[int, float] | None = None
+    """Added to the logits of these token ids; from -100 to 100."""
+    seed: int | None = None
+    """With a seed the text depends on (seed, sequence, position) alone, not on the batch or schedule."""
+    stop: list[str] = field(default_factory=list)
+    """Strings that end the output; one string is taken as a list of one."""
+    stop_token_ids: list[int] = field(default_factory=list)
+    include_stop_str_in_output: bool = False
+    ignore_eos: bool = False
+    logprobs: int | None = None
+    """None: none. k: the sampled token's and the k most likely tokens' log-probabilities."""
+    skip_special_tokens: bool = True
+    output_kind: RequestOutputKind = RequestOutputKind.CUMULATIVE
+
+    def __post_init__(self) -> None:
+        # A bare string is what most people write; `object.__setattr__` because we are frozen.
+        if isinstance(self.stop, str):
+            object.__setattr__(self, "stop", [self.stop])
+        _require_int("max_tokens", self.max_tokens, low=1)
+        _require_int("min_tokens", self.min_tokens, low=0)
+        if self.min_tokens > self.max_tokens:
+            raise InvalidSamplingParamsError(
+                f"min_tokens is {self.min_tokens} but max_tokens is {self.max_tokens}: lower min_tokens or raise max_tokens."
+            )
+        _require_number("temperature", self.temperature, low=0.0, high=100.0)
+        _require_number("top_p", self.top_p, low=0.0, high=1.0, low_open=True)
+        _require_number("min_p", self.min_p, low=0.0, high=1.0)
+        _require_int("top_k", self.top_k, low=-1)
+        _require_number("repetition_penalty", self.repetition_penalty, low=0.0, high=100.0, low_open=True)
+        _require_number("presence_penalty", self.presence_penalty, low=-2.0, high=2.0)
+        _require_number("frequency_penalty", self.frequency_penalty, low=-2.0, high=2.0)
+        if self.seed is not None:
+            _require_int("seed", self.seed, low=-(2**63), high=2**63 - 1)
+        if self.logprobs is not None:
+            _require_int("logprobs", self.logprobs, low=0, high=MAX_LOGPROBS)
+        if any(not isinstance(s, str) or s == "" for s in self.stop):
+            raise InvalidSamplingParamsError("stop must be a non-empty string or a list of non-empty strings.")
+        for token_id in self.stop_token_ids:
+            _require_int("stop_token_ids", token_id, low=0)
+        for token_id, bias in (self.logit_bias or {}).items():
+            _require_int("logit_bias key", token_id, low=0)
+            _require_number("logit_bias value", bias, low=-100.0, high=100.0)
+
+    @property
+    def greedy(self) -> bool:
+        return self.temperature == 0.0
+
+
+def _require_int(name: str, value: object, low: int, high: int | None = None) -> None:
+    # bool is an int in Python; `max_tokens=True` is a mistake, not a 1.
+    if not isinstance(value, int) or isinstance(value, bool) or value < low or (high is not None and value > high):
+        span = f"at least {low}" if high is None else f"from {low} to {high}"
+        raise InvalidSamplingParamsError(f"{name} must be a whole number, {span}; got {value!r}.")
+
+
+def _require_number(name: str, value: object, low: float, high: float, low_open: bool = False) -> None:
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value):
+        raise InvalidSamplingParamsError(f"{name} must be a finite number; got {value!r}.")
+    if value > high or value < low or (low_open and value == low):
+        span = f"over {low:g} and at most {high:g}" if low_open else f"from {low:g} to {high:g}"
+        raise InvalidSamplingParamsError(f"{name} must be {span}; got {value!r}.")

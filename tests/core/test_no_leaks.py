@@ -1,0 +1,55 @@
+"""Ten thousand requests come and go; the pool is as it was."""
+
+import random
+
+import pytest
+from engine_fakes import FakeRunner, FakeTokenizer
+
+from minivllm.clock import VirtualClock
+from minivllm.config import EngineConfig
+from minivllm.core.invariants import check_invariants
+from minivllm.engine import LLMEngine
+from minivllm.sampling_params import RequestOutputKind, SamplingParams
+
+
+class QuickRunner(FakeRunner):
+    """Without the read-back, which costs more than all the rest."""
+
+    def execute_model(self, plan):
+        return [item.sequence for item in plan.scheduled if item.samples]
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "priority"])
+def test_ten_thousand_random_requests_with_aborts_leak_no_block(policy):
+    rng = random.Random(f"leaks-{policy}")
+    config = EngineConfig(
+        model="fake", block_size=4, max_num_seqs=16, max_num_batched_tokens=64, scheduling_policy=policy
+    )
+    engine = LLMEngine(config, QuickRunner(40, 4), FakeTokenizer(), clock=VirtualClock())
+    stems = [[rng.randrange(99) for _ in range(rng.randrange(1, 40))] for _ in range(20)]
+    live: list[str] = []
+    num_added = 0
+    while num_added < 10_000 or engine.has_unfinished_requests():
+        while num_added < 10_000 and len(live) < 30:
+            prompt = [*rng.choice(stems), rng.randrange(99)]
+            params = SamplingParams(max_tokens=rng.randrange(1, 30), output_kind=RequestOutputKind.FINAL_ONLY)
+            priority = rng.randrange(3) if policy == "priority" else 0
+            engine.add_request(str(num_added), {"prompt_token_ids": prompt}, params, priority)
+            live.append(str(num_added))
+            num_added += 1
+        if rng.random() < 0.2 and live:
+            engine.abort_request(live.pop(rng.randrange(len(live))))
+        done = {output.request_id for output in engine.step()}
+        live = [request_id for request_id in live if request_id not in done]
+
+    scheduler = engine._scheduler
+    pool = scheduler.kv_cache_manager.pool
+    assert pool.num_free_blocks == len(pool.blocks) == 40
+    assert all(block.ref_cnt == 0 for block in pool.blocks)
+    assert (len(scheduler.waiting), scheduler.running, scheduler.requests) == (0, [], {})
+    assert sorted(scheduler._free_slots) == list(range(16))
+    assert engine._output_processor._outputs == {}
+    assert check_invariants(scheduler) == []
+    counters = scheduler.counters
+    assert counters.finished_requests + counters.aborted_requests == 10_000
+    assert counters.num_preemptions > 100 and counters.prefix_cache_hits > 10_000, "the run was no test of anything"

@@ -1,0 +1,102 @@
+"""Random histories of a small engine, against everything that must always hold.
+
+Hypothesis invents arrivals, aborts and steps; pools are tiny, prompts come from a small tree of shared
+prefixes over two letters, and so collisions, evictions and preemptions happen all the time. After every
+action all invariants are checked, the fold is compared with the engine, and the fake model reads back
+every slot that attention would read. At the end everything drains, and the outputs must be those of the
+model run alone.
+"""
+
+from engine_fakes import WatchedEngine, expected_output
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
+
+from minivllm.core.invariants import check_invariants
+from minivllm.errors import RequestTooLargeError
+
+LETTERS = st.integers(0, 1)
+
+
+class EngineMachine(RuleBasedStateMachine):
+    """Everything a caller can do, in any order."""
+
+    prompts = Bundle("prompts")
+    request_ids = Bundle("request_ids")
+
+    @initialize(
+        target=prompts,
+        num_blocks=st.integers(2, 10),
+        block_size=st.integers(1, 4),
+        max_num_seqs=st.integers(1, 4),
+        budget=st.integers(1, 12),
+        policy=st.sampled_from(["fcfs", "priority"]),
+        caching=st.booleans(),
+    )
+    def build(self, num_blocks, block_size, max_num_seqs, budget, policy, caching):
+        self.watched = WatchedEngine(
+            num_blocks=num_blocks,
+            block_size=block_size,
+            max_num_seqs=max_num_seqs,
+            max_num_batched_tokens=budget,
+            scheduling_policy=policy,
+            enable_prefix_caching=caching,
+            max_model_len=num_blocks * block_size + 1,
+            vocab_size=2,
+        )
+        self.expected: dict[str, list[int]] = {}
+        self.num_added = 0
+        return multiple([0], [0, 1])
+
+    @rule(target=prompts, stem=prompts, more=st.lists(LETTERS, min_size=1, max_size=6))
+    def grow_a_prompt(self, stem, more):
+        return (stem + more)[:40]
+
+    @rule(target=request_ids, prompt=prompts, max_tokens=st.integers(1, 10), priority=st.integers(0, 2))
+    def add_request(self, prompt, max_tokens, priority):
+        limit = self.watched.runner.max_model_len
+        if len(prompt) >= limit:
+            return multiple()
+        request_id = f"r{self.num_added}"
+        self.num_added += 1
+        try:
+            ranked = self.watched.config.scheduling_policy == "priority"
+            self.watched.add(request_id, prompt, max_tokens=max_tokens, priority=priority if ranked else 0)
+        except RequestTooLargeError:
+            return multiple()
+        self.expected[request_id] = expected_output(prompt, min(max_tokens, limit - len(prompt)), vocab_size=2)
+        return request_id
+
+    @rule(request_id=consumes(request_ids))
+    def abort_a_request(self, request_id):
+        output = self.watched.engine.abort_request(request_id)
+        if output is not None:  # it had not finished by itself
+            produced = output.outputs[0].token_ids
+            assert produced == self.expected.pop(request_id)[: len(produced)]
+            assert output.outputs[0].finish_reason == "abort"
+        self.watched.compare()
+
+    @rule(number=st.integers(1, 4))
+    def run_steps(self, number):
+        for _ in range(number):
+            self.watched.step()
+
+    @invariant()
+    def every_invariant_holds(self):
+        if hasattr(self, "watched"):
+            assert check_invariants(self.watched.scheduler) == []
+
+    def teardown(self):
+        if not hasattr(self, "watched"):
+            return
+        self.watched.run(max_steps=2_000)
+        produced = {request_id: self.watched.token_ids(request_id) for request_id in self.expected}
+        assert produced == self.expected
+        pool = self.watched.pool
+        assert pool.num_free_blocks == len(pool.blocks)
+        assert all(block.ref_cnt == 0 for block in pool.blocks)
+        assert self.watched.fold.sequences == {} and self.watched.fold.requests == {}
+
+
+EngineMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestEngineMachine = EngineMachine.TestCase

@@ -1,0 +1,155 @@
+"""A model for tests that takes no time and remembers everything: the strongest oracle for the core.
+
+`FakeRunner` keeps, for every slot of the KV cache, the exact tokens whose keys and values were written
+there. Before it answers it reads the slots of each sequence back, as attention would, and fails if any
+holds something else: a stale block, a block shared by mistake, a slot never written. Its next token is a
+function of all tokens before it, so a wrong block table or a lost token shows in the output as well.
+"""
+
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import pairwise
+
+from minivllm.clock import VirtualClock
+from minivllm.config import EngineConfig
+from minivllm.core.request import Sequence
+from minivllm.core.scheduler_output import SchedulerOutput
+from minivllm.core.slot_mapping import NOT_WRITTEN, slot_mapping
+from minivllm.engine import LLMEngine
+from minivllm.events.fold import Fold
+from minivllm.events.types import Event
+from minivllm.outputs import RequestOutput
+from minivllm.sampling_params import SamplingParams
+
+VOCAB_SIZE = 100
+EOS = 99
+
+
+class FakeTokenizer:
+    """One character a token: token i is chr(32 + i)."""
+
+    vocab_size = VOCAB_SIZE
+    eos_token_ids = frozenset({EOS})
+
+    def encode(self, text: str) -> list[int]:
+        return [ord(character) - 32 for character in text]
+
+    def decode(self, ids: list[int], skip_special_tokens: bool = True) -> str:
+        return "".join("" if i == EOS and skip_special_tokens else chr(32 + i) for i in ids)
+
+
+@dataclass
+class FakeSampledToken:
+    token_id: int
+    logprobs: None = None
+
+
+def next_token(token_ids: list[int], vocab_size: int = VOCAB_SIZE - 1) -> int:
+    """What the fake model says after `token_ids`; never end-of-sequence."""
+    digest = blake2b(bytes(token_id % 256 for token_id in token_ids), digest_size=4).digest()
+    return int.from_bytes(digest, "little") % vocab_size
+
+
+def expected_output(prompt: list[int], max_tokens: int, vocab_size: int = VOCAB_SIZE - 1) -> list[int]:
+    """What any schedule must generate: the model run alone, without cache, batch or blocks."""
+    token_ids = list(prompt)
+    for _ in range(max_tokens):
+        token_ids.append(next_token(token_ids, vocab_size))
+    return token_ids[len(prompt) :]
+
+
+class FakeRunner:
+    """Stands in for the model runner; see the module docstring."""
+
+    t_prepare = 0.0
+
+    def __init__(self, num_blocks: int, block_size: int, max_model_len: int = 10_000, vocab_size: int = 99) -> None:
+        self.num_blocks = num_blocks
+        self.block_size = block_size
+        self.max_model_len = max_model_len
+        self.vocab_size = vocab_size
+        self.kv: dict[int, tuple[int, ...]] = {}
+        self.num_tokens_run = 0
+
+    def execute_model(self, plan: SchedulerOutput) -> list[Sequence]:
+        # As in every layer of the real model: first all writes of the batch, then all reads.
+        for item in plan.scheduled:
+            sequence = item.sequence
+            slots = slot_mapping(sequence, item.start, item.num_tokens, self.block_size)
+            for position, slot in enumerate(slots, item.start):
+                if slot != NOT_WRITTEN:
+                    self.kv[slot] = tuple(sequence.token_ids[: position + 1])
+            self.num_tokens_run += item.num_tokens
+        for item in plan.scheduled:
+            self._read_back(item.sequence, item.start + item.num_tokens)
+        return [item.sequence for item in plan.scheduled if item.samples]
+
+    def _read_back(self, sequence: Sequence, num_tokens: int) -> None:
+        for position in range(num_tokens):
+            block = sequence.block_table[position // self.block_size]
+            slot = block.block_id * self.block_size + position % self.block_size
+            written, wanted = self.kv.get(slot), tuple(sequence.token_ids[: position + 1])
+            assert written == wanted, f"{sequence!r} reads position {position} in slot {slot}: {written} != {wanted}"
+
+    def sample_tokens(self, plan: SchedulerOutput, logits: list[Sequence]) -> list[FakeSampledToken]:
+        return [FakeSampledToken(next_token(sequence.token_ids, self.vocab_size)) for sequence in logits]
+
+
+class WatchedEngine:
+    """An engine on the virtual clock with a fold beside it, compared after every step."""
+
+    def __init__(self, num_blocks: int = 100, max_model_len: int = 10_000, vocab_size: int = 99, **options: object) -> None:
+        options = {"block_size": 4, "max_num_seqs": 8, "max_num_batched_tokens": 64, **options}
+        self.config = EngineConfig(model="fake", check_invariants=True, **options)
+        self.runner = FakeRunner(num_blocks, self.config.block_size, max_model_len, vocab_size)
+        self.engine = LLMEngine(self.config, self.runner, FakeTokenizer(), clock=VirtualClock())
+        self.events: list[Event] = []
+        self.fold = Fold(self.engine.log_header())
+        self.engine.subscribe(self._listen)
+        self.outputs: dict[str, RequestOutput] = {}
+
+    def _listen(self, event: Event) -> None:
+        self.events.append(event)
+        self.fold.apply(event)
+
+    def add(self, request_id: str, prompt: list[int], max_tokens: int = 8, priority: int = 0, **params: object) -> None:
+        sampling = SamplingParams(temperature=0, max_tokens=max_tokens, **params)
+        self.engine.add_request(request_id, {"prompt_token_ids": prompt}, sampling, priority)
+        self.compare()
+
+    def step(self) -> list[RequestOutput]:
+        outputs = self.engine.step()
+        self.outputs.update((output.request_id, output) for output in outputs)
+        self.compare()
+        return outputs
+
+    def run(self, max_steps: int = 10_000) -> dict[str, RequestOutput]:
+        """Step until all is done; fails if that takes too long, which would be a livelock."""
+        for _ in range(max_steps):
+            if not self.engine.has_unfinished_requests():
+                return self.outputs
+            self.step()
+        raise AssertionError(f"still unfinished after {max_steps} steps")
+
+    def compare(self) -> None:
+        assert self.fold.state == self.engine.inspect()
+        assert all(a.seq + 1 == b.seq for a, b in pairwise(self.events[-50:]))
+
+    # ---- short ways to look inside ----
+
+    @property
+    def scheduler(self):
+        return self.engine._scheduler
+
+    @property
+    def pool(self):
+        return self.scheduler.kv_cache_manager.pool
+
+    def table(self, request_id: str) -> list[int]:
+        return self.fold.sequences[f"{request_id}.0"].block_table
+
+    def token_ids(self, request_id: str) -> list[int]:
+        return self.outputs[request_id].outputs[0].token_ids
+
+    def events_of(self, kind: type[Event]) -> list[Event]:
+        return [event for event in self.events if type(event) is kind]

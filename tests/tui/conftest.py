@@ -1,0 +1,170 @@
+"""Runs of the real engine for the dashboard to show: real scheduler, real events, no model.
+
+Only what the model would say is scripted, in words, so that screens can be read. Every event list here
+is therefore one that the engine really sends, with preemptions, hits, evictions and waits among them.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from minivllm.clock import VirtualClock
+from minivllm.config import EngineConfig
+from minivllm.core.request import Sequence
+from minivllm.core.scheduler_output import SchedulerOutput
+from minivllm.engine import LLMEngine
+from minivllm.events.types import Event, LogHeader
+from minivllm.sampling_params import SamplingParams
+
+EOS = 0
+
+
+class WordTokenizer:
+    """A word with the space before it is a token; ids are given out as words come."""
+
+    vocab_size = 10_000
+    eos_token_ids = frozenset({EOS})
+
+    def __init__(self) -> None:
+        self._words = ["<eos>"]
+
+    def encode(self, text: str) -> list[int]:
+        ids = []
+        for word in re.findall(r"\s*\S+", text):
+            if word not in self._words:
+                self._words.append(word)
+            ids.append(self._words.index(word))
+        return ids
+
+    def decode(self, ids: list[int], skip_special_tokens: bool = True) -> str:
+        return "".join(self._words[i] for i in ids if i != EOS)
+
+
+@dataclass
+class ScriptedToken:
+    """A sampled token without log-probabilities."""
+
+    token_id: int
+    logprobs: None = None
+
+
+class ScriptedRunner:
+    """Says, for each request, the next word of its answer, and then end-of-sequence."""
+
+    t_prepare = 0.0
+    max_model_len = 100_000
+
+    def __init__(self, num_blocks: int, answers: dict[str, list[int]]) -> None:
+        self.num_blocks = num_blocks
+        self._answers = answers
+
+    def execute_model(self, plan: SchedulerOutput) -> list[Sequence]:
+        return [item.sequence for item in plan.scheduled if item.samples]
+
+    def sample_tokens(self, plan: SchedulerOutput, logits: list[Sequence]) -> list[ScriptedToken]:
+        return [ScriptedToken(self._next(sequence)) for sequence in logits]
+
+    def _next(self, sequence: Sequence) -> int:
+        answer = self._answers[sequence.request.request_id]
+        return answer[sequence.num_output_tokens] if sequence.num_output_tokens < len(answer) else EOS
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One request: who asks what, what the model will say, and the step before which it arrives."""
+
+    request_id: str
+    prompt: str
+    answer: str
+    arrives: int = 0
+    max_tokens: int = 200
+
+
+class Stage:
+    """A real engine with scripted answers, moved on step by step; `events` has all that it said."""
+
+    def __init__(self, asks: list[Ask], *, num_blocks: int = 64, **options: object) -> None:
+        options = {"block_size": 8, "max_num_seqs": 4, "max_num_batched_tokens": 64, "model": "smollm2", **options}
+        tokenizer = WordTokenizer()
+        answers = {ask.request_id: tokenizer.encode(ask.answer) for ask in asks}
+        runner = ScriptedRunner(num_blocks, answers)
+        config = EngineConfig(check_invariants=True, **options)
+        self.engine = LLMEngine(config, runner, tokenizer, clock=VirtualClock(seconds_per_step=0.04))
+        self.header: LogHeader = self.engine.log_header()
+        self.events: list[Event] = []
+        self.engine.subscribe(self.events.append)
+        self._asks = sorted(asks, key=lambda ask: ask.arrives)
+        self._steps = 0
+
+    def step(self) -> bool:
+        """Let in who arrives and take one step; False when nothing is left to do."""
+        while self._asks and self._asks[0].arrives <= self._steps:
+            ask = self._asks.pop(0)
+            self.engine.add_request(ask.request_id, ask.prompt, SamplingParams(temperature=0, max_tokens=ask.max_tokens))
+        self.engine.step()
+        self._steps += 1
+        return bool(self._asks) or self.engine.has_unfinished_requests()
+
+    def run(self, steps: int = 10_000) -> "Stage":
+        for _ in range(steps):
+            if not self.step():
+                break
+        return self
+
+
+_SYSTEM = (
+    "You are a careful assistant in a hospital library . Answer in plain words , say where each fact comes from , and "
+    "when you do not know , say so . Do not guess . Keep each answer under a hundred words . The reader may be tired . "
+)
+_QUESTIONS = [
+    ("Why is the sky blue ?", "Air scatters short waves of light more than long ones, so blue comes from all sides"),
+    ("What is a fever for ?", "A fever slows many germs down and helps the immune system to work faster"),
+    ("How do bees find home ?", "Bees remember the sun's place, the hills and trees, and the smell of their own hive"),
+    ("Who was Ada Lovelace ?", "She wrote, in 1843, what many call the first program, for Babbage's engine"),
+    ("What is a black hole ?", "A place where so much mass is so close together that not even light can leave"),
+    ("Why do leaves turn red ?", "When the green dye goes in autumn, red and yellow ones that were hidden show"),
+    ("How does a vaccine work ?", "It shows the body a harmless part of a germ, so that it knows the germ next time"),
+    ("What is salt made of ?", "Salt is sodium and chlorine, one atom of each, over and over, in a cube"),
+]
+_MORE = (
+    " . To say it with more care , there is a long answer and a short one , and the long one is better when there is time . "
+    "Sources : the encyclopedia on the second shelf , and the handbook beside it ."
+)
+
+
+def shared_prefix_asks(count: int = 8) -> list[Ask]:
+    """Requests that begin with the same instructions and come in two by two."""
+    return [
+        Ask(f"r{index}", _SYSTEM + question, answer + _MORE, arrives=index // 2 * 6)
+        for index, (question, answer) in enumerate((_QUESTIONS * 9)[:count])
+    ]
+
+
+@pytest.fixture
+def shared_prefix() -> Stage:
+    """Four slots, a shared beginning, a pool that suffices: hits and waits for a slot."""
+    return Stage(shared_prefix_asks())
+
+
+@pytest.fixture
+def memory_pressure() -> Stage:
+    """Different prompts in a pool that is far too small: preemptions and evictions."""
+    asks = [
+        Ask(f"r{index}", f"{index} {question} " + " ".join(f"w{index}{k}" for k in range(40)), answer + _MORE, index)
+        for index, (question, answer) in enumerate(_QUESTIONS)
+    ]
+    return Stage(asks, num_blocks=24, max_num_seqs=4)
+
+
+@pytest.fixture
+def stage() -> Callable[..., Stage]:
+    """`Stage` itself, for tests with requests of their own."""
+    return Stage
+
+
+@pytest.fixture
+def ask() -> type[Ask]:
+    """`Ask` itself."""
+    return Ask

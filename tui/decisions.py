@@ -1,0 +1,134 @@
+"""The engine's decisions as sentences, newest last.
+
+Steps and tokens come by the dozen and have panels of their own, so they are left out here; what is
+left is what a reader wants to be told: who came in, who waits and why, which blocks were taken,
+found again, given back or evicted. Blocks that share a step, a cause and an owner become one
+sentence, or a long prompt would push everything else off the screen.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field, replace
+
+from minivllm.events import types as ev
+from minivllm.tui.lines import Span
+from minivllm.tui.text import clean, id_ranges, plural, short_name
+
+LOG_LENGTH = 200
+_LOOK_BACK = 6
+"""How many sentences back a block may still join one of its kind."""
+
+
+@dataclass(slots=True)
+class Decision:
+    """One line of the log. `block_ids` grows while more blocks of the same cause come in."""
+
+    step: int
+    key: tuple
+    name: str
+    letter: str | None
+    verb: str
+    style: str
+    after: str = ""
+    block_ids: list[int] = field(default_factory=list)
+
+    def spans(self) -> list[Span]:
+        """What happened, for the row after step and name."""
+        blocks = id_ranges(self.block_ids)
+        return [(f"{self.verb} {blocks}".rstrip(), self.style), (f" {self.after}" if self.after else "", "muted")]
+
+
+class DecisionLog:
+    """The last decisions of a run."""
+
+    def __init__(self) -> None:
+        self.decisions: deque[Decision] = deque(maxlen=LOG_LENGTH)
+        # A wait is told when it begins and when its reason changes, not at every step that it lasts.
+        self._waits_for: dict[str, str] = {}
+
+    def add(self, event: ev.Event, letter: str | None) -> None:
+        """Take in an event; `letter` is that of its sequence."""
+        telling = _TELL.get(type(event))
+        if telling is None:
+            return
+        verb, after, style = telling(event)
+        seq_id = getattr(event, "seq_id", None)
+        block_id = getattr(event, "block_id", None)
+        key = (event.step, type(event), seq_id, verb, after)
+        if block_id is not None:
+            for decision in list(self.decisions)[-_LOOK_BACK:]:
+                if decision.key == key:
+                    decision.block_ids.append(block_id)
+                    return
+        elif isinstance(event, ev.RequestDeferred):
+            if self._waits_for.get(seq_id) == event.reason:
+                return
+            self._waits_for[seq_id] = event.reason
+        elif type(event) in _END_A_WAIT:
+            self._waits_for.pop(seq_id, None)
+        name = short_name(seq_id) if seq_id else ""
+        block_ids = [] if block_id is None else [block_id]
+        self.decisions.append(Decision(event.step, key, name, letter, verb, style, after, block_ids))
+
+    def copy(self) -> "DecisionLog":
+        """The log as it stands now, untouched by what comes later."""
+        copied = DecisionLog()
+        copied.decisions.extend(replace(d, block_ids=list(d.block_ids)) for d in self.decisions)
+        copied._waits_for = dict(self._waits_for)
+        return copied
+
+
+def deferral(reason: ev.DeferReason, need: int, free: int, max_num_seqs: int | None = None) -> str:
+    """Why a sequence was not admitted, in words. `need` and `free` are in the unit of the reason."""
+    match reason:
+        case "no_blocks":
+            return f"needs {plural(need, 'block')}, {free} free"
+        case "token_budget":
+            return "token budget used"
+        case "max_num_seqs":
+            return "all slots taken" if max_num_seqs is None else f"all {plural(max_num_seqs, 'slot')} taken"
+        case "preempted_this_step":
+            return "somebody was preempted this step"
+    return clean(str(reason))
+
+
+def miss(why: ev.MissReason) -> str:
+    """Why a prefix lookup ended, in words."""
+    return {
+        "caching_off": "prefix caching is off",
+        "prompt_shorter_than_a_block": "prompt shorter than a block",
+        "never_seen": "never seen before",
+        "evicted": "it was evicted",
+    }.get(why, clean(str(why)))
+
+
+def _admitted(event: ev.RequestAdmitted | ev.RequestResumed) -> tuple[str, str, str]:
+    verb = "enters" if isinstance(event, ev.RequestAdmitted) else "resumes in"
+    cached = f"{event.num_cached_tokens} tokens from cache" if event.num_cached_tokens else ""
+    return f"{verb} slot {event.slot}", cached, "good"
+
+
+_END_A_WAIT = (ev.RequestAdmitted, ev.RequestResumed, ev.RequestFinished, ev.RequestAborted)
+
+# Each gives (what happened, the rest of the sentence, style); block ids stand between the two.
+_TELL = {
+    ev.RequestArrived: lambda e: ("arrives", plural(len(e.prompt_token_ids), "prompt token"), "text"),
+    ev.RequestAdmitted: _admitted,
+    ev.RequestResumed: _admitted,
+    ev.RequestDeferred: lambda e: ("waits:", deferral(e.reason, e.need, e.free), "warn"),
+    ev.RequestPreempted: lambda e: (
+        "is preempted",
+        f"{short_name(e.victim_of)} needs {plural(e.need, 'block')}, {e.free} free",
+        "bad",
+    ),
+    ev.RequestFinished: lambda e: ("finishes", "at its token limit" if e.reason == "length" else "by itself", "good"),
+    ev.RequestAborted: lambda e: ("is aborted", "", "bad"),
+    ev.BlockAllocated: lambda e: ("takes", "", "text"),
+    ev.BlockHashed: lambda e: ("full, cached:", "", "muted"),
+    ev.BlockHit: lambda e: ("reuses", "already computed", "good"),
+    ev.BlockMissed: lambda e: (f"misses at block {e.logical} of its table:", miss(e.why), "muted"),
+    ev.BlockReleased: lambda e: ("lets go of", "", "muted"),
+    ev.BlockFreed: lambda e: ("freed:", "cached, reused last" if e.position == "tail" else "reused next", "muted"),
+    ev.BlockEvicted: lambda e: ("evicted:", "cached text is lost", "warn"),
+    ev.InvariantViolated: lambda e: (f"INVARIANT {clean(e.name)} violated:", clean(e.detail), "bad"),
+    ev.Gap: lambda e: (f"{plural(e.lost, 'event')} lost", "what follows may be wrong", "bad"),
+}

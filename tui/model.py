@@ -1,0 +1,130 @@
+"""`DashboardModel`: all that the panels draw, and no drawing.
+
+The heart is `minivllm.events.fold.Fold`; around it stand the few things that only a view wants to
+know: which letter stands for whom, which blocks the last step touched, how fast tokens come, the
+last decisions. All of it comes from events. The easy thing to get wrong is a paused view: the fold
+goes on underneath, so `still` must copy what it hands out and not share it.
+"""
+
+from collections import deque
+from copy import copy
+from typing import NamedTuple
+
+from minivllm.events import types as ev
+from minivllm.events.fold import Fold
+from minivllm.tui.decisions import DecisionLog
+from minivllm.tui.letters import Letters
+
+RATE_WINDOW = 2.0
+"""Seconds of engine time over which tokens per second are averaged."""
+USED_HISTORY = 240
+"""Steps whose use of the token budget is remembered."""
+
+
+class Owner(NamedTuple):
+    """One entry of one block table."""
+
+    seq_id: str
+    num_tokens: int
+    """Tokens of the sequence whose keys and values lie in the block."""
+
+
+class PoolUse(NamedTuple):
+    """How many blocks are in which condition."""
+
+    used: int
+    cached: int
+    """Free, but still a hit for a prompt that begins like it."""
+    empty: int
+
+
+class DashboardModel:
+    """Reads events in order with `apply`. Panels read the rest and change nothing."""
+
+    def __init__(self, header: ev.LogHeader) -> None:
+        self.header = header
+        self.fold = Fold(header)
+        self.letters = Letters()
+        self.log = DecisionLog()
+        self.changed: set[int] = set()
+        """Blocks that an event of the current step has touched."""
+        self.used: deque[int] = deque(maxlen=USED_HISTORY)
+        """Tokens given out in each of the last steps, oldest first."""
+        self._last_owner: dict[int, str] = {}
+        self._rate: deque[tuple[float, int]] = deque()
+
+    def apply(self, event: ev.Event) -> None:
+        """Take in the next event."""
+        kind = type(event)
+        if kind is ev.StepBegin:
+            self.changed.clear()
+        elif kind is ev.RequestFinished or kind is ev.RequestAborted:
+            self.letters.release(event.seq_id)
+        elif kind is ev.BlockAllocated or kind is ev.BlockHit:
+            # A sequence takes its first blocks just before it is told to be admitted.
+            self.letters.assign(event.seq_id)
+            self._last_owner[event.block_id] = event.seq_id
+        block_id = getattr(event, "block_id", None)
+        if block_id is not None:
+            self.changed.add(block_id)
+        self.log.add(event, self.letters.of(getattr(event, "seq_id", None)))
+        self.fold.apply(event)
+        if kind is ev.StepEnd:
+            self.used.append(event.used)
+            self._note_rate(event.t)
+
+    def still(self) -> "DashboardModel":
+        """A copy that stays as it is while this model goes on."""
+        other = copy(self)
+        other.fold = Fold.restore(self.header, self.fold.keyframe())
+        other.letters = self.letters.copy()
+        other.log = self.log.copy()
+        other.changed, other.used, other._rate = set(self.changed), self.used.copy(), self._rate.copy()
+        other._last_owner = dict(self._last_owner)
+        return other
+
+    # ---- what the panels ask ----
+
+    def letter(self, seq_id: str | None) -> str | None:
+        return self.letters.of(seq_id)
+
+    def last_owner_letter(self, block_id: int) -> str | None:
+        """The letter of the sequence that held a free block last, while it still stands for that one."""
+        return self.letters.of(self._last_owner.get(block_id))
+
+    def owners(self) -> dict[int, list[Owner]]:
+        """Every block in use, with all entries of block tables that point to it."""
+        size = self.header.block_size
+        owners: dict[int, list[Owner]] = {}
+        # All and not only the running ones: a frame may fall between a block and its admission.
+        for seq_id, sequence in self.fold.sequences.items():
+            left = sequence.num_computed_tokens
+            for block_id in sequence.block_table:
+                owners.setdefault(block_id, []).append(Owner(seq_id, min(max(left, 0), size)))
+                left -= size
+        return owners
+
+    def pool_use(self) -> PoolUse:
+        blocks, num_free = self.fold.blocks, len(self.fold.free_queue)
+        cached = sum(blocks[block_id].hash is not None for block_id in self.fold.free_queue)
+        return PoolUse(len(blocks) - num_free, cached, num_free - cached)
+
+    def tokens_per_second(self) -> float | None:
+        """Output tokens per second of engine time lately; None before two steps have ended."""
+        if len(self._rate) < 2 or self._rate[-1][0] <= self._rate[0][0]:
+            return None
+        (t0, tokens0), (t1, tokens1) = self._rate[0], self._rate[-1]
+        return (tokens1 - tokens0) / (t1 - t0)
+
+    def hit_rate(self) -> float | None:
+        """Part of all looked-up prompt tokens that the prefix cache had; None before the first lookup."""
+        counters = self.fold.counters
+        if counters.prefix_cache_queries == 0:
+            return None
+        return counters.prefix_cache_hits / counters.prefix_cache_queries
+
+    def _note_rate(self, t: float) -> None:
+        self._rate.append((t, self.fold.counters.generation_tokens))
+        # Two entries always stay: a step may take longer than the window.
+        while len(self._rate) > 2 and t - self._rate[0][0] > RATE_WINDOW:
+            self._rate.popleft()

@@ -1,0 +1,80 @@
+"""Text that is safe and short enough to draw.
+
+Prompts, outputs, model names and request ids come from outside. They may hold escape sequences that
+would move the cursor, or marks that reverse the line. `clean` takes those out; everything from
+outside must pass through it. Widths are in terminal cells: a Chinese character or an emoji takes two.
+"""
+
+import re
+from collections.abc import Iterable
+
+from rich.cells import cell_len, set_cell_size
+
+# Control characters (C0, DEL, C1), zero-width and direction marks, line separators, variation
+# selectors, lone surrogates, private use, tags: all that draws nothing or draws elsewhere.
+_UNSAFE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\ufff0-\ufffb"
+    "\ud800-\udfff\ue000-\uf8ff\U000e0000-\U000e0fff\U000f0000-\U0010ffff]"
+)
+_NEWLINE = re.compile(r"\n\s*")
+
+LONGEST_TEXT = 1024
+"""Characters of a text that are looked at: enough for any row, and a frame stays cheap."""
+
+
+def clean(text: str) -> str:
+    """`text` on one line, without anything that a terminal would obey. A line break shows as ↵."""
+    text = _NEWLINE.sub("↵", text)
+    return _UNSAFE.sub("", text.replace("\t", " "))
+
+
+def short_name(seq_id: str) -> str:
+    """A sequence's name as shown: its request's id, and the index only for a second sequence."""
+    return clean(seq_id.removesuffix(".0"))
+
+
+def fit(text: str, width: int) -> str:
+    """`text` in exactly `width` cells: padded, or cut with an ellipsis."""
+    if width <= 0:
+        return ""
+    if cell_len(text) > width:
+        text = set_cell_size(text, width - 1) + "…"
+    return set_cell_size(text, width)
+
+
+def tail(text: str, width: int) -> str:
+    """The newest part of a growing `text` in at most `width` cells.
+
+    The start moves on in jumps of a third of the width and not by one cell a token, so that the words stand
+    still while they are read.
+    """
+    if len(text) > 2 * LONGEST_TEXT:
+        # Cut at a multiple, so that the jumps stay where they are while the text grows.
+        text = text[(len(text) // LONGEST_TEXT - 1) * LONGEST_TEXT :]
+    text = clean(text)
+    if len(text) <= width and cell_len(text) <= width:
+        return text
+    fitting, room = 0, width - 1
+    for character in reversed(text):
+        room -= cell_len(character)
+        if room < 0:
+            break
+        fitting += 1
+    jump = max(width // 3, 1)
+    hidden = -(-(len(text) - fitting) // jump) * jump
+    return "…" + text[hidden:]
+
+
+def id_ranges(ids: Iterable[int]) -> str:
+    """Block ids in order, runs of neighbours joined: `3 9-12 22`."""
+    runs: list[list[int]] = []
+    for block_id in ids:
+        if runs and block_id == runs[-1][1] + 1:
+            runs[-1][1] = block_id
+        else:
+            runs.append([block_id, block_id])
+    return " ".join(str(a) if a == b else f"{a}{' ' if b == a + 1 else '-'}{b}" for a, b in runs)
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

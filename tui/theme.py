@@ -1,0 +1,79 @@
+"""Colours: two themes for the chrome, one table of named styles for what the panels draw.
+
+Colour only helps the eye; letters, digits and glyphs carry the meaning, and with NO_COLOR the same
+screen is read in grey. The easy thing to get wrong is a colour that is fine on black and invisible
+on white, so every style is chosen twice.
+"""
+
+from rich.color import Color
+from rich.style import Style
+from textual.theme import Theme
+
+DARK = Theme(
+    name="minivllm-dark",
+    dark=True,
+    background="#10141c",
+    surface="#10141c",
+    panel="#1a212d",
+    foreground="#d5dce8",
+    primary="#7aa7ff",
+    secondary="#56b6c2",
+    accent="#7aa7ff",
+    warning="#e8b04b",
+    error="#ff7b72",
+    success="#5fd38d",
+    variables={"rule": "#36445a", "footer-key-foreground": "#7aa7ff", "footer-background": "#1a212d"},
+)
+LIGHT = Theme(
+    name="minivllm-light",
+    dark=False,
+    background="#fbfbf8",
+    surface="#fbfbf8",
+    panel="#eceef2",
+    foreground="#1d2430",
+    primary="#1f58c7",
+    secondary="#0b7285",
+    accent="#1f58c7",
+    warning="#8a5a00",
+    error="#b3261e",
+    success="#146c38",
+    variables={"rule": "#b4bfce", "footer-key-foreground": "#1f58c7", "footer-background": "#eceef2"},
+)
+
+# Style name: (in the dark theme, in the light theme). The hues keep apart for the colour-blind.
+_COLOURS = {
+    "text": ("#d5dce8", "#1d2430"),
+    "muted": ("#8b9bb0", "#5a6678"),
+    "faint": ("#55637a", "#98a3b3"),
+    "accent": ("#7aa7ff", "#1f58c7"),
+    "good": ("#5fd38d", "#146c38"),
+    "warn": ("#e8b04b", "#8a5a00"),
+    "bad": ("#ff7b72", "#b3261e"),
+    "shared": ("#ffffff", "#000000"),
+    "cached": ("#7d8ca3", "#6b778a"),
+    "hue0": ("#5cb8ff", "#0b63b0"),
+    "hue1": ("#f2a33a", "#a85a00"),
+    "hue2": ("#3ecf9a", "#0a7a55"),
+    "hue3": ("#e88bc0", "#a1286f"),
+    "hue4": ("#e6dc5a", "#746700"),
+    "hue5": ("#ff8a6b", "#bf3b15"),
+    "hue6": ("#b3a6ff", "#5b45c2"),
+    "hue7": ("#a4d65e", "#4a7512"),
+}
+
+
+class Palette:
+    """Names of styles to Rich styles, for one of the two themes."""
+
+    def __init__(self, dark: bool) -> None:
+        self._column = 0 if dark else 1
+        self._styles: dict[str, Style] = {}
+
+    def style(self, name: str) -> Style:
+        """The style called `name`: a colour, then `*` for bold and `!` for reverse."""
+        style = self._styles.get(name)
+        if style is None:
+            colour = _COLOURS[name.rstrip("*!")][self._column]
+            style = Style(color=Color.parse(colour), bold="*" in name or None, reverse="!" in name or None)
+            self._styles[name] = style
+        return style

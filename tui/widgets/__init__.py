@@ -1,0 +1,1 @@
+"""The panels of the dashboard: each a function from the model to lines, painted by `panel.Panel`."""

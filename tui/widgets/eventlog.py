@@ -1,0 +1,30 @@
+"""Recent decisions: what the engine did and why, one sentence a line, newest last."""
+
+from itertools import islice
+
+from minivllm.tui.letters import hue
+from minivllm.tui.lines import Line, Row
+from minivllm.tui.model import DashboardModel
+from minivllm.tui.widgets.panel import Panel
+
+
+class EventLog(Panel):
+    """The last lines of the decision log."""
+
+    HELP_TITLE = "Recent events"
+    HELP_TEXT = (
+        "What the engine decided, newest last, with the number of the step. Tokens and plans come at every step and are "
+        "left out: the slots and the budget show them."
+    )
+
+    def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
+        decisions = model.log.decisions
+        lines = []
+        for decision in islice(decisions, max(len(decisions) - height, 0), None):
+            row = Row(width).put(f"{decision.step:>4} ", "faint")
+            if decision.name:
+                row.put(f"{decision.letter or '-'} ", f"{hue(decision.letter)}*").put(f"{decision.name} ", "text")
+            for text, style in decision.spans():
+                row.put(text, style)
+            lines.append(row.line())
+        return lines

@@ -1,0 +1,39 @@
+"""Finished: the last sequences that ended, newest first, with what they said."""
+
+from minivllm.tui.letters import hue
+from minivllm.tui.lines import Line, Row
+from minivllm.tui.model import DashboardModel
+from minivllm.tui.text import LONGEST_TEXT, clean, plural, short_name
+from minivllm.tui.widgets.panel import Panel
+
+_REASONS = {"stop": ("done", "good"), "length": ("at limit", "muted"), "abort": ("aborted", "bad")}
+
+
+class Finished(Panel):
+    """One line a finished sequence."""
+
+    HELP_TITLE = "Finished"
+    HELP_TEXT = (
+        "The last sequences that ended, newest first: done (an end token or a stop string), at limit (max_tokens) or "
+        "aborted. Then all their tokens, prompt and output, and the beginning of the output."
+    )
+
+    def title(self, model: DashboardModel) -> str:
+        counters = model.fold.counters
+        return f"Finished  {plural(counters.finished_requests + counters.aborted_requests, 'request')}"
+
+    def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
+        history = model.fold.history
+        if not history:
+            return [Row(width).put("nobody yet", "faint").line()]
+        newest = [history[-1 - back] for back in range(min(height, len(history)))]
+        name_width = min(max(len(short_name(done.seq_id)) for done in newest), 14)
+        lines = []
+        for done in newest:
+            letter = model.letter(done.seq_id)
+            word, style = _REASONS.get(done.reason, (clean(done.reason), "muted"))
+            row = Row(width).put(f"{letter or ' '} ", f"{hue(letter)}*")
+            row.put(short_name(done.seq_id), "text", name_width).put(f" {word:<8} ", style)
+            row.put(f"{done.num_tokens:>4} tok  ", "muted").put(clean(done.text[:LONGEST_TEXT]), "text")
+            lines.append(row.line())
+        return lines

@@ -1,0 +1,65 @@
+"""The top line: what runs, how far it is, how fast, and whether the picture is live."""
+
+from rich.cells import cell_len
+
+from minivllm.tui.lines import Line, Row, Span
+from minivllm.tui.model import DashboardModel
+from minivllm.tui.text import clean, plural
+from minivllm.tui.widgets.panel import Panel
+
+
+class Header(Panel):
+    """One line. Where it is narrow, the last facts are left out, never cut."""
+
+    HELP_TITLE = "Top line"
+    HELP_TEXT = (
+        "The model, the number of the last step, output tokens per second, and the part of all prompt tokens that the "
+        "prefix cache had. Blocks are in use, cached (free, but still a hit until they are reused) or empty."
+    )
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.badge: Span = ("LIVE", "good*")
+
+    def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
+        row = Row(width - cell_len(self.badge[0]) - 2)
+        row.put(" minivllm", "accent*")
+        for fact in self._facts(model):
+            if sum(cell_len(text) for text, _ in fact) + 3 <= row.room:
+                row.put("   " if width >= 100 else "  ")
+                for text, style in fact:
+                    row.put(text, style)
+        row.put("", width=row.room)
+        row.room += cell_len(self.badge[0]) + 2
+        row.put(" ").put(*self.badge).put(" ")
+        return [row.line()]
+
+    def _facts(self, model: DashboardModel) -> list[list[Span]]:
+        """Most important first."""
+        counters, use = model.fold.counters, model.pool_use()
+        rate, hits = model.tokens_per_second(), model.hit_rate()
+        facts: list[list[Span]] = []
+        if counters.invariant_violations:
+            facts.append([(plural(counters.invariant_violations, "INVARIANT VIOLATION"), "bad*!")])
+        if model.fold.lost_events:
+            facts.append([(f"{plural(model.fold.lost_events, 'EVENT')} LOST", "bad*!")])
+        facts.append([(clean(model.header.model)[-28:], "text*")])
+        facts.append([("step ", "muted"), (f"{model.fold.step:,}", "text*")])
+        if rate is not None:
+            unit = " tok/s" if model.header.clock == "monotonic" else " tok per virtual s"
+            facts.append([(f"{rate:,.0f}", "text*"), (unit, "muted")])
+        if hits is not None:
+            facts.append([("hits ", "muted"), (f"{hits:.0%}", "text*")])
+        facts.append(
+            [
+                (f"{use.used:,}", "text*"),
+                (" used ", "muted"),
+                (f"{use.cached:,}", "text*"),
+                (" cached ", "muted"),
+                (f"{use.empty:,}", "text*"),
+                (" empty", "muted"),
+            ]
+        )
+        facts.append([(f"{counters.num_preemptions:,}", "text*"), (" preempted", "muted")])
+        facts.append([(f"{counters.evicted_blocks:,}", "text*"), (" evicted", "muted")])
+        return facts

@@ -1,0 +1,106 @@
+"""Batch slots: who runs, how far it is, in which blocks, and the text as it grows.
+
+There is no prefill phase and no decode phase in the scheduler; PREFILL here means that the last
+step worked through tokens that were known before it, DECODE that it computed the newest one.
+"""
+
+from textual.geometry import Size
+
+from minivllm.events.state import ScheduledState, SequenceState
+from minivllm.tui.letters import hue
+from minivllm.tui.lines import Line, Row
+from minivllm.tui.model import DashboardModel
+from minivllm.tui.text import LONGEST_TEXT, clean, id_ranges, plural, short_name, tail
+from minivllm.tui.widgets.panel import Panel
+
+
+class Slots(Panel):
+    """One line a slot, or two where there is room: the second for the text."""
+
+    HELP_TITLE = "Batch slots"
+    HELP_TEXT = (
+        "One row for each sequence that runs: its slot and letter, PREFILL with tokens done of tokens known or DECODE with "
+        "tokens written, the block table, and its text. ↺2 means that it was preempted twice and had to compute again."
+    )
+
+    def title(self, model: DashboardModel) -> str:
+        return f"Batch slots  {len(model.fold.running)} of {model.header.max_num_seqs}"
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """Two lines a slot if that leaves enough for the other panels, else one, else as many as fit."""
+        most = max((viewport.height - 12) // 3, 3)
+        slots = self._model.header.max_num_seqs if self._model else most
+        return 2 * slots if 2 * slots <= most else min(slots, most)
+
+    def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
+        fold = model.fold
+        by_slot = {fold.sequences[seq_id].slot: seq_id for seq_id in fold.running}
+        num_slots = model.header.max_num_seqs
+        tall = 2 * num_slots <= height
+        # Empty slots are worth a row only while every slot can have one.
+        slots = list(range(num_slots)) if num_slots <= height else sorted(by_slot)
+        room = height // 2 if tall else height
+        shown = slots if len(slots) <= room else slots[: room - 1]
+        scheduled = {item.seq_id: item for item in fold.scheduled}
+        name_width = max((len(short_name(seq_id)) for seq_id in fold.running), default=0)
+        name_width = min(max(name_width, 3), 8 if width < 100 else 14)
+        lines: list[Line] = []
+        for slot in shown:
+            seq_id = by_slot.get(slot)
+            if seq_id is None:
+                lines.append(Row(width).put(f"{slot:>2} ", "faint").put("·  free", "faint").line())
+                lines.extend([()] if tall else [])
+                continue
+            lines.extend(_slot(model, seq_id, scheduled.get(seq_id), width, name_width, tall))
+        if len(shown) < len(slots):
+            lines.append(_more(model, [by_slot[slot] for slot in slots[room - 1 :]], width))
+        return lines
+
+
+def _slot(
+    model: DashboardModel, seq_id: str, item: ScheduledState | None, width: int, name_width: int, tall: bool
+) -> list[Line]:
+    sequence = model.fold.sequences[seq_id]
+    letter = model.letter(seq_id)
+    row = Row(width)
+    row.put(f"{sequence.slot:>2} ", "muted").put(f"{letter} ", f"{hue(letter)}*")
+    row.put(short_name(seq_id), "text*", name_width).put(" ")
+    row.put(f"↺{sequence.num_preemptions}" if sequence.num_preemptions else "", "warn", 3)
+    prefilling = sequence.num_computed_tokens < sequence.num_tokens - 1 if item is None else item.kind == "prefill"
+    if prefilling:
+        row.put("PREFILL ", "accent*").put(f"{sequence.num_computed_tokens}/{sequence.num_tokens}", "text", 10)
+    else:
+        row.put("DECODE  ", "good*").put(f"+{len(sequence.output_token_ids)}", "text", 10)
+    blocks = id_ranges(sequence.block_table)
+    if tall:
+        row.put(" blocks ", "muted").put(_newest(blocks, max(row.room // 2, 12)), "text")
+        _put_prompt(row, model, sequence)
+        under = Row(width).put("     ")
+        under.put(tail(sequence.text, under.room), "text")
+        return [row.line(), under.line()]
+    blocks_width = 13 if width < 100 else 22
+    row.put(" ").put(_newest(blocks, blocks_width), "muted", blocks_width).put("  ")
+    if sequence.text:
+        row.put(tail(sequence.text, row.room), "text")
+    else:
+        _put_prompt(row, model, sequence)
+    return [row.line()]
+
+
+def _put_prompt(row: Row, model: DashboardModel, sequence: SequenceState) -> None:
+    prompt = model.fold.requests[sequence.request_id].prompt
+    if prompt is not None:
+        row.put("  ‹ " if row.room < 20 else " prompt ", "muted").put(clean(prompt[-LONGEST_TEXT:]), "muted")
+
+
+def _newest(blocks: str, width: int) -> str:
+    """The end of a block table, which is where it grows."""
+    return blocks if len(blocks) <= width else "…" + blocks[len(blocks) - width + 1 :]
+
+
+def _more(model: DashboardModel, seq_ids: list[str], width: int) -> Line:
+    row = Row(width).put(f" + {plural(len(seq_ids), 'more slot')}: ", "muted")
+    for seq_id in seq_ids:
+        letter = model.letter(seq_id)
+        row.put(f"{letter} ", f"{hue(letter)}*").put(f"{short_name(seq_id)}  ", "muted")
+    return row.line()
