@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence as Seq
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, NotRequired, Protocol, TypedDict
 
 from minivllm import __version__
 from minivllm.clock import Clock, MonotonicClock
@@ -50,9 +50,10 @@ class TextPrompt(TypedDict):
 
 
 class TokensPrompt(TypedDict):
-    """A prompt as token ids, taken as they are."""
+    """A prompt as token ids, taken as they are; `prompt` is the text they stand for, to be shown and never tokenized."""
 
     prompt_token_ids: list[int]
+    prompt: NotRequired[str]
 
 
 Prompt = str | TextPrompt | TokensPrompt
@@ -149,7 +150,7 @@ class LLMEngine:
 
     def _tokenize(self, prompt: Prompt) -> tuple[str | None, list[int]]:
         if isinstance(prompt, dict) and "prompt_token_ids" in prompt:
-            return None, list(prompt["prompt_token_ids"])
+            return prompt.get("prompt"), list(prompt["prompt_token_ids"])
         text = prompt["prompt"] if isinstance(prompt, dict) else prompt
         return text, self.tokenizer.encode(text)
 

@@ -5,22 +5,23 @@
         print(future.result().outputs[0].text)
 
 The engine is not thread-safe and need not be: callers in any thread put commands into a queue, the
-engine's thread carries them out between two steps, and each caller gets a future. It knows nothing of
-terminals or HTTP; the dashboard, the chat and the server all use it.
+engine's thread carries them out between two steps, and each caller holds a future. It knows nothing of
+terminals or HTTP; the chat, the demo and the server all stand on it.
 
 The easy thing to get wrong is the end. Whoever waits must hear of it: a request that is running, a
-command that is still in the queue, and a command that comes too late each get an answer, whether the
-thread was stopped or the engine failed. And with nothing to do the thread sleeps; it never polls.
+command that is still in the queue and one that comes too late each get an answer, whether the thread
+was stopped or the engine failed. And with nothing to do the thread sleeps; it never polls.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from minivllm.clock import MonotonicClock
 from minivllm.engine import LLMEngine, Prompt
@@ -30,13 +31,15 @@ from minivllm.sampling_params import SamplingParams
 
 T = TypeVar("T")
 OnOutput = Callable[[RequestOutput], None]
-"""Called in the engine's thread with each output of a request: be quick, and do not raise."""
+"""Called in the engine's thread with each output of a request, so it must be quick. If it raises, the request ends."""
 
 
 @dataclass(slots=True)
 class _Command:
-    function: Callable[[LLMEngine], Any]
+    """What a caller wants done between two steps, and the future that it holds."""
+
     future: Future
+    run: Callable[[], None]
 
 
 @dataclass(slots=True)
@@ -50,9 +53,9 @@ class _Waiter:
 class EngineThread:
     """Runs `engine.step()` in a thread of its own while there is work. `start` it, then `stop` and `join` it.
 
-    `before_step(engine)` is called in that thread before each step, and when there is nothing to do, so that
-    a script can add requests at exact steps. `seconds_per_step` is the least time from the start of one
-    step to the start of the next, so that a person can follow.
+    `before_step(engine)` is called in that thread before each step, and again whenever it has nothing to do:
+    the place for a script that adds requests at exact steps. `seconds_per_step` is the least time from the
+    start of one step to the start of the next, so that a person can follow.
     """
 
     def __init__(
@@ -68,30 +71,30 @@ class EngineThread:
         self._before_step = before_step
         self._seconds_per_step = seconds_per_step
         self._now = MonotonicClock().now
-        self._next_step_at = 0.0
-        self._thread = Thread(target=self._run, name="minivllm-engine", daemon=True)
         self._commands: SimpleQueue[_Command] = SimpleQueue()
-        # Guards `_closed` against the queue: no command may slip in behind the last look at it.
+        # No command may slip into the queue after the last look at it; this guards `_closed` for that.
         self._lock = Lock()
         self._closed = False
-        # Read and written by the engine's thread alone.
+        # The rest is read and written by the engine's thread alone.
         self._waiters: dict[str, _Waiter] = {}
         self._paused = False
+        self._single_steps: deque[Future[list[RequestOutput]]] = deque()
+        self._next_step_at = 0.0
         self._stopping = False
+        # A daemon, so that a caller who forgot to stop it can still leave the program.
+        self._thread = Thread(target=self._main, name="minivllm-engine", daemon=True)
 
-    # ---- life, from any thread ----
+    # ---- beginning and end, from any thread ----
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ask for the end: after the step in progress, unfinished requests are aborted. Returns at once."""
-        with self._lock:
-            if not self._closed:
-                self._commands.put(_Command(self._stop_here, Future()))
+        """Ask for the end and return at once. The step in progress is finished, unfinished requests are aborted."""
+        self._submit(Future(), self._stop)
 
     def join(self, timeout: float | None = None) -> None:
-        """Wait for the end. Raises the error that ended the thread, or `TimeoutError`."""
+        """Wait until the thread has ended; raises the error that ended it, or `TimeoutError`."""
         self.ended.result(timeout)
 
     def __enter__(self) -> EngineThread:
@@ -100,7 +103,7 @@ class EngineThread:
 
     def __exit__(self, exc_type: type[BaseException] | None, *exc_info: object) -> None:
         self.stop()
-        # An error of the caller's is not hidden behind one of ours.
+        # An error of the caller's own is not hidden behind ours.
         if self.ended.exception() is not None and exc_type is None:
             self.join()
 
@@ -116,25 +119,153 @@ class EngineThread:
     ) -> Future[RequestOutput]:
         """Queue a request; the future holds its last output, or the error that refused it.
 
-        `on_output` gets every output, the last one too. The future cannot be cancelled once the request is
-        in the engine: `abort_request` ends it.
+        Cancelling the future works until the engine has the request; from then on `abort_request` ends it.
         """
         future: Future[RequestOutput] = Future()
 
-        def add(engine: LLMEngine) -> None:
-            if not future.set_running_or_notify_cancel():
-                return
-            try:
-                engine.add_request(request_id, prompt, params, priority)
-            except Exception as error:  # whatever refused it belongs to this caller, the engine goes on
-                future.set_exception(error)
-            else:
-                self._waiters[request_id] = _Waiter(future, on_output)
+        def add() -> None:
+            self._engine.add_request(request_id, prompt, params, priority)
+            self._waiters[request_id] = _Waiter(future, on_output)
 
-        if error := self._submit(add).exception_if_closed:
-            future.set_exception(error)
-        return future
+        return self._submit(future, add)
 
     def abort_request(self, request_id: str) -> Future[RequestOutput | None]:
-        """End a request; the future holds its output so far, or None if it had ended already."""
+        """End a request at once; the future holds its output so far, or None if it had ended already."""
         return self.call(lambda engine: self._abort(request_id))
+
+    def call(self, function: Callable[[LLMEngine], T]) -> Future[T]:
+        """Run `function(engine)` between two steps; the future holds what it returned or raised."""
+        future: Future[T] = Future()
+        return self._submit(future, lambda: future.set_result(function(self._engine)))
+
+    def pause(self) -> Future[None]:
+        """Take no more steps; the future is done when the engine stands still. Commands are still carried out."""
+        return self.call(lambda engine: self._set_paused(True))
+
+    def resume(self) -> Future[None]:
+        """Take steps again."""
+        return self.call(lambda engine: self._set_paused(False))
+
+    def step(self) -> Future[list[RequestOutput]]:
+        """Pause, and take one step; the future holds its outputs (none, if there was nothing to do)."""
+        future: Future[list[RequestOutput]] = Future()
+
+        def ask() -> None:
+            self._paused = True
+            # Taken by the main loop and not here: an error in a step ends the thread, one in a command does not.
+            self._single_steps.append(future)
+
+        return self._submit(future, ask)
+
+    def _submit(self, future: Future[T], run: Callable[[], None]) -> Future[T]:
+        with self._lock:
+            if not self._closed:
+                self._commands.put(_Command(future, run))
+                return future
+        future.set_exception(EngineDeadError("The engine's thread has ended: start a new one to go on."))
+        return future
+
+    # ---- the engine's thread ----
+
+    def _main(self) -> None:
+        error = None
+        try:
+            while not self._stopping:
+                self._run_commands(self._seconds_until_step())
+                if not self._stopping and self._seconds_until_step() == 0.0:
+                    self._take_step()
+            for request_id in self._engine.inspect().requests:
+                self._abort(request_id)
+        except BaseException as caught:
+            error = caught
+        self._close(error)
+
+    def _seconds_until_step(self) -> float | None:
+        """How long to sleep before the next step is due; None if there is none until a command comes."""
+        if self._single_steps:
+            return 0.0
+        if self._paused:
+            return None
+        if self._before_step is not None:
+            self._before_step(self._engine)
+        if not self._engine.has_unfinished_requests():
+            return None
+        return max(0.0, self._next_step_at - self._now())
+
+    def _run_commands(self, seconds: float | None) -> None:
+        """Wait up to `seconds` (None: for ever) for a command; carry it out and those that came with it."""
+        try:
+            self._run_command(self._commands.get(timeout=seconds))
+            # Only those that are there now: callers without end must not keep the engine from its steps.
+            for _ in range(self._commands.qsize()):
+                self._run_command(self._commands.get_nowait())
+        except Empty:
+            return
+
+    def _run_command(self, command: _Command) -> None:
+        # From here on the future cannot be cancelled, so it can always be given its result.
+        if not command.future.set_running_or_notify_cancel():
+            return
+        try:
+            command.run()
+        except BaseException as error:  # it belongs to whoever sent the command; the engine goes on
+            command.future.set_exception(error)
+
+    def _take_step(self) -> None:
+        self._next_step_at = self._now() + self._seconds_per_step
+        if self._single_steps and self._before_step is not None:
+            self._before_step(self._engine)
+        outputs = self._engine.step()
+        for output in outputs:
+            self._deliver(output)
+        if self._single_steps:
+            self._single_steps.popleft().set_result(outputs)
+
+    def _deliver(self, output: RequestOutput) -> None:
+        """Hand an output to whoever sent the request; requests that a script added have nobody."""
+        waiter = self._waiters.get(output.request_id)
+        if waiter is None:
+            return
+        if output.finished:
+            del self._waiters[output.request_id]
+        try:
+            if waiter.on_output is not None:
+                waiter.on_output(output)
+        except Exception as error:
+            self._waiters.pop(output.request_id, None)
+            self._engine.abort_request(output.request_id)
+            waiter.future.set_exception(error)
+            return
+        if output.finished:
+            waiter.future.set_result(output)
+
+    def _abort(self, request_id: str) -> RequestOutput | None:
+        output = self._engine.abort_request(request_id)
+        if output is not None:
+            self._deliver(output)
+        return output
+
+    def _set_paused(self, paused: bool) -> None:
+        self._paused = paused
+
+    def _stop(self) -> None:
+        self._stopping = True
+
+    def _close(self, error: BaseException | None) -> None:
+        """Take no more commands, and answer everybody who still waits for something."""
+        with self._lock:
+            self._closed = True
+        waiting = [waiter.future for waiter in self._waiters.values()] + list(self._single_steps)
+        while not self._commands.empty():
+            command = self._commands.get()
+            if command.future.set_running_or_notify_cancel():
+                waiting.append(command.future)
+        for future in waiting:
+            # One exception object each: raising one in several threads would mix up their tracebacks.
+            dead = EngineDeadError("The engine's thread was stopped." if error is None else f"The engine failed: {error}")
+            dead.__cause__ = error
+            future.set_exception(dead)
+        if error is None:
+            self.ended.set_result(None)
+        else:
+            self.ended.set_exception(error)

@@ -30,8 +30,8 @@ class SamplingParams:
     """Sampling and stopping for one request.
 
     `temperature == 0` means greedy: the most likely token, the lowest id on an exact tie. The order
-    of the processors is vLLM's: logit bias, min-tokens mask, penalties, temperature, min-p, then
-    top-k and top-p.
+    of the processors is vLLM V1's: min-tokens mask, logit bias, repetition, frequency and presence
+    penalty, temperature, min-p, then top-k and top-p.
     """
 
     max_tokens: int = 16
@@ -85,13 +85,22 @@ class SamplingParams:
             _require_int("seed", self.seed, low=-(2**63), high=2**63 - 1)
         if self.logprobs is not None:
             _require_int("logprobs", self.logprobs, low=0, high=MAX_LOGPROBS)
-        if any(not isinstance(s, str) or s == "" for s in self.stop):
+        if not isinstance(self.stop, list) or any(not isinstance(s, str) or s == "" for s in self.stop):
             raise InvalidSamplingParamsError("stop must be a non-empty string or a list of non-empty strings.")
+        if not isinstance(self.stop_token_ids, list):
+            raise InvalidSamplingParamsError(f"stop_token_ids must be a list; got {self.stop_token_ids!r}.")
         for token_id in self.stop_token_ids:
             _require_int("stop_token_ids", token_id, low=0)
+        if self.logit_bias is not None and not isinstance(self.logit_bias, dict):
+            raise InvalidSamplingParamsError(f"logit_bias must be a dict of token ids; got {self.logit_bias!r}.")
         for token_id, bias in (self.logit_bias or {}).items():
             _require_int("logit_bias key", token_id, low=0)
             _require_number("logit_bias value", bias, low=-100.0, high=100.0)
+        for name in ("include_stop_str_in_output", "ignore_eos", "skip_special_tokens"):
+            if not isinstance(getattr(self, name), bool):
+                raise InvalidSamplingParamsError(f"{name} must be True or False; got {getattr(self, name)!r}.")
+        if not isinstance(self.output_kind, RequestOutputKind):
+            raise InvalidSamplingParamsError(f"output_kind must be a RequestOutputKind; got {self.output_kind!r}.")
 
     @property
     def greedy(self) -> bool:
@@ -106,7 +115,9 @@ def _require_int(name: str, value: object, low: int, high: int | None = None) ->
 
 
 def _require_number(name: str, value: object, low: float, high: float, low_open: bool = False) -> None:
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value):
+    # `math.isfinite` itself fails on an int that is too large for a float; such an int is out of any range below.
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not number or (isinstance(value, float) and not math.isfinite(value)):
         raise InvalidSamplingParamsError(f"{name} must be a finite number; got {value!r}.")
     if value > high or value < low or (low_open and value == low):
         span = f"over {low:g} and at most {high:g}" if low_open else f"from {low:g} to {high:g}"

@@ -55,7 +55,7 @@ class DashboardApp(App[None]):
         self.theme = DARK.name
         self.model = DashboardModel(source.header)
         self._source = source
-        self._overview = Overview(watch)
+        self._overview = Overview(watch, source.header.max_num_seqs)
         self._still: DashboardModel | None = None
         self._summary: list[str] | None = None
         self._finished = False
@@ -88,8 +88,8 @@ class DashboardApp(App[None]):
     def _badge(self) -> tuple[str, str]:
         if self._still is not None:
             behind = self.model.fold.step - self._still.fold.step
-            return f"PAUSED, {plural(behind, 'step')} behind", "warn*!"
-        return ("FINISHED", "good*!") if self._finished else ("LIVE", "good*")
+            return f" PAUSED, {plural(behind, 'step')} behind ", "warn*!"
+        return (" FINISHED ", "good*!") if self._finished else ("● LIVE", "good*")
 
     def _finish(self, summary: list[str]) -> None:
         self._finished = True

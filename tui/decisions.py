@@ -45,27 +45,26 @@ class DecisionLog:
         # A wait is told when it begins and when its reason changes, not at every step that it lasts.
         self._waits_for: dict[str, str] = {}
 
-    def add(self, event: ev.Event, letter: str | None) -> None:
-        """Take in an event; `letter` is that of its sequence."""
+    def add(self, event: ev.Event, owner: str | None, letter: str | None) -> None:
+        """Take in an event. `owner`: the sequence that it is about, or that held its block last."""
         telling = _TELL.get(type(event))
         if telling is None:
             return
         verb, after, style = telling(event)
-        seq_id = getattr(event, "seq_id", None)
         block_id = getattr(event, "block_id", None)
-        key = (event.step, type(event), seq_id, verb, after)
+        key = (event.step, type(event), owner, verb, after)
         if block_id is not None:
             for decision in list(self.decisions)[-_LOOK_BACK:]:
                 if decision.key == key:
                     decision.block_ids.append(block_id)
                     return
         elif isinstance(event, ev.RequestDeferred):
-            if self._waits_for.get(seq_id) == event.reason:
+            if self._waits_for.get(owner) == event.reason:
                 return
-            self._waits_for[seq_id] = event.reason
+            self._waits_for[owner] = event.reason
         elif type(event) in _END_A_WAIT:
-            self._waits_for.pop(seq_id, None)
-        name = short_name(seq_id) if seq_id else ""
+            self._waits_for.pop(owner, None)
+        name = short_name(owner) if owner else ""
         block_ids = [] if block_id is None else [block_id]
         self.decisions.append(Decision(event.step, key, name, letter, verb, style, after, block_ids))
 
@@ -96,7 +95,7 @@ def miss(why: ev.MissReason) -> str:
     return {
         "caching_off": "prefix caching is off",
         "prompt_shorter_than_a_block": "prompt shorter than a block",
-        "never_seen": "never seen before",
+        "never_seen": "never seen",
         "evicted": "it was evicted",
     }.get(why, clean(str(why)))
 
@@ -123,12 +122,12 @@ _TELL = {
     ev.RequestFinished: lambda e: ("finishes", "at its token limit" if e.reason == "length" else "by itself", "good"),
     ev.RequestAborted: lambda e: ("is aborted", "", "bad"),
     ev.BlockAllocated: lambda e: ("takes", "", "text"),
-    ev.BlockHashed: lambda e: ("full, cached:", "", "muted"),
+    ev.BlockHashed: lambda e: ("fills", "now cached", "muted"),
     ev.BlockHit: lambda e: ("reuses", "already computed", "good"),
-    ev.BlockMissed: lambda e: (f"misses at block {e.logical} of its table:", miss(e.why), "muted"),
+    ev.BlockMissed: lambda e: (f"misses at its block {e.logical}:", miss(e.why), "muted"),
     ev.BlockReleased: lambda e: ("lets go of", "", "muted"),
-    ev.BlockFreed: lambda e: ("freed:", "cached, reused last" if e.position == "tail" else "reused next", "muted"),
-    ev.BlockEvicted: lambda e: ("evicted:", "cached text is lost", "warn"),
+    ev.BlockFreed: lambda e: ("freed", "and still cached" if e.position == "tail" else "and empty", "muted"),
+    ev.BlockEvicted: lambda e: ("loses", "evicted from the cache", "warn"),
     ev.InvariantViolated: lambda e: (f"INVARIANT {clean(e.name)} violated:", clean(e.detail), "bad"),
     ev.Gap: lambda e: (f"{plural(e.lost, 'event')} lost", "what follows may be wrong", "bad"),
 }

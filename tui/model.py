@@ -67,7 +67,10 @@ class DashboardModel:
         block_id = getattr(event, "block_id", None)
         if block_id is not None:
             self.changed.add(block_id)
-        self.log.add(event, self.letters.of(getattr(event, "seq_id", None)))
+        owner = getattr(event, "seq_id", None)
+        if kind is ev.BlockHashed or kind is ev.BlockEvicted:
+            owner = self._last_owner.get(block_id)
+        self.log.add(event, owner, self.letters.of(owner))
         self.fold.apply(event)
         if kind is ev.StepEnd:
             self.used.append(event.used)

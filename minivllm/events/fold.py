@@ -72,7 +72,7 @@ class Fold:
         self.t = header.mono
         self.last_step_end: ev.StepEnd | None = None
         self.lost_events = 0
-        """Over 0 once a gap was met: from there on the state is only the best that can be known."""
+        """Over 0 once a gap was met. The state then stays as it was before the gap: anything else would be a guess."""
 
     @property
     def state(self) -> EngineState:
@@ -92,7 +92,8 @@ class Fold:
 
     def apply(self, event: ev.Event) -> None:
         """Take in the next event."""
-        _APPLY[type(event)](self, event)
+        if self.lost_events == 0:
+            _APPLY[type(event)](self, event)
         self.last_seq = event.seq
         self.t = event.t
 

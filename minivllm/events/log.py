@@ -21,10 +21,12 @@ import msgspec
 
 from minivllm.errors import EventLogError
 from minivllm.events.fold import Fold
-from minivllm.events.types import SCHEMA_NAME, SCHEMA_VERSION, AnyEvent, Event, LogHeader, StepEnd
+from minivllm.events.types import SCHEMA_NAME, SCHEMA_VERSION, AnyEvent, Event, Gap, LogHeader, StepEnd
 
 KEYFRAME_INTERVAL = 1000
 """Events between two keyframes: about a millisecond of folding per seek, and a small share of the memory."""
+
+BUFFER_BYTES = 1 << 16
 
 _encoder = msgspec.json.Encoder()
 _event_decoder = msgspec.json.Decoder(AnyEvent)
@@ -32,20 +34,55 @@ _header_decoder = msgspec.json.Decoder(LogHeader)
 
 
 class LogWriter:
-    """Writes a recording; give `write` to `LLMEngine.subscribe`. Also a context manager."""
+    """Writes a recording; give `write` to `LLMEngine.subscribe`. Also a context manager.
+
+    A full disk must not stop the engine: what cannot be written is counted, the file is cut back to its
+    last whole line, and once there is room again a `Gap` says how many events are missing.
+    """
 
     def __init__(self, path: str | Path, header: LogHeader) -> None:
-        self._file = open(path, "wb")  # noqa: SIM115 - closed by close()
-        self._file.write(_encoder.encode(header) + b"\n")
-        self._file.flush()
+        try:
+            # Unbuffered: our own buffer holds whole lines, so a failed write can be taken back whole.
+            self._file = open(path, "wb", buffering=0)  # noqa: SIM115 - closed by close()
+            self._size = self._file.write(_encoder.encode(header) + b"\n")
+        except OSError as error:
+            raise EventLogError(f"{path} cannot be written: {error.strerror}.") from error
+        self._buffer = bytearray()
+        self._num_buffered = 0
+        self._num_lost = 0
+        self._last: Event | None = None
 
     def write(self, event: Event) -> None:
-        """Append one event."""
-        self._file.write(_encoder.encode(event) + b"\n")
-        if type(event) is StepEnd:
-            self._file.flush()
+        """Append one event; it is on disk when its step has ended."""
+        self._buffer += _encoder.encode(event)
+        self._buffer += b"\n"
+        self._num_buffered += 1
+        self._last = event
+        if type(event) is StepEnd or len(self._buffer) > BUFFER_BYTES:
+            self._write_out()
+
+    def _write_out(self) -> None:
+        last, data = self._last, bytes(self._buffer)
+        if self._num_lost and last is not None:
+            # Everything up to and with this buffer becomes one gap: half of it would not fold.
+            self._num_lost += self._num_buffered
+            data = _encoder.encode(Gap(last.seq, last.step, last.t, self._num_lost)) + b"\n"
+        try:
+            written = self._file.write(data)
+            if written < len(data):
+                raise OSError("the disk is full")
+            self._size += written
+            self._num_lost = 0
+        except OSError:
+            self._num_lost = self._num_lost or self._num_buffered
+            self._file.truncate(self._size)
+            self._file.seek(self._size)
+        self._buffer.clear()
+        self._num_buffered = 0
 
     def close(self) -> None:
+        if self._buffer:
+            self._write_out()
         self._file.close()
 
     def __enter__(self) -> "LogWriter":

@@ -165,7 +165,7 @@ class StepEnd(Event, tag="step.end"):
     t_prepare: float
     t_model: float
     t_sample: float
-    rule: ClassVar[str] = "minivllm.engine:LLMEngine.step"
+    rule: ClassVar[str] = "minivllm.engine:LLMEngine._step"
 
 
 # ---- blocks ----
@@ -251,7 +251,7 @@ class TextFlushed(Event, tag="token.text_flushed"):
 
     seq_id: str
     text: str
-    rule: ClassVar[str] = "minivllm.engine:LLMEngine._append_token"
+    rule: ClassVar[str] = "minivllm.engine:LLMEngine._finish"
 
 
 class InvariantViolated(Event, tag="invariant.violated"):
@@ -263,10 +263,10 @@ class InvariantViolated(Event, tag="invariant.violated"):
 
 
 class Gap(Event, tag="log.gap"):
-    """`lost` events are missing here; what follows can be folded only from the next snapshot or run."""
+    """`lost` events are missing here, the last of them number `seq`; from here on a fold knows no more."""
 
     lost: int
-    rule: ClassVar[str] = "minivllm.events.log:LogWriter.write"
+    rule: ClassVar[str] = "minivllm.events.log:LogWriter._write_out"
 
 
 AnyEvent = (

@@ -152,7 +152,7 @@ def shared_prefix() -> Stage:
 def memory_pressure() -> Stage:
     """Different prompts in a pool that is far too small: preemptions and evictions."""
     asks = [
-        Ask(f"r{index}", f"{index} {question} " + " ".join(f"w{index}{k}" for k in range(40)), answer + _MORE, index)
+        Ask(f"r{index}", f"{index} {question} " + " ".join(f"w{index}{k}" for k in range(40)), answer + _MORE, index, 80)
         for index, (question, answer) in enumerate(_QUESTIONS)
     ]
     return Stage(asks, num_blocks=24, max_num_seqs=4)

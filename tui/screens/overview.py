@@ -26,15 +26,16 @@ class Overview(Screen):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-normal"), (160, "-wide")]
     VERTICAL_BREAKPOINTS = [(0, "-low"), (32, "-high")]
 
-    def __init__(self, watch: str) -> None:
+    def __init__(self, watch: str, max_num_seqs: int) -> None:
         super().__init__()
+        self._max_num_seqs = max_num_seqs
         self._watch = watch
 
     def compose(self) -> ComposeResult:
         yield Header(id="header")
         yield Watch(self._watch, id="watch")
         yield Summary(id="summary")
-        yield Slots(id="slots")
+        yield Slots(self._max_num_seqs, id="slots")
         with Horizontal(id="body"):
             with Vertical(id="memory"):
                 yield BlockMap(id="blockmap")

@@ -32,6 +32,8 @@ class Grid(NamedTuple):
 
     blocks_per_cell: int
     per_row: int
+    glyphs: int
+    """Columns for the fill glyph: more than one only where there is much room."""
     gap: int
     """Columns between cells."""
     numbered: bool
@@ -50,13 +52,14 @@ class BlockMap(Panel):
         "touched is reversed."
     )
 
-    def title(self, model: DashboardModel) -> str:
+    def title(self, model: DashboardModel, width: int) -> str:
         use = model.pool_use()
-        size = model.header.block_size
-        return f"KV cache  {use.used:,} of {len(model.fold.blocks):,} blocks in use, {size} tokens each"
+        each = f", {model.header.block_size} tokens each" if width >= 52 else ""
+        return f"KV cache  {use.used:,} of {len(model.fold.blocks):,} blocks used{each}"
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
-        map_height = max(height - 1, 1)
+        # The legend stands on the last line, with an empty one above it where there is room.
+        map_height = height - 2 if height >= 12 else max(height - 1, 1)
         grid = lay_out(len(model.fold.blocks), width, map_height)
         cells = block_cells(model)
         if grid.blocks_per_cell > 1:
@@ -68,26 +71,37 @@ class BlockMap(Panel):
         return lines
 
 
+# Numbered, columns for the fill glyph, gap: from the roomiest to the densest.
+_SIZES = (
+    (True, 5, 3),
+    (True, 4, 3),
+    (True, 3, 3),
+    (True, 2, 3),
+    (True, 2, 2),
+    (True, 1, 3),
+    (True, 1, 2),
+    (False, 1, 1),
+    (False, 1, 0),
+)
+
+
 def lay_out(num_blocks: int, width: int, height: int) -> Grid:
     """The most legible grid that holds all blocks in `width` x `height` cells."""
     digits = len(str(max(num_blocks - 1, 0)))
     label = digits + 1
-    for numbered, gap in ((True, 3), (True, 2), (False, 1), (False, 0)):
-        cell_width = 2 + gap + (digits if numbered else 0)
+    for numbered, glyphs, gap in _SIZES:
+        cell_width = glyphs + 1 + gap + (label if numbered else 0)
         per_row = _round_down((width + gap - (0 if numbered else label)) // cell_width)
         rows = -(-num_blocks // per_row)
-        if rows <= height:
-            if numbered and rows * 2 <= height and per_row > 8:
-                # Few blocks in much room: shorter rows fill it better than one long row.
-                while per_row > 8 and -(-num_blocks // (per_row // 2)) * 2 - 1 <= height:
-                    per_row //= 2
-                rows = -(-num_blocks // per_row)
-            return Grid(1, per_row, gap, numbered, rows * 2 - 1 <= height)
+        spread = rows * 2 - 1 <= height
+        # Wide glyphs need air around them, and short rows are not worth them.
+        if rows <= height and (glyphs == 1 or (spread and per_row >= 8)):
+            return Grid(1, per_row, glyphs, gap, numbered, spread)
     per_row = _round_down((width - label) // 2)
     blocks_per_cell = 2
     while -(-num_blocks // (blocks_per_cell * per_row)) > height:
         blocks_per_cell *= 2
-    return Grid(blocks_per_cell, per_row, 0, False, False)
+    return Grid(blocks_per_cell, per_row, 1, 0, numbered=False, spread=False)
 
 
 def _round_down(per_row: int) -> int:
@@ -155,10 +169,15 @@ def _draw(cells: list[Cell], grid: Grid, width: int, num_blocks: int) -> list[Li
         gap = " " * grid.gap
         for offset, (glyph, mark, style) in enumerate(cells[start : start + grid.per_row]):
             if grid.numbered:
-                spans.append((f"{gap if offset else ''}{start + offset:>{digits}}", "faint"))
+                spans.append((f"{gap if offset else ''}{start + offset:>{digits}} ", "faint"))
             elif offset and gap:
                 spans.append((gap, "faint"))
-            spans.append((glyph + mark, style))
+            if style.endswith("!"):
+                # Only the mark is reversed: a full block in reverse would look empty.
+                spans.append((glyph * grid.glyphs, style[:-1]))
+                spans.append((mark, style))
+            else:
+                spans.append((glyph * grid.glyphs + mark, style))
         if lines and grid.spread:
             lines.append(())
         lines.append(tuple(spans))
@@ -196,7 +215,8 @@ def _legend(blocks_per_cell: int, width: int) -> Line:
             (" free, cached   ", "muted"),
             ("··", "faint"),
             (" empty   ", "muted"),
-            ("█a", "hue0!"),
+            ("█", "hue0"),
+            ("a", "hue0!"),
             (" touched this step", "muted"),
         ),
         (
@@ -208,8 +228,9 @@ def _legend(blocks_per_cell: int, width: int) -> Line:
             (" free, cached ", "muted"),
             ("··", "faint"),
             (" empty ", "muted"),
-            ("█a", "hue0!"),
-            (" now", "muted"),
+            ("█", "hue0"),
+            ("a", "hue0!"),
+            (" new", "muted"),
         ),
         (
             ("█a", "hue0"),

@@ -20,7 +20,7 @@ class Budget(Panel):
         "decode takes one token, a prefill takes a chunk. Below: the sums, why some of it was not used, and the last steps."
     )
 
-    def title(self, model: DashboardModel) -> str:
+    def title(self, model: DashboardModel, width: int) -> str:
         used = sum(item.num_tokens for item in model.fold.scheduled)
         return f"Token budget  {used:,} of {_budget(model):,}"
 
@@ -32,7 +32,7 @@ class Budget(Panel):
         sums = Row(width).put("decode ", "muted").put(f"{decode:,}", "text*").put("  prefill ", "muted")
         sums.put(f"{used - decode:,}", "text*").put("  unused ", "muted").put(f"{unused:,}", "text*")
         lines = [_bar(model, width), sums.line(), Row(width).put(_why_unused(model, unused), "muted").line()]
-        if height > 4:
+        if height >= 4:
             lines.append(_history(model, width))
         return lines[:height]
 

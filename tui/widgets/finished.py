@@ -18,7 +18,7 @@ class Finished(Panel):
         "aborted. Then all their tokens, prompt and output, and the beginning of the output."
     )
 
-    def title(self, model: DashboardModel) -> str:
+    def title(self, model: DashboardModel, width: int) -> str:
         counters = model.fold.counters
         return f"Finished  {plural(counters.finished_requests + counters.aborted_requests, 'request')}"
 

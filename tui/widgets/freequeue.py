@@ -22,7 +22,7 @@ class FreeQueue(Panel):
         "still in the prefix cache: a prompt that begins alike takes them out of the middle, and being handed out evicts them."
     )
 
-    def title(self, model: DashboardModel) -> str:
+    def title(self, model: DashboardModel, width: int) -> str:
         return f"Free queue  {len(model.fold.free_queue):,}, reused from the left"
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:

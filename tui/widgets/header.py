@@ -19,7 +19,7 @@ class Header(Panel):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.badge: Span = ("LIVE", "good*")
+        self.badge: Span = ("● LIVE", "good*")
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         row = Row(width - cell_len(self.badge[0]) - 2)
@@ -52,10 +52,11 @@ class Header(Panel):
             facts.append([("hits ", "muted"), (f"{hits:.0%}", "text*")])
         facts.append(
             [
+                ("blocks ", "muted"),
                 (f"{use.used:,}", "text*"),
-                (" used ", "muted"),
+                (" used, ", "muted"),
                 (f"{use.cached:,}", "text*"),
-                (" cached ", "muted"),
+                (" cached, ", "muted"),
                 (f"{use.empty:,}", "text*"),
                 (" empty", "muted"),
             ]

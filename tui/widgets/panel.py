@@ -34,7 +34,7 @@ class Panel(Widget, can_focus=False):
         self._strips: dict[int, Strip] = {}
         self._palette = Palette(dark=True)
 
-    def title(self, model: DashboardModel) -> str:
+    def title(self, model: DashboardModel, width: int) -> str:
         """The words in the top border; ours alone, nothing from outside (Textual reads it as markup)."""
         return self.HELP_TITLE
 
@@ -50,7 +50,7 @@ class Panel(Widget, can_focus=False):
         width, height = self.content_size
         if width <= 0 or height <= 0:
             return
-        title = self.title(model)
+        title = self.title(model, width)
         if title != self.border_title:
             self.border_title = title
         new, old = self.lines(model, width, height), self._lines

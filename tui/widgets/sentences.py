@@ -48,7 +48,7 @@ class Summary(Panel):
         self._sentences = [clean(sentence) for sentence in sentences]
         self.refresh(layout=True)
 
-    def title(self, model: DashboardModel) -> str:
+    def title(self, model: DashboardModel, width: int) -> str:
         return "Finished: press q to leave"
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:

@@ -10,7 +10,7 @@ from minivllm.events.state import ScheduledState, SequenceState
 from minivllm.tui.letters import hue
 from minivllm.tui.lines import Line, Row
 from minivllm.tui.model import DashboardModel
-from minivllm.tui.text import LONGEST_TEXT, clean, id_ranges, plural, short_name, tail
+from minivllm.tui.text import id_ranges, plural, short_name, tail
 from minivllm.tui.widgets.panel import Panel
 
 
@@ -23,19 +23,23 @@ class Slots(Panel):
         "tokens written, the block table, and its text. ↺2 means that it was preempted twice and had to compute again."
     )
 
-    def title(self, model: DashboardModel) -> str:
-        return f"Batch slots  {len(model.fold.running)} of {model.header.max_num_seqs}"
+    def __init__(self, max_num_seqs: int, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._max_num_seqs = max_num_seqs
+
+    def title(self, model: DashboardModel, width: int) -> str:
+        return f"Batch slots  {len(model.fold.running)} of {self._max_num_seqs}"
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Two lines a slot if that leaves enough for the other panels, else one, else as many as fit."""
         most = max((viewport.height - 12) // 3, 3)
-        slots = self._model.header.max_num_seqs if self._model else most
+        slots = self._max_num_seqs
         return 2 * slots if 2 * slots <= most else min(slots, most)
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         fold = model.fold
         by_slot = {fold.sequences[seq_id].slot: seq_id for seq_id in fold.running}
-        num_slots = model.header.max_num_seqs
+        num_slots = self._max_num_seqs
         tall = 2 * num_slots <= height
         # Empty slots are worth a row only while every slot can have one.
         slots = list(range(num_slots)) if num_slots <= height else sorted(by_slot)
@@ -67,10 +71,11 @@ def _slot(
     row.put(short_name(seq_id), "text*", name_width).put(" ")
     row.put(f"↺{sequence.num_preemptions}" if sequence.num_preemptions else "", "warn", 3)
     prefilling = sequence.num_computed_tokens < sequence.num_tokens - 1 if item is None else item.kind == "prefill"
+    count_width = 8 if width < 100 else 10
     if prefilling:
-        row.put("PREFILL ", "accent*").put(f"{sequence.num_computed_tokens}/{sequence.num_tokens}", "text", 10)
+        row.put("PREFILL ", "accent*").put(f"{sequence.num_computed_tokens}/{sequence.num_tokens}", "text", count_width)
     else:
-        row.put("DECODE  ", "good*").put(f"+{len(sequence.output_token_ids)}", "text", 10)
+        row.put("DECODE  ", "good*").put(f"+{len(sequence.output_token_ids)}", "text", count_width)
     blocks = id_ranges(sequence.block_table)
     if tall:
         row.put(" blocks ", "muted").put(_newest(blocks, max(row.room // 2, 12)), "text")
@@ -88,9 +93,11 @@ def _slot(
 
 
 def _put_prompt(row: Row, model: DashboardModel, sequence: SequenceState) -> None:
+    """The end of the prompt, where the question is: many prompts begin alike."""
     prompt = model.fold.requests[sequence.request_id].prompt
-    if prompt is not None:
-        row.put("  ‹ " if row.room < 20 else " prompt ", "muted").put(clean(prompt[-LONGEST_TEXT:]), "muted")
+    if prompt is not None and row.room > 12:
+        row.put("  prompt ", "faint")
+        row.put(tail(prompt, row.room), "muted")
 
 
 def _newest(blocks: str, width: int) -> str:

@@ -1,10 +1,12 @@
 """Waiting: the queue, next first, and why each one is still in it."""
 
+from rich.cells import cell_len
+
 from minivllm.tui.decisions import deferral
 from minivllm.tui.letters import hue
-from minivllm.tui.lines import Line, Row
+from minivllm.tui.lines import Line, Row, line, text_of
 from minivllm.tui.model import DashboardModel
-from minivllm.tui.text import plural, short_name
+from minivllm.tui.text import fit, short_name
 from minivllm.tui.widgets.panel import Panel
 
 
@@ -17,7 +19,7 @@ class Waiting(Panel):
         "does not fit, those behind it wait for it, so that a large request cannot be overtaken for ever."
     )
 
-    def title(self, model: DashboardModel) -> str:
+    def title(self, model: DashboardModel, width: int) -> str:
         return f"Waiting  {len(model.fold.waiting)}"
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
@@ -26,21 +28,29 @@ class Waiting(Panel):
             return [Row(width).put("nobody waits", "faint").line()]
         shown = waiting if len(waiting) <= height else waiting[: height - 1]
         name_width = min(max(len(short_name(seq_id)) for seq_id in shown), 14)
-        lines = [_waiting(model, position, width, name_width) for position in range(len(shown))]
+        for detail in (2, 1, 0):
+            rows = [_waiting(model, position, name_width, detail) for position in range(len(shown))]
+            # The reason comes last and matters most: leave out details until every reason fits.
+            if all(cell_len(text_of(row)) <= width for row in rows):
+                break
+        lines = [line(width, *row) for row in rows]
         if len(shown) < len(waiting):
             lines.append(Row(width).put(f"+ {len(waiting) - len(shown):,} more behind", "muted").line())
         return lines
 
 
-def _waiting(model: DashboardModel, position: int, width: int, name_width: int) -> Line:
+def _waiting(model: DashboardModel, position: int, name_width: int, detail: int) -> Line:
+    """The whole row, however wide. `detail` 2: with its tokens, 1: without, 0: "preempted" as a sign only."""
     fold = model.fold
     seq_id = fold.waiting[position]
     sequence = fold.sequences[seq_id]
     letter = model.letter(seq_id)
-    row = Row(width).put(f"{letter or ' '} ", f"{hue(letter)}*").put(short_name(seq_id), "text*", name_width).put(" ")
+    spans = [(f"{letter or ' '} ", f"{hue(letter)}*"), (fit(short_name(seq_id), name_width) + " ", "text*")]
+    if detail == 2:
+        spans.append((f"{sequence.num_tokens:>5,} tok  ", "muted"))
     if sequence.num_preemptions:
-        row.put(f"↺{sequence.num_preemptions} preempted; ", "warn")
-    return row.put(_reason(model, position), "text" if position == 0 else "muted").line()
+        spans.append((f"↺{sequence.num_preemptions} {'preempted, ' if detail else ''}", "warn"))
+    return (*spans, (_reason(model, position), "text" if position == 0 else "muted"))
 
 
 def _reason(model: DashboardModel, position: int) -> str:
@@ -49,5 +59,5 @@ def _reason(model: DashboardModel, position: int) -> str:
     if position > 0:
         return f"behind {short_name(fold.waiting[position - 1])}"
     if sequence.deferred is None:
-        return f"new, {plural(sequence.num_tokens, 'token')}"
+        return "new"
     return deferral(*sequence.deferred, model.header.max_num_seqs)

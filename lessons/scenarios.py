@@ -1,0 +1,170 @@
+"""The demo's four scenarios, as plain data: who asks what and when, and an engine small enough for it to matter.
+
+    shared-prefix     one long system prompt, many questions
+    burst             more requests than batch slots
+    long-and-short    a long prompt beside short conversations
+    memory-pressure   a KV cache too small for what it is asked to hold
+
+A scenario only sends requests; whatever is then seen is the engine's own doing. It knows no model either:
+the engine's tokenizer and chat template make the tokens, so a scenario runs on any chat model, and on
+`tiny-random`, where every byte is a token and all prompts are about four times as long. That is the thing
+to keep in mind when a size is changed here: each scenario must still show its idea on both.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from minivllm.sampling_params import SamplingParams
+
+Message = dict[str, str]
+"""`{"role": "system" | "user" | "assistant", "content": text}`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """One request: its messages, and how many steps after the begin of its wave it arrives."""
+
+    request_id: str
+    messages: tuple[Message, ...]
+    params: SamplingParams
+    after_steps: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """A workload that shows one idea."""
+
+    name: str
+    teaches: str
+    """One sentence: the idea."""
+    watch: str
+    """One sentence: what to look at while it runs."""
+    options: Mapping[str, object]
+    """`EngineConfig` fields that differ from their defaults."""
+    waves: tuple[tuple[Arrival, ...], ...]
+    """Requests in order of arrival. A wave begins when all requests of the wave before it have ended."""
+
+    @property
+    def arrivals(self) -> tuple[Arrival, ...]:
+        return tuple(arrival for wave in self.waves for arrival in wave)
+
+
+def _ask(request_id: str, question: str, max_tokens: int, after_steps: int = 0, system: str | None = None) -> Arrival:
+    """One question to the chat model, answered greedily: the same words in every run."""
+    messages: tuple[Message, ...] = ({"role": "user", "content": question},)
+    if system is not None:
+        messages = ({"role": "system", "content": system}, *messages)
+    # A small model repeats itself when it is greedy; the penalty keeps the text worth reading.
+    params = SamplingParams(temperature=0.0, max_tokens=max_tokens, repetition_penalty=1.1)
+    return Arrival(request_id=request_id, messages=messages, params=params, after_steps=after_steps)
+
+
+_LIBRARIAN = (
+    "You are Paige, the assistant of a small public library. The library is open from nine to six on weekdays and from "
+    "ten to two on Saturdays. Readers may borrow six books for three weeks and renew each of them twice. Children's books "
+    "are on the ground floor, novels on the first floor, and science and history on the second. Answer in two or three "
+    "friendly sentences, and end with one book that the reader may like."
+)
+
+SHARED_PREFIX = Scenario(
+    name="shared-prefix",
+    teaches="Requests that begin with the same tokens share the blocks that hold them.",
+    watch="the blocks of the system prompt belong to four users at once, and the second wave finds them without computing.",
+    options=MappingProxyType(
+        {"num_gpu_blocks_override": 128, "max_num_seqs": 4, "max_num_batched_tokens": 192, "max_model_len": 1024}
+    ),
+    waves=(
+        (
+            _ask("ada", "When are you open on a Saturday?", 96, system=_LIBRARIAN),
+            _ask("ben", "How many books can I take home?", 96, system=_LIBRARIAN),
+            _ask("cleo", "Where do I find books about the stars?", 96, system=_LIBRARIAN),
+            _ask("dan", "My daughter is five. What should we read?", 96, system=_LIBRARIAN),
+        ),
+        (
+            _ask("eve", "Can I keep a book for longer than three weeks?", 96, system=_LIBRARIAN),
+            _ask("finn", "I like stories about the sea.", 96, system=_LIBRARIAN),
+            _ask("gil", "Is there anything on ancient Rome?", 96, system=_LIBRARIAN),
+            _ask("hana", "What do you read yourself?", 96, system=_LIBRARIAN),
+        ),
+    ),
+)
+
+BURST = Scenario(
+    name="burst",
+    teaches="A slot is given to the next request as soon as its sequence ends: the batch never waits for its slowest member.",
+    watch="twelve requests come at once for four slots, and whoever ends early makes room at the very next step.",
+    options=MappingProxyType(
+        {"num_gpu_blocks_override": 128, "max_num_seqs": 4, "max_num_batched_tokens": 128, "max_model_len": 512}
+    ),
+    waves=(
+        (
+            _ask("ada", "What is the capital of France?", 16),
+            _ask("ben", "Write a short story about a lighthouse.", 128),
+            _ask("cleo", "Name three primary colors.", 24),
+            _ask("dan", "Explain why the sky is blue.", 96),
+            _ask("eve", "What is 7 plus 5?", 16),
+            _ask("finn", "Describe how to bake bread.", 128),
+            _ask("gil", "Say hello in Spanish.", 16),
+            _ask("hana", "Why do leaves change color in autumn?", 96),
+            _ask("ivo", "Name the largest ocean.", 24),
+            _ask("june", "Give me a tip for learning the piano.", 64),
+            _ask("kai", "What do bees make?", 24),
+            _ask("lena", "Write a poem about the moon.", 96),
+        ),
+    ),
+)
+
+_TRAVEL_DIARY = (
+    "Summarize this page of a diary in two sentences.\n\n"
+    "We left the harbour before sunrise, because the wind was good and the captain did not trust the clouds in the west. "
+    "For the first hours nobody spoke much. The old sails made more noise than all of us together, and the coast behind us "
+    "turned from green to grey and then to a thin line that might have been a wave. At noon we ate bread and cold fish. The "
+    "youngest of the crew asked how long the crossing would take, and the captain said that the sea does not own a clock.\n"
+    "In the afternoon the clouds came after all. It rained for an hour, so hard that we collected two barrels of fresh water "
+    "without trying, and everybody was suddenly in a good mood. Someone began to sing, badly, and the others joined in to make "
+    "it worse. When the rain stopped there were dolphins on the left side of the ship, nine of them, and they stayed with us "
+    "until it was too dark to count.\n"
+    "During my watch at night I saw a light far away in the south. It moved slowly and then it was gone. I woke the captain, "
+    "who looked for a long time, shrugged, and wrote it into the log with a question mark. I think about that question mark "
+    "more than about the light. Tomorrow, if the wind holds, we shall see the islands, and I shall finally send you this letter."
+)
+
+LONG_AND_SHORT = Scenario(
+    name="long-and-short",
+    teaches="A long prompt goes through in chunks, in the part of the token budget that the others leave over.",
+    watch="each step's budget: the running answers take one token each, the long prompt of 'diary' takes what is left.",
+    options=MappingProxyType(
+        {"num_gpu_blocks_override": 192, "max_num_seqs": 4, "max_num_batched_tokens": 32, "max_model_len": 2048}
+    ),
+    waves=(
+        (
+            _ask("ada", "Why do cats sleep so much?", 128),
+            _ask("ben", "Explain how a rainbow forms.", 160),
+            _ask("diary", _TRAVEL_DIARY, 96, after_steps=16),
+            _ask("cleo", "Give me three ideas for a rainy day.", 128, after_steps=20),
+        ),
+    ),
+)
+
+MEMORY_PRESSURE = Scenario(
+    name="memory-pressure",
+    teaches="When no block is free, the newest sequence loses its blocks and computes them again later: it costs time, never text.",
+    watch="the pool fills up as the stories grow; then a sequence is preempted, waits, and comes back where it was.",
+    options=MappingProxyType(
+        {"num_gpu_blocks_override": 24, "max_num_seqs": 4, "max_num_batched_tokens": 256, "max_model_len": 384}
+    ),
+    waves=(
+        (
+            _ask("ada", "Tell me a story about a dragon.", 160),
+            _ask("ben", "Tell me a story about a robot.", 160),
+            _ask("cleo", "Tell me a story about a pirate.", 160),
+            _ask("dan", "Tell me a story about a wizard.", 160),
+        ),
+    ),
+)
+
+SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
+    {scenario.name: scenario for scenario in (SHARED_PREFIX, BURST, LONG_AND_SHORT, MEMORY_PRESSURE)}
+)
+"""All of them by name."""

@@ -1,0 +1,72 @@
+"""How a bench tells its result: small statistics, a table for people, one JSON line for programs.
+
+With `--json` the last line of standard output is one JSON object; before it comes the same table as without.
+Progress goes to standard error.
+
+Easy to get wrong, twice. The mean: one interruption by the system outweighs a hundred undisturbed steps, so
+the middle is always the median here, and the bad end is shown beside it (`p99`, `max`), never averaged in.
+And the progress bar itself: one that redraws by itself takes time from what is being measured.
+"""
+
+import argparse
+import json
+import math
+from collections.abc import Sequence as Seq
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+
+def positive_int(text: str) -> int:
+    """An argparse type: a whole number, 1 or more."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number, at least 1; got {text!r}.")
+    return value
+
+
+def add_json_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="end standard output with one line of JSON")
+
+
+def add_model_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of every bench that runs a real model."""
+    parser.add_argument("--model", default="smollm2", help="alias, directory, .gguf file or Hugging Face id")
+    # No `auto`: a number must say what it was measured with.
+    parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16", "float16"))
+    parser.add_argument("--num-threads", type=positive_int, default=2, help="CPU threads (default: %(default)s)")
+
+
+def progress_bar() -> Progress:
+    """A bar on standard error that is redrawn only when it is told to: between measurements."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=Console(stderr=True, highlight=False), auto_refresh=False, transient=True)
+
+
+def percentile(values: Seq[float], percent: float) -> float:
+    """The smallest value that at least `percent` % of the values do not exceed (nearest rank)."""
+    ordered = sorted(values)
+    rank = math.ceil(len(ordered) * percent / 100)
+    return ordered[max(rank, 1) - 1]
+
+
+def print_report(
+    title: str, columns: Seq[str], rows: Seq[Seq[str]], notes: Seq[str], result: dict[str, object], as_json: bool
+) -> None:
+    """Print the table (first column left, the others right), one line for each note, and perhaps the JSON."""
+    table = Table(title=title, title_justify="left")
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="right" if number else "left")
+    for row in rows:
+        table.add_row(*row)
+    console = Console(highlight=False)
+    console.print(table)
+    for note in notes:
+        console.print(note, markup=False, soft_wrap=True)
+    if as_json:
+        # Not through rich, which would wrap the line at the terminal's width.
+        print(json.dumps(result), flush=True)

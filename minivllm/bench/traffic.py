@@ -1,0 +1,94 @@
+"""A long recording without a model: the real engine and scheduler, and a runner that answers at once.
+
+It stands in for a busy server, so that opening and seeking are measured on what a recording really holds:
+shared prefixes, cache hits, evictions, preemptions, hundreds of block tables. Only tokens and their text are
+made up, and they have the lengths of real ones.
+
+Easy to get wrong: traffic that never strains memory. Its recording would lack the kinds of events that
+make state large and seeking slow. Here more sequences run than the pool holds to their ends.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from minivllm.clock import VirtualClock
+from minivllm.config import EngineConfig
+from minivllm.core.scheduler_output import SchedulerOutput
+from minivllm.engine import LLMEngine
+from minivllm.events.log import LogWriter
+from minivllm.events.state import EngineState
+from minivllm.events.types import Event
+from minivllm.sampling_params import RequestOutputKind, SamplingParams
+
+VOCAB_SIZE = 50_000
+MAX_UNFINISHED = 96
+"""Requests kept in flight; `MAX_NUM_SEQS` of them run, memory permitting."""
+MAX_NUM_SEQS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class RandomToken:
+    """A sampled token, as the engine expects one of its runner."""
+
+    token_id: int
+    logprobs: None = None
+
+
+class RandomRunner:
+    """In the model runner's place: computes nothing and samples seeded random tokens."""
+
+    t_prepare = 0.0
+    max_model_len = 4096
+
+    def __init__(self, num_blocks: int, seed: int) -> None:
+        self.num_blocks = num_blocks
+        self._rng = Random(seed)
+
+    def execute_model(self, plan: SchedulerOutput) -> None:
+        """No model, no logits."""
+
+    def sample_tokens(self, plan: SchedulerOutput, logits: None) -> list[RandomToken]:
+        return [RandomToken(self._rng.randrange(VOCAB_SIZE)) for item in plan.scheduled if item.samples]
+
+
+class WordTokenizer:
+    """Every token is a short word with a space before it."""
+
+    vocab_size = VOCAB_SIZE
+    eos_token_ids: frozenset[int] = frozenset()
+
+    def encode(self, text: str) -> list[int]:
+        return [hash_of(word) for word in text.split()]
+
+    def decode(self, ids: list[int], skip_special_tokens: bool = True) -> str:
+        return "".join(f" w{token_id}" for token_id in ids)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedTraffic:
+    """What was recorded, and where the engine stood at the end: the recording must lead to the same."""
+
+    num_events: int
+    num_steps: int
+    num_preemptions: int
+    num_evicted_blocks: int
+    final_state: EngineState
+
+
+def record_traffic(path: Path, num_events: int, num_blocks: int, seed: int) -> RecordedTraffic:
+    """Record at least `num_events` events, up to the end of the step that reaches them."""
+    rng = Random(f"traffic/{seed}")
+    config = EngineConfig(model="random", max_num_seqs=MAX_NUM_SEQS, max_num_batched_tokens=2048)
+    engine = LLMEngine(config, RandomRunner(num_blocks, seed), WordTokenizer(), clock=VirtualClock())
+    counter = _Counter()
+    engine.subscribe(counter.count)
+    # A few system prompts, each shared by many users.
+    system_prompts = [_random_tokens(rng, rng.randint(100, 400)) for _ in range(8)]
+    num_requests = 0
+    with LogWriter(path, engine.log_header()) as writer:
+        engine.subscribe(writer.write)
+        while counter.num_events < num_events:
+            while engine.num_unfinished_requests < MAX_UNFINISHED:
+                ...
+            engine.step()

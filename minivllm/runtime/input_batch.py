@@ -1,0 +1,100 @@
+"""`InputBatch`: turns a plan into the flat arrays that one forward pass takes.
+
+It keeps, for each batch slot, the block ids of the sequence in it (vLLM's `BlockTable`), because copying
+whole tables every step would cost more the longer the contexts are: a table only grows at its end, so a
+step appends the few new ids. All work per token is numpy's; Python does a few things per sequence.
+
+Knows nothing of tensors, models or attention. The easy thing to get wrong is to trust a slot's row after
+its sequence changed: `starts_fresh` says that it is stale, and so does a preemption in between.
+
+Source: vLLM `vllm/v1/worker/gpu_input_batch.py`, `block_table.py`, `gpu_model_runner.py` (`_prepare_inputs`).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from minivllm.core.request import Sequence
+from minivllm.core.scheduler_output import SchedulerOutput
+
+NOT_WRITTEN = -1
+
+
+@dataclass(slots=True)
+class CommonAttentionMetadata:
+    """What any attention backend needs to know of a step; sequences in plan order."""
+
+    query_start_loc: np.ndarray
+    """[num_seqs + 1] int64: the tokens of sequence i are rows [query_start_loc[i], query_start_loc[i + 1])."""
+    num_computed_tokens: np.ndarray
+    """[num_seqs] int64: how many tokens of each sequence come before its first row."""
+    block_tables: np.ndarray
+    """[num_seqs, max_blocks] int64: block ids, as wide as the longest needs; entries past a sequence's end are stale."""
+    slot_mapping: np.ndarray
+    """[num_tokens] int64: where each token's key and value are written, -1 for nowhere."""
+
+
+@dataclass(slots=True)
+class ModelInput:
+    """One step's flat batch."""
+
+    token_ids: np.ndarray
+    """[num_tokens] int64"""
+    positions: np.ndarray
+    """[num_tokens] int64"""
+    sampling_rows: np.ndarray
+    """[num_sampling_sequences] int64: the rows whose hidden state predicts a token, in plan order."""
+    attention: CommonAttentionMetadata
+
+
+class InputBatch:
+    """The persistent part of the batch: one row of block ids for each slot."""
+
+    def __init__(self, max_num_seqs: int, max_model_len: int, block_size: int) -> None:
+        self._block_size = block_size
+        max_blocks = -(-max_model_len // block_size)
+        self._block_ids = np.zeros((max_num_seqs, max_blocks), dtype=np.int64)
+        self._num_blocks = np.zeros(max_num_seqs, dtype=np.int64)
+
+    def prepare(self, plan: SchedulerOutput) -> ModelInput:
+        """Bring the rows up to date and lay out the tokens of `plan`."""
+        num_seqs = len(plan.scheduled)
+        slots = np.empty(num_seqs, dtype=np.int64)
+        starts = np.empty(num_seqs, dtype=np.int64)
+        lengths = np.empty(num_seqs, dtype=np.int64)
+        num_cached = np.empty(num_seqs, dtype=np.int64)
+        samples = np.empty(num_seqs, dtype=bool)
+        token_ids: list[int] = []
+        for i, scheduled in enumerate(plan.scheduled):
+            sequence, start, length = scheduled.sequence, scheduled.start, scheduled.num_tokens
+            slots[i] = self._update_row(sequence, scheduled.starts_fresh)
+            starts[i], lengths[i], samples[i] = start, length, scheduled.samples
+            num_cached[i] = sequence.num_cached_tokens
+            token_ids += sequence.token_ids[start : start + length]
+
+        query_start_loc = np.zeros(num_seqs + 1, dtype=np.int64)
+        np.cumsum(lengths, out=query_start_loc[1:])
+        # Everything below has one entry a token; `of_sequence` says whose it is.
+        of_sequence = np.repeat(np.arange(num_seqs), lengths)
+        positions = np.arange(len(token_ids)) + (starts - query_start_loc[:-1])[of_sequence]
+        width = -(-int((starts + lengths).max()) // self._block_size)
+        block_tables = self._block_ids[slots, :width]
+        slot_mapping = (
+            block_tables[of_sequence, positions // self._block_size] * self._block_size + positions % self._block_size
+        )
+        slot_mapping[positions < num_cached[of_sequence]] = NOT_WRITTEN
+        return ModelInput(
+            token_ids=np.array(token_ids, dtype=np.int64),
+            positions=positions,
+            sampling_rows=query_start_loc[1:][samples] - 1,
+            attention=CommonAttentionMetadata(query_start_loc, starts, block_tables, slot_mapping),
+        )
+
+    def _update_row(self, sequence: Sequence, starts_fresh: bool) -> int:
+        """Append the block ids that the slot's row lacks; returns the slot."""
+        slot, table = sequence.slot, sequence.block_table
+        num_known = 0 if starts_fresh else self._num_blocks[slot]
+        if len(table) > num_known:
+            self._block_ids[slot, num_known : len(table)] = [block.block_id for block in table[num_known:]]
+        self._num_blocks[slot] = len(table)
+        return slot

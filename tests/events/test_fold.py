@@ -1,0 +1,91 @@
+"""The promise: whoever has the events has the state."""
+
+import inspect
+import re
+from importlib import import_module
+
+import msgspec
+import pytest
+from engine_fakes import WatchedEngine
+
+from minivllm.events import fold as fold_module
+from minivllm.events import types as ev
+from minivllm.events.fold import Fold, fold
+
+
+def busy_engine(num_steps: int = 0) -> WatchedEngine:
+    """A pool under pressure: shares, evictions, preemptions, finishes and an abort."""
+    engine = WatchedEngine(num_blocks=8)
+    for i in range(6):
+        engine.add(f"r{i}", [*range(6), 40 + i], max_tokens=12)
+    for _ in range(num_steps):
+        engine.step()
+    return engine
+
+
+def test_the_fold_equals_the_engine_after_every_step_of_a_busy_run():
+    engine = busy_engine()
+    engine.step()
+    engine.engine.abort_request("r3")
+    engine.compare()
+    engine.run()  # compares after every step
+    counters = engine.fold.counters
+    assert counters.num_preemptions and counters.prefix_cache_hits and counters.evicted_blocks
+    assert (counters.finished_requests, counters.aborted_requests) == (5, 1)
+
+
+def test_a_view_that_comes_late_starts_from_an_inspection():
+    engine = busy_engine(num_steps=5)
+    late = Fold.from_state(engine.engine.log_header(), engine.engine.inspect())
+    engine.engine.subscribe(late.apply)
+    engine.run()
+    assert late.state == engine.engine.inspect()
+
+
+def test_an_inspection_is_a_copy_that_later_steps_do_not_change():
+    engine = busy_engine(num_steps=3)
+    state = engine.engine.inspect()
+    before = msgspec.json.encode(state)
+    engine.run()
+    assert msgspec.json.encode(state) == before
+
+
+def test_a_keyframe_restores_all_that_the_fold_knew():
+    engine = busy_engine(num_steps=14)
+    restored = Fold.restore(engine.fold.header, engine.fold.keyframe())
+    assert restored.state == engine.fold.state
+    assert list(restored.history) == list(engine.fold.history)
+    assert restored.last_seq == engine.fold.last_seq
+
+
+def test_finished_sequences_are_remembered_with_their_text():
+    engine = WatchedEngine()
+    engine.add("a", [1, 2, 3], max_tokens=4)
+    engine.run()
+    (finished,) = engine.fold.history
+    assert finished.text == engine.outputs["a"].outputs[0].text
+    assert (finished.reason, finished.num_tokens) == ("length", 7)
+
+
+def test_the_same_run_gives_the_same_events_byte_for_byte():
+    runs = []
+    for _ in range(2):
+        engine = busy_engine()
+        engine.run()
+        runs.append(msgspec.json.encode(engine.events))
+    assert runs[0] == runs[1]
+
+
+def test_a_gap_is_counted_and_does_not_stop_the_view():
+    view = fold(WatchedEngine().engine.log_header(), [ev.Gap(0, 0, 0.0, lost=7)])
+    assert view.lost_events == 7
+
+
+@pytest.mark.parametrize("kind", ev.EVENT_KINDS, ids=lambda kind: kind.__name__)
+def test_every_kind_is_folded_and_names_the_function_that_emits_it(kind):
+    assert kind in fold_module._APPLY
+    module_name, _, qualified = kind.rule.partition(":")
+    target = import_module(module_name)
+    for part in qualified.split("."):
+        target = getattr(target, part)
+    assert re.search(rf"\b{kind.__name__}\b", inspect.getsource(target))

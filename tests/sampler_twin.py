@@ -1,0 +1,99 @@
+"""The sampler's slow twin: one row, plain numpy and loops over the vocabulary, straight from the definitions.
+
+It shares nothing with the real one but the uniform number. Where a definition compares two numbers that
+are equal but for rounding, either answer is right: it then raises `TooCloseError`, and a test takes another case.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from minivllm.core.request import Request, Sequence
+from minivllm.sampling_params import SamplingParams
+
+
+class TooCloseError(Exception):
+    """Rounding decides what the right answer is."""
+
+
+@dataclass
+class TwinAnswer:
+    probabilities: np.ndarray
+    """[vocab], after all processing."""
+    token_id: int
+
+
+def make_sequence(
+    params: SamplingParams,
+    prompt: list[int] = (0,),
+    output: list[int] = (),
+    request_id: str = "request",
+    index: int = 0,
+) -> Sequence:
+    """A sequence that has got as far as `output`."""
+    sequence = Sequence(Request(request_id, list(prompt), params), index, list(prompt))
+    for token_id in output:
+        sequence.append_token(token_id)
+    return sequence
+
+
+def processed_logits(logits: np.ndarray, sequence: Sequence, eos_token_ids: set[int]) -> np.ndarray:
+    """Min-tokens mask, logit bias and penalties on float32 `logits: [vocab]`."""
+    params, prompt, output = sequence.request.params, sequence.request.prompt_token_ids, sequence.output_token_ids
+    logits = logits.astype(np.float32).copy()
+    for token_id in range(len(logits)):
+        if len(output) < params.min_tokens and (token_id in eos_token_ids or token_id in params.stop_token_ids):
+            logits[token_id] = -np.inf
+        logits[token_id] += np.float32((params.logit_bias or {}).get(token_id, 0.0))
+        if token_id in prompt or token_id in output:
+            penalty = np.float32(params.repetition_penalty)
+            logits[token_id] = logits[token_id] / penalty if logits[token_id] > 0 else logits[token_id] * penalty
+        if token_id in output:
+            logits[token_id] -= np.float32(params.frequency_penalty) * np.float32(output.count(token_id))
+            logits[token_id] -= np.float32(params.presence_penalty)
+    return logits
+
+
+def best_first(logits: np.ndarray) -> list[int]:
+    return sorted(range(len(logits)), key=lambda token_id: (-logits[token_id], token_id))
+
+
+def twin_sample(logits: np.ndarray, sequence: Sequence, eos_token_ids: set[int], uniform: float) -> TwinAnswer:
+    """What `Sampler` should answer for one row of `logits: [vocab]`."""
+    params = sequence.request.params
+    logits = processed_logits(logits, sequence, eos_token_ids)
+    ranking = best_first(logits)
+    if params.temperature == 0.0:
+        return TwinAnswer(np.eye(len(logits))[ranking[0]], ranking[0])
+
+    scaled = (logits.astype(np.float64) - logits[ranking[0]]) / params.temperature
+    probabilities = np.exp(scaled) / np.exp(scaled).sum()
+
+    for token_id in ranking:
+        ratio = probabilities[token_id] / probabilities[ranking[0]]
+        if params.min_p > 0.0 and 0.0 < abs(ratio - params.min_p) < 1e-12:
+            raise TooCloseError
+        if ratio < params.min_p:
+            probabilities[token_id] = 0.0
+    if params.top_k > 0:
+        probabilities[ranking[params.top_k :]] = 0.0
+    probabilities /= probabilities.sum()
+
+    mass = 0.0
+    for token_id in ranking:
+        if params.top_p < 1.0 and mass > 0.0 and abs(mass - params.top_p) < 1e-8:
+            raise TooCloseError
+        kept = mass < params.top_p
+        mass += probabilities[token_id]
+        if not kept:
+            probabilities[token_id] = 0.0
+    probabilities /= probabilities.sum()
+
+    cumulative = 0.0
+    for token_id in range(len(logits)):
+        cumulative += probabilities[token_id]
+        if abs(cumulative - uniform) < 1e-8:
+            raise TooCloseError
+        if uniform < cumulative:
+            return TwinAnswer(probabilities, token_id)
+    raise TooCloseError
