@@ -98,3 +98,7 @@ class InvariantError(MinivllmError, RuntimeError):
 
 class EventLogError(MinivllmError, ValueError):
     """A recording cannot be read: not ours, newer than we know, or damaged before its end."""
+
+
+class BenchError(MinivllmError, RuntimeError):
+    """A measurement that would not mean what it says: an engine, the peer or a recording did other work than asked."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from minivllm.core.request import Request, Sequence
-from minivllm.detokenizer import IncrementalDetokenizer
+from minivllm.detokenizer import IncrementalDetokenizer, TokenDecoder
 from minivllm.outputs import CompletionOutput, Logprob, RequestOutput
 from minivllm.sampling_params import RequestOutputKind
 from minivllm.stop_strings import StopStringChecker
@@ -35,12 +35,6 @@ class SampledToken(Protocol):
     token_id: int
     logprobs: Seq[TokenLogprob] | None
     """The sampled token first, then the most likely ones; None where the request did not ask."""
-
-
-class TokenDecoder(Protocol):
-    """The part of the tokenizer that is needed here."""
-
-    def decode(self, ids: list[int], skip_special_tokens: bool = True) -> str: ...
 
 
 @dataclass(slots=True)

@@ -37,6 +37,12 @@ class FakeTokenizer:
     def decode(self, ids: list[int], skip_special_tokens: bool = True) -> str:
         return "".join("" if i == EOS and skip_special_tokens else chr(32 + i) for i in ids)
 
+    def is_silent(self, token_id: int, skip_special_tokens: bool) -> bool:
+        return token_id == EOS and skip_special_tokens
+
+    def is_byte_fallback(self, token_id: int) -> bool:
+        return False
+
 
 @dataclass
 class FakeSampledToken:

@@ -36,7 +36,10 @@ def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]
 @pytest.mark.parametrize("arguments", [("check",), ("format", "--check")], ids=["check", "format"])
 def test_ruff_finds_nothing_to_mend(arguments: tuple[str, ...]) -> None:
     ruff = subprocess.run(
-        [sys.executable, "-m", "ruff", *arguments, "--no-cache", "."], cwd=ROOT, capture_output=True, text=True
+        [sys.executable, "-m", "ruff", *arguments, "--no-cache", "--output-format", "concise", "."],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
     )
     assert ruff.returncode == 0, f"`make format` mends most of it:\n{ruff.stdout}{ruff.stderr}"
 

@@ -64,19 +64,20 @@ class DashboardApp(App[None]):
         """The run is over and this is what came of it; from any thread, never waits."""
         self._summary = list(lines)
 
-    def on_mount(self) -> None:
+    async def on_mount(self) -> None:
         self.theme_changed_signal.subscribe(self, lambda theme: self._restyle(theme.dark))
-        self.push_screen(self._overview)
+        await self.push_screen(self._overview)
+        self._draw()
         self.set_interval(1 / FRAMES_PER_SECOND, self._frame)
 
     def _frame(self) -> None:
         events = self._source.drain(EVENTS_PER_FRAME)
         for event in events:
             self.model.apply(event)
-        if not events and self._summary is not None and not self._finished:
-            self._finish(self._summary)
-        elif events:
+        if events:
             self._draw()
+        elif self._summary is not None and not self._finished and self._still is None:
+            self._finish(self._summary)
 
     def _draw(self) -> None:
         """Show the model, or the still picture while paused; the badge is always up to date."""
@@ -106,6 +107,8 @@ class DashboardApp(App[None]):
 
     def action_pause(self) -> None:
         """Hold the picture still, or let it catch up; folding goes on either way."""
+        if self._finished:
+            return
         self._still = self.model.still() if self._still is None else None
         self._draw()
 

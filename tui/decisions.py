@@ -34,7 +34,7 @@ class Decision:
     def spans(self) -> list[Span]:
         """What happened, for the row after step and name."""
         blocks = id_ranges(self.block_ids)
-        return [(f"{self.verb} {blocks}".rstrip(), self.style), (f" {self.after}" if self.after else "", "muted")]
+        return [(f"{self.verb} {blocks}".rstrip(), self.style), (self.after, "muted")]
 
 
 class DecisionLog:
@@ -102,7 +102,7 @@ def miss(why: ev.MissReason) -> str:
 
 def _admitted(event: ev.RequestAdmitted | ev.RequestResumed) -> tuple[str, str, str]:
     verb = "enters" if isinstance(event, ev.RequestAdmitted) else "resumes in"
-    cached = f"{event.num_cached_tokens} tokens from cache" if event.num_cached_tokens else ""
+    cached = f", {event.num_cached_tokens} tokens from cache" if event.num_cached_tokens else ""
     return f"{verb} slot {event.slot}", cached, "good"
 
 
@@ -110,24 +110,24 @@ _END_A_WAIT = (ev.RequestAdmitted, ev.RequestResumed, ev.RequestFinished, ev.Req
 
 # Each gives (what happened, the rest of the sentence, style); block ids stand between the two.
 _TELL = {
-    ev.RequestArrived: lambda e: ("arrives", plural(len(e.prompt_token_ids), "prompt token"), "text"),
+    ev.RequestArrived: lambda e: ("arrives", f", {plural(len(e.prompt_token_ids), 'prompt token')}", "text"),
     ev.RequestAdmitted: _admitted,
     ev.RequestResumed: _admitted,
-    ev.RequestDeferred: lambda e: ("waits:", deferral(e.reason, e.need, e.free), "warn"),
+    ev.RequestDeferred: lambda e: ("waits", f": {deferral(e.reason, e.need, e.free)}", "warn"),
     ev.RequestPreempted: lambda e: (
         "is preempted",
-        f"{short_name(e.victim_of)} needs {plural(e.need, 'block')}, {e.free} free",
+        f": {short_name(e.victim_of)} needs {plural(e.need, 'block')}, {e.free} free",
         "bad",
     ),
-    ev.RequestFinished: lambda e: ("finishes", "at its token limit" if e.reason == "length" else "by itself", "good"),
+    ev.RequestFinished: lambda e: ("finishes", " at its token limit" if e.reason == "length" else " by itself", "good"),
     ev.RequestAborted: lambda e: ("is aborted", "", "bad"),
     ev.BlockAllocated: lambda e: ("takes", "", "text"),
-    ev.BlockHashed: lambda e: ("fills", "now cached", "muted"),
-    ev.BlockHit: lambda e: ("reuses", "already computed", "good"),
-    ev.BlockMissed: lambda e: (f"misses at its block {e.logical}:", miss(e.why), "muted"),
+    ev.BlockHashed: lambda e: ("fills", ", now cached", "muted"),
+    ev.BlockHit: lambda e: ("reuses", ", already computed", "good"),
+    ev.BlockMissed: lambda e: (f"misses at its block {e.logical}", f": {miss(e.why)}", "muted"),
     ev.BlockReleased: lambda e: ("lets go of", "", "muted"),
-    ev.BlockFreed: lambda e: ("freed", "and still cached" if e.position == "tail" else "and empty", "muted"),
-    ev.BlockEvicted: lambda e: ("loses", "evicted from the cache", "warn"),
-    ev.InvariantViolated: lambda e: (f"INVARIANT {clean(e.name)} violated:", clean(e.detail), "bad"),
-    ev.Gap: lambda e: (f"{plural(e.lost, 'event')} lost", "what follows may be wrong", "bad"),
+    ev.BlockFreed: lambda e: ("freed", ", still cached" if e.position == "tail" else ", empty", "muted"),
+    ev.BlockEvicted: lambda e: ("loses", ", evicted from cache", "warn"),
+    ev.InvariantViolated: lambda e: (f"INVARIANT {clean(e.name)} violated", f": {clean(e.detail)}", "bad"),
+    ev.Gap: lambda e: (f"{plural(e.lost, 'event')} lost", ": what follows may be wrong", "bad"),
 }

@@ -62,18 +62,28 @@ def tail(text: str, width: int) -> str:
         fitting += 1
     jump = max(width // 3, 1)
     hidden = -(-(len(text) - fitting) // jump) * jump
-    return "…" + text[hidden:]
+    # Start with a whole word where one is near.
+    space = text.find(" ", hidden, hidden + jump // 2)
+    return "…" + text[max(hidden, space + 1) :]
 
 
 def id_ranges(ids: Iterable[int]) -> str:
-    """Block ids in order, runs of neighbours joined: `3 9-12 22`."""
+    """Block ids in the order given, runs of neighbours joined, up or down: `3 9-12 8-5 22`."""
     runs: list[list[int]] = []
     for block_id in ids:
-        if runs and block_id == runs[-1][1] + 1:
-            runs[-1][1] = block_id
+        run = runs[-1] if runs else None
+        # A run goes on in the direction of its first two: [first, last, step], step 0 while it is alone.
+        if run and abs(block_id - run[1]) == 1 and run[2] in (0, block_id - run[1]):
+            run[1], run[2] = block_id, block_id - run[1]
         else:
-            runs.append([block_id, block_id])
-    return " ".join(str(a) if a == b else f"{a}{' ' if b == a + 1 else '-'}{b}" for a, b in runs)
+            runs.append([block_id, block_id, 0])
+    return " ".join(_run(first, last) for first, last, _ in runs)
+
+
+def _run(first: int, last: int) -> str:
+    if first == last:
+        return str(first)
+    return f"{first} {last}" if abs(last - first) == 1 else f"{first}-{last}"
 
 
 def plural(count: int, noun: str) -> str:

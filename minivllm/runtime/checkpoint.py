@@ -78,7 +78,9 @@ def missing_weights(place: str, names: list[str]) -> ModelIntegrityError | Unsup
             f"safetensors (transformers: model.save_pretrained(...)) somewhere you trust."
         )
     if ggufs := [name for name in names if name.endswith(".gguf")]:
-        return UnsupportedModelError(f"{place} holds GGUF files: name one of them, for example {ggufs[0]}, as the model.")
+        return UnsupportedModelError(
+            f"{place} holds GGUF files: name one of them, for example {ggufs[0]}, as the model."
+        )
     return ModelIntegrityError(f"{place} has no model.safetensors: the download is incomplete, fetch the model again.")
 
 
@@ -92,7 +94,9 @@ def _shards(index: Path) -> list[Path]:
         if Path(name).name != name or not name.endswith(".safetensors"):
             raise ModelIntegrityError(f"{index} names {name!r}, which is not a safetensors file beside it.")
         if not (index.parent / name).is_file():
-            raise ModelIntegrityError(f"{index.parent} lacks {name}: the download is incomplete, fetch the model again.")
+            raise ModelIntegrityError(
+                f"{index.parent} lacks {name}: the download is incomplete, fetch the model again."
+            )
     if not names:
         raise ModelIntegrityError(f"{index} names no files: download the model again.")
     return [index.parent / name for name in names]

@@ -30,7 +30,7 @@ _PLAIN = {GGMLQuantizationType.F32: "<f4", GGMLQuantizationType.F16: "<f2", GGML
 """Types stored as bare numbers; the others come as blocks of bytes."""
 
 
-class _Damaged(Exception):
+class _DamageError(Exception):
     """Internal: what is wrong with the file, before the path is known."""
 
 
@@ -65,7 +65,7 @@ def read_gguf_header(path: Path) -> GgufHeader:
     try:
         with path.open("rb") as file:
             metadata, tensors = _Reader(file, size).header()
-    except _Damaged as damage:
+    except _DamageError as damage:
         raise ModelIntegrityError(
             f"{path} is not a complete GGUF file ({damage}): delete it and download it again."
         ) from None
@@ -101,10 +101,10 @@ class _Reader:
 
     def header(self) -> tuple[dict[str, Any], dict[str, GgufTensor]]:
         if self._bytes(4) != b"GGUF":
-            raise _Damaged("it does not begin with GGUF")
+            raise _DamageError("it does not begin with GGUF")
         version = self._scalar("<I")
         if version not in (2, 3):
-            raise _Damaged(f"version {version} instead of 2 or 3")
+            raise _DamageError(f"version {version} instead of 2 or 3")
         num_tensors, num_pairs = self._scalar("<Q"), self._scalar("<Q")
         metadata = {}
         for _ in range(num_pairs):
@@ -113,7 +113,7 @@ class _Reader:
         claims = [self._tensor_claim() for _ in range(num_tensors)]
         alignment = metadata.get("general.alignment", 32)
         if not isinstance(alignment, int) or alignment < 1:
-            raise _Damaged("its alignment is not a positive number")
+            raise _DamageError("its alignment is not a positive number")
         data_start = math.ceil(self._file.tell() / alignment) * alignment
         tensors = {}
         for name, shape, type_, offset in claims:
@@ -124,22 +124,22 @@ class _Reader:
         name = self._string()
         num_dims = self._scalar("<I")
         if not 1 <= num_dims <= 4:
-            raise _Damaged(f"tensor {name} has {num_dims} dimensions")
+            raise _DamageError(f"tensor {name} has {num_dims} dimensions")
         shape = tuple(reversed([self._scalar("<Q") for _ in range(num_dims)]))
         type_id = self._scalar("<I")
         try:
             type_ = GGMLQuantizationType(type_id)
         except ValueError:
-            raise _Damaged(f"tensor {name} is of unknown type {type_id}") from None
+            raise _DamageError(f"tensor {name} is of unknown type {type_id}") from None
         return name, shape, type_, self._scalar("<Q")
 
     def _place(self, name: str, shape: tuple[int, ...], type_: GGMLQuantizationType, offset: int) -> GgufTensor:
         block_elements, block_bytes = GGML_QUANT_SIZES[type_]
         if shape[-1] % block_elements:
-            raise _Damaged(f"the rows of tensor {name} are not whole blocks")
+            raise _DamageError(f"the rows of tensor {name} are not whole blocks")
         num_bytes = math.prod(shape) // block_elements * block_bytes
         if offset + num_bytes > self._size:
-            raise _Damaged(f"tensor {name} ends at byte {offset + num_bytes}, the file at {self._size}")
+            raise _DamageError(f"tensor {name} ends at byte {offset + num_bytes}, the file at {self._size}")
         return GgufTensor(name, shape, type_, offset, num_bytes)
 
     def _value(self, type_id: int) -> Any:
@@ -151,24 +151,24 @@ class _Reader:
                 dtype = np.dtype(_SCALARS[item_type])  # numpy spells these types as struct does
                 return np.frombuffer(self._bytes(length * dtype.itemsize), dtype).tolist()
             if item_type != _STRING:
-                raise _Damaged(f"an array of values of type {item_type}")
+                raise _DamageError(f"an array of values of type {item_type}")
             if length * 8 > self._size:  # a string takes 8 bytes at least, for its length
-                raise _Damaged(f"an array of {length} strings")
+                raise _DamageError(f"an array of {length} strings")
             return [self._string() for _ in range(length)]
         if type_id not in _SCALARS:
-            raise _Damaged(f"unknown value type {type_id}")
+            raise _DamageError(f"unknown value type {type_id}")
         return self._scalar(_SCALARS[type_id])
 
     def _string(self) -> str:
         try:
             return self._bytes(self._scalar("<Q")).decode("utf-8")
         except UnicodeDecodeError:
-            raise _Damaged("a string in its header is not UTF-8") from None
+            raise _DamageError("a string in its header is not UTF-8") from None
 
     def _scalar(self, spelling: str) -> Any:
         return struct.unpack(spelling, self._bytes(struct.calcsize(spelling)))[0]
 
     def _bytes(self, count: int) -> bytes:
         if self._file.tell() + count > self._size:
-            raise _Damaged("it ends in the middle of its header")
+            raise _DamageError("it ends in the middle of its header")
         return self._file.read(count)

@@ -34,9 +34,7 @@ class HubUnreachableError(ModelDownloadError):
 class Hub:
     """The Hub at one endpoint, and its cache on this machine."""
 
-    def __init__(
-        self, *, endpoint: str | None = None, cache_dir: Path | None = None, deadline_s: float = 5.0
-    ) -> None:
+    def __init__(self, *, endpoint: str | None = None, cache_dir: Path | None = None, deadline_s: float = 5.0) -> None:
         """None: the endpoint and cache that `huggingface_hub` takes from the environment."""
         self._endpoint = endpoint
         self._cache_dir = cache_dir
@@ -110,9 +108,7 @@ class Hub:
 
         try:
             return Path(
-                snapshot_download(
-                    repo_id, endpoint=self._endpoint, cache_dir=self._cache_dir, allow_patterns=patterns
-                )
+                snapshot_download(repo_id, endpoint=self._endpoint, cache_dir=self._cache_dir, allow_patterns=patterns)
             )
         except GatedRepoError:  # the listing of such a repository is public, its files are not
             raise _gated(repo_id) from None

@@ -128,7 +128,9 @@ def _refuse_what_we_do_not_compute(hf: Mapping[str, Any], architecture: str) -> 
     }
     for reason, applies in reasons.items():
         if applies:
-            raise UnsupportedModelError(f"This {architecture} has {reason}, which is not supported; use a model without.")
+            raise UnsupportedModelError(
+                f"This {architecture} has {reason}, which is not supported; use a model without."
+            )
 
 
 def _rope_options(hf: Mapping[str, Any]) -> dict[str, Any]:
@@ -146,7 +148,9 @@ def _rope(hf: Mapping[str, Any]) -> tuple[float, Llama3RopeScaling | None]:
     if kind == "default":
         return theta, None
     if kind != "llama3":
-        raise UnsupportedModelError(f"Rope scaling of type {kind!r} is not supported; use a model with default or llama3.")
+        raise UnsupportedModelError(
+            f"Rope scaling of type {kind!r} is not supported; use a model with default or llama3."
+        )
     original = options.get("original_max_position_embeddings") or hf.get("max_position_embeddings")
     try:
         return theta, Llama3RopeScaling(
@@ -156,13 +160,17 @@ def _rope(hf: Mapping[str, Any]) -> tuple[float, Llama3RopeScaling | None]:
             original_max_position_embeddings=int(original),
         )
     except (KeyError, TypeError) as error:
-        raise ModelIntegrityError(f"The llama3 rope scaling in config.json is incomplete ({error}); download it again.") from error
+        raise ModelIntegrityError(
+            f"The llama3 rope scaling in config.json is incomplete ({error}); download it again."
+        ) from error
 
 
 def _dtype(hf: Mapping[str, Any]) -> str:
     name = str(hf.get("dtype") or hf.get("torch_dtype") or "float32").removeprefix("torch.")
     if name not in TORCH_DTYPES:
-        raise UnsupportedModelError(f"Weights stored as {name} are not supported; use one of {', '.join(TORCH_DTYPES)}.")
+        raise UnsupportedModelError(
+            f"Weights stored as {name} are not supported; use one of {', '.join(TORCH_DTYPES)}."
+        )
     return name
 
 

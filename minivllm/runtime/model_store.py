@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from minivllm.errors import ModelDownloadError, ModelError, UnknownModelError, UnsupportedModelError
+from minivllm.errors import ModelDownloadError, UnknownModelError, UnsupportedModelError
 from minivllm.runtime import tiny_random
 from minivllm.runtime.checkpoint import PICKLE_SUFFIXES, check_checkpoint
 from minivllm.runtime.gguf_conversion import CONVERTER_VERSION, check_convertible, convert_gguf, converted_bytes
@@ -95,7 +95,7 @@ class ModelStore:
             return self._from_file(path)
         return self._from_hub(name, weights)
 
-    def list(self) -> list[ModelListing]:
+    def listings(self) -> list[ModelListing]:
         """The aliases, then everything else that is here already."""
         entries = {entry.key: entry for entry in self._cache.entries()}
         listings = []
@@ -207,4 +207,4 @@ def fetch_model(name: str, progress: Progress = print_progress) -> ModelListing:
 
 def list_models() -> list[ModelListing]:
     """The aliases, and every model that is on this machine already."""
-    return ModelStore().list()
+    return ModelStore().listings()

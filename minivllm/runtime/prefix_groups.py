@@ -50,10 +50,9 @@ def find_prefix_groups(
         if len(members) < 2:
             return
         ids = block_tables[members, depth]
-        for block_id in np.unique(ids):
+        distinct, counts = np.unique(ids, return_counts=True)
+        for block_id in distinct[counts > 1]:
             same = members[ids == block_id]
-            if len(same) < 2:
-                continue
             end = depth + _num_equal_columns(block_tables[same, depth : num_whole_blocks[same].min()])
             start = first_block
             if (end - start) * block_size * (len(same) - 1) >= MIN_TOKENS_SAVED:

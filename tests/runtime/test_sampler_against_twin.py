@@ -52,7 +52,7 @@ rows = st.tuples(
 
 @pytest.mark.parametrize("first_head", [1, 3, 256])
 @given(batch=st.lists(rows, min_size=1, max_size=6), engine_seed=st.integers(0, 5))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_any_batch_gives_the_tokens_that_the_definitions_give_row_by_row(first_head, batch, engine_seed):
     sequences = [sequence for _, sequence in batch]
     expected = []
@@ -71,7 +71,7 @@ def test_any_batch_gives_the_tokens_that_the_definitions_give_row_by_row(first_h
 
 
 @given(row=rows)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_the_processed_probabilities_are_those_of_the_definitions(row):
     values, sequence = row
     assume(not sequence.request.params.greedy)
@@ -195,15 +195,15 @@ def chi_square_p_value(sequences: list[Sequence], logits: np.ndarray) -> float:
 )
 @pytest.mark.parametrize("what_differs", ["seed", "position", "index", "request_id"])
 def test_tokens_are_drawn_as_often_as_their_probabilities_say(params, what_differs):
-    logits = np.random.default_rng(5).standard_normal(20).astype(np.float32)
+    logits = np.random.default_rng(5).uniform(-1, 1, 20).astype(np.float32)
     if what_differs == "request_id":
-        sequences = [make_sequence(SamplingParams(**params), request_id=str(i)) for i in range(8000)]
+        sequences = [make_sequence(SamplingParams(**params), request_id=str(i)) for i in range(3000)]
     elif what_differs == "seed":
-        sequences = [make_sequence(SamplingParams(seed=i, **params)) for i in range(8000)]
+        sequences = [make_sequence(SamplingParams(seed=i, **params)) for i in range(3000)]
     elif what_differs == "index":
-        sequences = [make_sequence(SamplingParams(seed=7, **params), index=i) for i in range(8000)]
+        sequences = [make_sequence(SamplingParams(seed=7, **params), index=i) for i in range(3000)]
     else:
-        sequences = [make_sequence(SamplingParams(seed=7, **params), prompt=[0] * (i + 1)) for i in range(8000)]
+        sequences = [make_sequence(SamplingParams(seed=7, **params), prompt=[0] * (i + 1)) for i in range(3000)]
     assert chi_square_p_value(sequences, logits) > 0.001
 
 

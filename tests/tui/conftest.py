@@ -41,6 +41,12 @@ class WordTokenizer:
     def decode(self, ids: list[int], skip_special_tokens: bool = True) -> str:
         return "".join(self._words[i] for i in ids if i != EOS)
 
+    def is_silent(self, token_id: int, skip_special_tokens: bool) -> bool:
+        return token_id == EOS
+
+    def is_byte_fallback(self, token_id: int) -> bool:
+        return False
+
 
 @dataclass
 class ScriptedToken:
@@ -102,7 +108,9 @@ class Stage:
         """Let in who arrives and take one step; False when nothing is left to do."""
         while self._asks and self._asks[0].arrives <= self._steps:
             ask = self._asks.pop(0)
-            self.engine.add_request(ask.request_id, ask.prompt, SamplingParams(temperature=0, max_tokens=ask.max_tokens))
+            self.engine.add_request(
+                ask.request_id, ask.prompt, SamplingParams(temperature=0, max_tokens=ask.max_tokens)
+            )
         self.engine.step()
         self._steps += 1
         return bool(self._asks) or self.engine.has_unfinished_requests()
@@ -152,7 +160,9 @@ def shared_prefix() -> Stage:
 def memory_pressure() -> Stage:
     """Different prompts in a pool that is far too small: preemptions and evictions."""
     asks = [
-        Ask(f"r{index}", f"{index} {question} " + " ".join(f"w{index}{k}" for k in range(40)), answer + _MORE, index, 80)
+        Ask(
+            f"r{index}", f"{index} {question} " + " ".join(f"w{index}{k}" for k in range(40)), answer + _MORE, index, 80
+        )
         for index, (question, answer) in enumerate(_QUESTIONS)
     ]
     return Stage(asks, num_blocks=24, max_num_seqs=4)

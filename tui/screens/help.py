@@ -1,7 +1,9 @@
 """Help: what is on the screen, two sentences a panel, and the keys."""
 
+from typing import ClassVar
+
 from textual.app import ComposeResult
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
@@ -13,7 +15,7 @@ from minivllm.tui.widgets.panel import Panel
 class HelpScreen(ModalScreen[None]):
     """Says what the visible panels show."""
 
-    BINDINGS = [
+    BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,question_mark,q", "dismiss", "Back", id="help.close", key_display="esc"),
     ]
 

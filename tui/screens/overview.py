@@ -1,6 +1,7 @@
 """The overview: all panels of one engine on one screen."""
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
@@ -20,11 +21,11 @@ from minivllm.tui.widgets.waiting import Waiting
 
 
 class Overview(Screen):
-    """Slots across the top; memory on the left; budget, queue and history on the right."""
+    """Slots across the top; memory and what came of it on the left; plans and decisions on the right."""
 
-    # Under 110 columns the side panels drop their boxes; from 160 on they stand in two columns.
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-normal"), (160, "-wide")]
-    VERTICAL_BREAKPOINTS = [(0, "-low"), (32, "-high")]
+    # Under 110 columns the panels drop their boxes; tall and wide screens give each panel more.
+    HORIZONTAL_BREAKPOINTS: ClassVar = [(0, "-narrow"), (110, "-wide")]
+    VERTICAL_BREAKPOINTS: ClassVar = [(0, "-low"), (32, "-medium"), (48, "-tall")]
 
     def __init__(self, watch: str, max_num_seqs: int) -> None:
         super().__init__()
@@ -40,13 +41,11 @@ class Overview(Screen):
             with Vertical(id="memory"):
                 yield BlockMap(id="blockmap")
                 yield FreeQueue(id="freequeue")
-            with Vertical(id="side"):
-                with Vertical(id="plan"):
-                    yield Budget(id="budget")
-                    yield Waiting(id="waiting")
-                with Vertical(id="past"):
-                    yield Finished(id="finished")
-                    yield EventLog(id="eventlog")
+                yield Finished(id="finished")
+            with Vertical(id="plan"):
+                yield Budget(id="budget")
+                yield Waiting(id="waiting")
+                yield EventLog(id="eventlog")
         yield Footer(show_command_palette=False)
 
     def panels(self) -> Iterator[Panel]:

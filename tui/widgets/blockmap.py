@@ -10,7 +10,7 @@ counts here are those of the fold, and a test reads them off the drawn lines.
 from typing import NamedTuple
 
 from minivllm.tui.letters import hue
-from minivllm.tui.lines import Line, Row, Span, first_that_fits
+from minivllm.tui.lines import Line, Span, first_that_fits
 from minivllm.tui.model import DashboardModel, Owner
 from minivllm.tui.widgets.panel import Panel
 
@@ -58,8 +58,7 @@ class BlockMap(Panel):
         return f"KV cache  {use.used:,} of {len(model.fold.blocks):,} blocks used{each}"
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
-        # The legend stands on the last line, with an empty one above it where there is room.
-        map_height = height - 2 if height >= 12 else max(height - 1, 1)
+        map_height = max(height - 1, 1)
         grid = lay_out(len(model.fold.blocks), width, map_height)
         cells = block_cells(model)
         if grid.blocks_per_cell > 1:
@@ -206,7 +205,7 @@ def _legend(blocks_per_cell: int, width: int) -> Line:
         width,
         (
             ("█a", "hue0"),
-            (" full, a's   ", "muted"),
+            (" owned by a   ", "muted"),
             ("▃b", "hue1"),
             (" part full   ", "muted"),
             ("█2", "shared*"),
@@ -221,22 +220,22 @@ def _legend(blocks_per_cell: int, width: int) -> Line:
         ),
         (
             ("█a", "hue0"),
-            (" a's ", "muted"),
+            (" a's   ", "muted"),
             ("█2", "shared*"),
-            (" shared ", "muted"),
+            (" 2 share   ", "muted"),
             ("░a", "cached"),
-            (" free, cached ", "muted"),
+            (" free, cached   ", "muted"),
             ("··", "faint"),
-            (" empty ", "muted"),
+            (" empty   ", "muted"),
             ("█", "hue0"),
             ("a", "hue0!"),
-            (" new", "muted"),
+            (" touched", "muted"),
         ),
         (
             ("█a", "hue0"),
             (" a's ", "muted"),
             ("█2", "shared*"),
-            (" shared ", "muted"),
+            (" 2 share ", "muted"),
             ("░a", "cached"),
             (" cached ", "muted"),
             ("··", "faint"),

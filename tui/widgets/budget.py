@@ -1,5 +1,8 @@
 """Token budget: how the last step's tokens were given out, and why some were not."""
 
+from bisect import bisect_right
+from itertools import accumulate, groupby
+
 from minivllm.events.state import ScheduledState
 from minivllm.tui.decisions import deferral
 from minivllm.tui.letters import hue
@@ -16,49 +19,86 @@ class Budget(Panel):
 
     HELP_TITLE = "Token budget"
     HELP_TEXT = (
-        "The bar is the most tokens one step may compute, each part marked with the letter of the sequence that got it: a "
-        "decode takes one token, a prefill takes a chunk. Below: the sums, why some of it was not used, and the last steps."
+        "The bar is the most tokens one step may compute, each part marked with the letter of the sequence that got it "
+        "(+ where several share a cell): a decode takes one token, a prefill a chunk, in reverse. Below: the sums, why some "
+        "of it was not used, and how much the last steps used."
     )
 
     def title(self, model: DashboardModel, width: int) -> str:
-        used = sum(item.num_tokens for item in model.fold.scheduled)
-        return f"Token budget  {used:,} of {_budget(model):,}"
+        used, budget = _used(model), _budget(model)
+        cell = _tokens_per_cell(budget, width, _bar_rows(budget, width, self.content_size.height))
+        scale = f", {cell} a cell" if cell > 1 else ""
+        return f"Token budget  {used:,} of {budget:,}{scale}"
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
-        fold = model.fold
-        used = sum(item.num_tokens for item in fold.scheduled)
-        decode = sum(item.num_tokens for item in fold.scheduled if item.kind == "decode")
-        unused = _budget(model) - used
+        budget, used = _budget(model), _used(model)
+        decode = sum(item.num_tokens for item in model.fold.scheduled if item.kind == "decode")
+        unused = budget - used
         sums = Row(width).put("decode ", "muted").put(f"{decode:,}", "text*").put("  prefill ", "muted")
         sums.put(f"{used - decode:,}", "text*").put("  unused ", "muted").put(f"{unused:,}", "text*")
-        lines = [_bar(model, width), sums.line(), Row(width).put(_why_unused(model, unused), "muted").line()]
-        if height >= 4:
+        lines = _bar(model, width, _bar_rows(budget, width, height))
+        lines += [sums.line(), Row(width).put(_why_unused(model, unused), "muted").line()]
+        if height > len(lines):
             lines.append(_history(model, width))
+        lines += _shares(model, width, height - len(lines))
         return lines[:height]
 
 
-def split(items: list[ScheduledState], budget: int, width: int) -> list[int]:
-    """Cells of the bar for each item: to scale, but one at least, so that a decode is always seen.
+def _budget(model: DashboardModel) -> int:
+    """The last step's budget; before the first step, what it will be."""
+    return model.fold.budget or model.header.max_num_batched_tokens
 
-    If the budget fits, a cell is a token. Otherwise rounding and the "at least one" may ask for more
-    cells than the bar has; then the widest parts give way.
+
+def _used(model: DashboardModel) -> int:
+    return sum(item.num_tokens for item in model.fold.scheduled)
+
+
+def _bar_rows(budget: int, width: int, height: int) -> int:
+    """Rows for the bar: as many as a cell for each token needs, if there is so much room."""
+    most = 1 if height < 5 else 2 if height < 9 else 4
+    return max(min(-(-budget // max(width, 1)), most), 1)
+
+
+def _tokens_per_cell(budget: int, width: int, rows: int) -> int:
+    return -(-budget // max(width * rows, 1))
+
+
+def bar_cells(items: list[ScheduledState], budget: int, tokens_per_cell: int) -> list[ScheduledState | str]:
+    """What each cell of the bar stands for: an item, `+` for several, `·` for tokens not given out.
+
+    To scale: each cell stands for the same number of tokens and counts as used if at least half of them
+    are. Only the first is always shown as used when anything ran.
     """
-    if budget <= width:
-        return [item.num_tokens for item in items]
-    cells = [max(1, round(item.num_tokens * width / budget)) for item in items]
-    while sum(cells) > width and max(cells) > 1:
-        cells[cells.index(max(cells))] -= 1
+    ends = list(accumulate(item.num_tokens for item in items))
+    used = ends[-1] if ends else 0
+    cells: list[ScheduledState | str] = []
+    for first in range(0, budget, tokens_per_cell):
+        after = min(first + tokens_per_cell, used)
+        if 2 * (after - first) < tokens_per_cell and not (first == 0 < used):
+            cells.append("·")
+            continue
+        one, other = bisect_right(ends, first), bisect_right(ends, after - 1)
+        cells.append(items[one] if one == other else "+")
     return cells
 
 
-def _bar(model: DashboardModel, width: int) -> Line:
-    items, budget = model.fold.scheduled, _budget(model)
-    row = Row(min(width, budget))
-    for item, cells in zip(items, split(items, budget, width), strict=True):
-        letter = model.letter(item.seq_id) or "?"
-        # Prefills stand out: reverse, so that they read as blocks of colour, decodes as letters.
-        row.put(letter * cells, hue(letter) + ("!" if item.kind == "prefill" else "*"))
-    return row.put("·" * row.room, "faint").line()
+def _bar(model: DashboardModel, width: int, rows: int) -> list[Line]:
+    budget = _budget(model)
+    cells = bar_cells(model.fold.scheduled, budget, _tokens_per_cell(budget, width, rows))
+    return [_bar_row(model, cells[start : start + width], width) for start in range(0, len(cells), width)]
+
+
+def _bar_row(model: DashboardModel, cells: list[ScheduledState | str], width: int) -> Line:
+    row = Row(width)
+    for cell, run in groupby(cells):
+        length = len(list(run))
+        if isinstance(cell, str):
+            row.put(cell * length, "faint" if cell == "·" else "text*")
+        else:
+            letter = model.letter(cell.seq_id) or "?"
+            # Prefills in reverse, so that they read as blocks of colour and decodes as letters.
+            row.put(letter * length, hue(letter) + ("!" if cell.kind == "prefill" else "*"))
+    return row.line()
 
 
 def _why_unused(model: DashboardModel, unused: int) -> str:
@@ -83,6 +123,15 @@ def _history(model: DashboardModel, width: int) -> Line:
     return row.put("".join(_SPARKS[min(used * 8 // budget, 7)] for used in recent), "accent").line()
 
 
-def _budget(model: DashboardModel) -> int:
-    """The last step's budget; before the first step, what it will be."""
-    return model.fold.budget or model.header.max_num_batched_tokens
+def _shares(model: DashboardModel, width: int, height: int) -> list[Line]:
+    """Where there is room: one line for each sequence that got tokens, the largest part first."""
+    items = sorted(model.fold.scheduled, key=lambda item: -item.num_tokens)
+    lines = []
+    for item in items[: max(height, 0)]:
+        letter = model.letter(item.seq_id)
+        row = Row(width).put(f"{letter} ", f"{hue(letter)}*").put(short_name(item.seq_id), "text", 14)
+        row.put(f" {item.kind:<7} {item.num_tokens:>5,}", "text")
+        first, last = item.num_computed_tokens, item.num_computed_tokens + item.num_tokens - 1
+        where = f"position {first:,}" if first == last else f"positions {first:,} to {last:,}"
+        lines.append(row.put(f"   {where}", "muted").line())
+    return lines

@@ -23,7 +23,7 @@ class EventLog(Panel):
         for decision in islice(decisions, max(len(decisions) - height, 0), None):
             row = Row(width).put(f"{decision.step:>4} ", "faint")
             if decision.name:
-                row.put(f"{decision.letter or '-'} ", f"{hue(decision.letter)}*").put(f"{decision.name} ", "text")
+                row.put(f"{decision.letter or ' '} ", f"{hue(decision.letter)}*").put(f"{decision.name} ", "text")
             for text, style in decision.spans():
                 row.put(text, style)
             lines.append(row.line())

@@ -6,8 +6,7 @@ left end and is handed out. So this row, read from the left, is the whole of the
 
 from itertools import islice
 
-from minivllm.tui.letters import hue
-from minivllm.tui.lines import Line, Row
+from minivllm.tui.lines import Line, Row, Span
 from minivllm.tui.model import DashboardModel
 from minivllm.tui.widgets.blockmap import CACHED
 from minivllm.tui.widgets.panel import Panel
@@ -26,26 +25,29 @@ class FreeQueue(Panel):
         return f"Free queue  {len(model.fold.free_queue):,}, reused from the left"
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
-        blocks, queue = model.fold.blocks, model.fold.free_queue
+        queue = model.fold.free_queue
         if not queue:
             return [Row(width).put("no block is free", "warn").line()]
-        rows: list[Line] = []
-        row = Row(width).put("next ", "muted")
-        shown = 0
-        for block_id in islice(queue, width * height):
-            cached = blocks[block_id].hash is not None
-            letter = model.last_owner_letter(block_id) if cached else None
-            text = f"{CACHED}{block_id}{letter or ''}" if cached else str(block_id)
-            more = f" + {len(queue) - shown:,} more"
-            last_row = len(rows) == height - 1
-            if len(text) + 1 + (len(more) if last_row else 0) > row.room and len(queue) > shown + 1:
-                if last_row:
-                    row.put(more, "muted")
+        rows = [Row(width).put("next ", "muted")]
+        # No more than can possibly fit: a pool may have a hundred thousand free blocks.
+        for shown, block_id in enumerate(islice(queue, width * height)):
+            text, style = _item(model, block_id)
+            left = len(queue) - shown
+            more = f" + {left:,} more"
+            # On the last row the rest must be announced, unless this is the rest.
+            wanted = len(text) + (1 + len(more) if len(rows) == height and left > 1 else 0)
+            if wanted > rows[-1].room:
+                if len(rows) == height:
+                    rows[-1].put(more, "muted")
                     break
-                rows.append(row.line())
-                row = Row(width).put("     ")
-            style = ("cached" if cached else "text") + ("*" if shown == 0 else "")
-            row.put(text, style + ("!" if block_id in model.changed else "")).put(" ")
-            shown += 1
-        rows.append(row.line())
-        return rows
+                rows.append(Row(width).put("     "))
+            rows[-1].put(text, style + ("*" if shown == 0 else "")).put(" ")
+        return [row.line() for row in rows]
+
+
+def _item(model: DashboardModel, block_id: int) -> Span:
+    """A free block: its id, and if it is cached also the sign for that and the letter of who left it."""
+    changed = "!" if block_id in model.changed else ""
+    if model.fold.blocks[block_id].hash is None:
+        return str(block_id), "text" + changed
+    return f"{CACHED}{block_id}{model.last_owner_letter(block_id) or ''}", "cached" + changed

@@ -19,12 +19,14 @@ class Watch(Panel):
     def __init__(self, sentence: str, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._sentence = clean(sentence)
+        self.display = bool(self._sentence)
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         label = " What to watch: " if width >= 100 else " Watch: "
         rows = _wrap(self._sentence, width - len(label) - 1)[:height]
         return [
-            Row(width).put(label if y == 0 else " " * len(label), "accent*").put(row).line() for y, row in enumerate(rows)
+            Row(width).put(label if y == 0 else " " * len(label), "accent*").put(row).line()
+            for y, row in enumerate(rows)
         ]
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:

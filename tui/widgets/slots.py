@@ -78,7 +78,7 @@ def _slot(
         row.put("DECODE  ", "good*").put(f"+{len(sequence.output_token_ids)}", "text", count_width)
     blocks = id_ranges(sequence.block_table)
     if tall:
-        row.put(" blocks ", "muted").put(_newest(blocks, max(row.room // 2, 12)), "text")
+        row.put(" blocks ", "muted").put(_newest(blocks, max(row.room // 2, 12)), "text").put("  ")
         _put_prompt(row, model, sequence)
         under = Row(width).put("     ")
         under.put(tail(sequence.text, under.room), "text")
@@ -96,7 +96,7 @@ def _put_prompt(row: Row, model: DashboardModel, sequence: SequenceState) -> Non
     """The end of the prompt, where the question is: many prompts begin alike."""
     prompt = model.fold.requests[sequence.request_id].prompt
     if prompt is not None and row.room > 12:
-        row.put("  prompt ", "faint")
+        row.put("prompt ", "faint")
         row.put(tail(prompt, row.room), "muted")
 
 

@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from minivllm.errors import ModelIntegrityError
@@ -66,7 +65,7 @@ class MLP(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """x: [num_tokens, hidden_size] -> the same shape"""
         gate, up = self.gate_up_proj(x).chunk(2, dim=-1)
-        return self.down_proj(F.silu(gate).mul_(up))
+        return self.down_proj(nn.functional.silu(gate).mul_(up))
 
 
 class DecoderLayer(nn.Module):
@@ -171,4 +170,7 @@ def _random_weights(config: ModelConfig, seed: int) -> Iterator[tuple[str, torch
         if "norm" in name:
             yield name, torch.ones(shard.shape)
         else:
-            yield name, torch.randn(shard.shape, generator=generator) * 0.02  # the spread that models start training with
+            yield (
+                name,
+                torch.randn(shard.shape, generator=generator) * 0.02,
+            )  # the spread that models start training with

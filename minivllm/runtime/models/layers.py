@@ -12,7 +12,6 @@ weight *replaces* the plain one, so this costs no memory.
 import math
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from minivllm.runtime.model_config import ModelConfig
@@ -56,7 +55,7 @@ class Linear(nn.Module):
         """x: [num_tokens, in_features] -> [num_tokens, out_features]"""
         if self._packed_weight is not None:
             return onednn_linear(x, self._packed_weight, self.bias)
-        return F.linear(x, self.weight, self.bias)
+        return nn.functional.linear(x, self.weight, self.bias)
 
 
 class Embedding(nn.Module):
@@ -68,7 +67,7 @@ class Embedding(nn.Module):
 
     def forward(self, token_ids: torch.Tensor) -> torch.Tensor:
         """token_ids: [num_tokens] -> [num_tokens, hidden_size]"""
-        return F.embedding(token_ids, self.weight)
+        return nn.functional.embedding(token_ids, self.weight)
 
     def as_linear(self, x: torch.Tensor) -> torch.Tensor:
         """x: [num_tokens, hidden_size] -> [num_tokens, vocab_size]
@@ -77,7 +76,7 @@ class Embedding(nn.Module):
         """
         if onednn_supports(self.weight):
             return onednn_linear(x, self.weight, None)
-        return F.linear(x, self.weight)
+        return nn.functional.linear(x, self.weight)
 
 
 class RMSNorm(nn.Module):
@@ -89,7 +88,7 @@ class RMSNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return F.rms_norm(x, self.weight.shape, self.weight, self.eps)
+        return nn.functional.rms_norm(x, self.weight.shape, self.weight, self.eps)
 
 
 class RotaryEmbedding:

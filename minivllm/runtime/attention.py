@@ -1,0 +1,44 @@
+"""What an attention backend is: the owner of the KV cache's layout and of the attention over it.
+
+The decoder hands over a layer's queries, keys and values and knows nothing of paging; the model runner
+describes the step in numpy (`CommonAttentionMetadata`) and knows nothing of layouts. In between a backend
+allocates the cache in the layout that its operations read best, and turns the description into whatever
+its operations want, once a step and not once a layer.
+
+The rule that no backend may break: in every layer, all keys and values of the step are written before any
+are read, because a sequence may share blocks that another one fills in this very step.
+
+Source: vLLM `vllm/v1/attention/backend.py` (`AttentionBackend`, `AttentionMetadataBuilder`, `AttentionImpl`).
+"""
+
+from typing import Any, Protocol
+
+import torch
+
+from minivllm.runtime.input_batch import CommonAttentionMetadata
+from minivllm.runtime.kv_cache import KVCacheSpec
+
+
+class AttentionBackend(Protocol):
+    """A KV cache and the attention over it."""
+
+    def build(self, common: CommonAttentionMetadata) -> Any:
+        """Prepare a step; what it returns is passed back to `forward`."""
+
+    def forward(
+        self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, metadata: Any
+    ) -> torch.Tensor:
+        """Write a layer's keys and values to the cache, then attend.
+
+        query: [num_tokens, num_heads, head_size]; key, value: [num_tokens, num_kv_heads, head_size]
+        Returns [num_tokens, num_heads, head_size].
+        """
+
+
+def get_attention_backend(
+    name: str, spec: KVCacheSpec, num_blocks: int, num_heads: int, device: torch.device
+) -> AttentionBackend:
+    """The backend of that name (`auto` picks), with a cache of `num_blocks` blocks allocated."""
+    from minivllm.runtime.torch_attention import TorchAttentionBackend
+
+    return TorchAttentionBackend(spec, num_blocks, num_heads, device)

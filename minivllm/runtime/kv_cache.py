@@ -1,0 +1,108 @@
+"""How large a KV cache block is and how many there will be.
+
+Knows no layout: a backend may arrange a block's numbers as it likes, but not store more of them. The thing
+that is easy to get wrong is what "free" means: on a machine where files were read, most memory that looks
+taken is page cache, and inside a container the machine's free memory is not ours to take.
+
+Source: vLLM `vllm/v1/kv_cache_interface.py` (`FullAttentionSpec`), `kv_cache_utils.py` (`get_num_blocks`).
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from minivllm.errors import ConfigError
+from minivllm.runtime.model_config import ModelConfig
+
+GIB = 1 << 30
+DEFAULT_CPU_CACHE_BYTES = GIB
+
+
+@dataclass(frozen=True, slots=True)
+class KVCacheSpec:
+    """What one token leaves behind in the cache, and how many tokens make a block."""
+
+    num_layers: int
+    num_kv_heads: int
+    head_size: int
+    block_size: int
+    dtype: torch.dtype
+
+    @classmethod
+    def of(cls, config: ModelConfig, block_size: int, dtype: torch.dtype) -> "KVCacheSpec":
+        return cls(config.num_hidden_layers, config.num_key_value_heads, config.head_size, block_size, dtype)
+
+    @property
+    def bytes_per_block(self) -> int:
+        """Keys and values of `block_size` tokens in all layers."""
+        numbers_per_token = 2 * self.num_layers * self.num_kv_heads * self.head_size
+        return numbers_per_token * self.block_size * self.dtype.itemsize
+
+
+def num_blocks_that_fit(spec: KVCacheSpec, num_bytes: int) -> int:
+    """How many blocks `num_bytes` hold. Raises `ConfigError` if not even one."""
+    num_blocks = num_bytes // spec.bytes_per_block
+    if num_blocks < 1:
+        raise ConfigError(
+            f"{format_bytes(max(num_bytes, 0))} for the KV cache do not hold even one block of {spec.block_size} tokens "
+            f"({format_bytes(spec.bytes_per_block)}); raise kv_cache_memory_bytes (on CUDA also "
+            "gpu_memory_utilization) or lower block_size."
+        )
+    return num_blocks
+
+
+def require_cpu_memory(spec: KVCacheSpec, num_blocks: int) -> None:
+    """Refuse a cache that this machine cannot hold: Linux would hand it out and kill us when it fills."""
+    need, available = num_blocks * spec.bytes_per_block, available_cpu_memory()
+    if available is not None and need > available:
+        raise ConfigError(
+            f"A KV cache of {num_blocks} blocks needs {format_bytes(need)} and {format_bytes(available)} are free; lower "
+            "num_gpu_blocks_override or kv_cache_memory_bytes."
+        )
+
+
+def default_cpu_cache_bytes() -> int:
+    """1 GiB, or half of what is free where that is less."""
+    available = available_cpu_memory()
+    return DEFAULT_CPU_CACHE_BYTES if available is None else min(DEFAULT_CPU_CACHE_BYTES, available // 2)
+
+
+def available_cpu_memory(root: Path = Path("/")) -> int | None:
+    """Bytes that this process could still take without swapping, or None where the system does not say.
+
+    The least of what the machine has and what the container's limit (cgroup v2) leaves.
+    """
+    limits = [_machine_memory(root), _container_memory(root)]
+    known = [limit for limit in limits if limit is not None]
+    return min(known) if known else None
+
+
+def _machine_memory(root: Path) -> int | None:
+    try:
+        lines = (root / "proc/meminfo").read_text().splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        name, _, value = line.partition(":")
+        if name == "MemAvailable":
+            return int(value.split()[0]) * 1024  # the file says kB and means KiB
+    return None
+
+
+def _container_memory(root: Path) -> int | None:
+    folder = root / "sys/fs/cgroup"
+    try:
+        limit = (folder / "memory.max").read_text().strip()
+        used = int((folder / "memory.current").read_text())
+        stats = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+    except OSError:
+        return None
+    # Files that were read count as used, but the kernel drops them when memory is asked for.
+    return None if limit == "max" else max(int(limit) - used + int(stats["inactive_file"]), 0)
+
+
+def format_bytes(num_bytes: int) -> str:
+    if num_bytes >= GIB:
+        return f"{num_bytes / GIB:.1f} GiB"
+    return f"{num_bytes / (1 << 20):.1f} MiB"

@@ -1,0 +1,69 @@
+"""`load_model`: from an `EngineConfig` to a model that can run, with its tokenizer.
+
+Chooses device and dtype, finds the files, streams the weights into the decoder. Knows nothing of the KV cache.
+
+Easy to get wrong: the order. Everything that can be refused cheaply (the device, the architecture, the
+tokenizer, every file's header) is looked at before the first weight is read, so a mistake costs a second.
+"""
+
+from dataclasses import dataclass
+
+import torch
+
+from minivllm.config import EngineConfig
+from minivllm.errors import ConfigError
+from minivllm.runtime.checkpoint import read_model_config
+from minivllm.runtime.model_config import ModelConfig
+from minivllm.runtime.model_store import resolve_model
+from minivllm.runtime.models.decoder import Decoder
+from minivllm.runtime.progress import Progress, print_progress
+from minivllm.runtime.tokenizer import Tokenizer
+from minivllm.runtime.weights import stream_weights
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A model in memory."""
+
+    name: str
+    """As it was asked for."""
+    config: ModelConfig
+    decoder: Decoder
+    tokenizer: Tokenizer
+    device: torch.device
+    dtype: torch.dtype
+
+
+def load_model(config: EngineConfig, progress: Progress = print_progress) -> LoadedModel:
+    """Load the model that `config` names; `progress` hears of downloads and conversions.
+
+    Raises a `ModelError` that says what is wrong with the model, or a `ConfigError`.
+    """
+    device = _choose_device(config.device)
+    dummy = config.load_format == "dummy"
+    directory = resolve_model(config.model, weights=not dummy, progress=progress)
+    model_config = read_model_config(directory)
+    tokenizer = Tokenizer.from_directory(directory)
+    dtype = _choose_dtype(config.dtype, model_config, device)
+    decoder = Decoder(model_config, dtype, device)
+    if dummy:
+        decoder.init_random_weights(config.seed)
+    else:
+        decoder.load_weights(stream_weights(directory))
+    return LoadedModel(config.model, model_config, decoder.eval(), tokenizer, device, dtype)
+
+
+def _choose_device(asked: str) -> torch.device:
+    has_cuda = torch.cuda.is_available()
+    if asked == "cuda" and not has_cuda:
+        raise ConfigError("device is 'cuda', but torch finds no CUDA device here: use device='cpu' or 'auto'.")
+    if asked == "auto":
+        asked = "cuda" if has_cuda else "cpu"
+    return torch.device(asked)
+
+
+def _choose_dtype(asked: str, model_config: ModelConfig, device: torch.device) -> torch.dtype:
+    if asked == "auto":
+        # A CPU without AMX computes 16-bit types slower than float32, and float32 is the one that can be checked exactly.
+        asked = "float32" if device.type == "cpu" else model_config.dtype
+    return getattr(torch, asked)

@@ -1,0 +1,146 @@
+"""`ModelRunner`: carries out a plan, one forward pass for all its sequences.
+
+It owns what lives on the device: the KV cache (through its attention backend) and the batch rows. It decides
+nothing about scheduling and changes no sequence.
+
+The thing that is easy to get wrong is the size of the cache. On CUDA a forward pass of the largest step is
+measured before the cache takes the rest of the memory; guessing instead ends in an out-of-memory error
+hours later, in the first step that is really full.
+
+Source: vLLM `vllm/v1/worker/gpu_model_runner.py`, `gpu_worker.py` (`determine_available_memory`).
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from minivllm.clock import MonotonicClock
+from minivllm.config import EngineConfig
+from minivllm.core.scheduler_output import SchedulerOutput
+from minivllm.errors import ConfigError
+from minivllm.runtime.attention import get_attention_backend
+from minivllm.runtime.input_batch import NOT_WRITTEN, CommonAttentionMetadata, InputBatch
+from minivllm.runtime.kv_cache import (
+    KVCacheSpec,
+    default_cpu_cache_bytes,
+    num_blocks_that_fit,
+    require_cpu_memory,
+)
+from minivllm.runtime.loader import LoadedModel
+from minivllm.runtime.sampler import SampledToken, Sampler
+
+
+class ModelRunner:
+    """Runs plans on one device."""
+
+    def __init__(self, config: EngineConfig, model: LoadedModel, now: Callable[[], float] | None = None) -> None:
+        """Allocates the KV cache. Raises `ConfigError` if it cannot be had."""
+        self._config = config
+        self._model = model
+        self._now = now or MonotonicClock().now
+        self.max_model_len = _settle_max_model_len(config, model)
+        self._spec = KVCacheSpec.of(model.config, config.block_size, model.dtype)
+        self.num_blocks = self._settle_num_blocks()
+        """Blocks in the KV cache."""
+        self._attention = self._make_attention(self.num_blocks)
+        self._batch = InputBatch(config.max_num_seqs, self.max_model_len, config.block_size)
+        self._sampler = Sampler(model.tokenizer.eos_token_ids, config.seed)
+        self.t_prepare = 0.0
+        """Seconds that the last `execute_model` took to lay out its batch."""
+        self.t_model = 0.0
+        """Seconds that its forward pass took; on CUDA, to launch it."""
+
+    @torch.inference_mode()
+    def execute_model(self, plan: SchedulerOutput) -> torch.Tensor:
+        """Logits of the sequences that sample, [num_sampling_sequences, vocab_size] in float32, in plan order."""
+        begin = self._now()
+        inputs = self._batch.prepare(plan)
+        metadata = self._attention.build(inputs.attention)
+        token_ids, positions, sampling_rows = (
+            torch.from_numpy(array).to(self._model.device)
+            for array in (inputs.token_ids, inputs.positions, inputs.sampling_rows)
+        )
+        prepared = self._now()
+        hidden = self._model.decoder(
+            token_ids, positions, lambda layer, q, k, v: self._attention.forward(layer, q, k, v, metadata)
+        )
+        # The LM head is the largest matrix of a small model, so only rows that sample go through it.
+        logits = self._model.decoder.compute_logits(hidden[sampling_rows])
+        self.t_prepare, self.t_model = prepared - begin, self._now() - prepared
+        return logits
+
+    @torch.inference_mode()
+    def sample_tokens(self, plan: SchedulerOutput, logits: torch.Tensor) -> list[SampledToken]:
+        """The next token of each sequence that samples, in plan order."""
+        return self._sampler(logits, [scheduled.sequence for scheduled in plan.scheduled if scheduled.samples])
+
+    # ---- the size of the KV cache ----
+
+    def _settle_num_blocks(self) -> int:
+        config = self._config
+        on_cuda = self._model.device.type == "cuda"
+        if config.num_gpu_blocks_override is not None:
+            num_blocks = config.num_gpu_blocks_override
+        elif config.kv_cache_memory_bytes is not None:
+            num_blocks = num_blocks_that_fit(self._spec, config.kv_cache_memory_bytes)
+        elif on_cuda:
+            num_blocks = num_blocks_that_fit(self._spec, self._profile_cuda_cache_bytes())
+        else:
+            num_blocks = num_blocks_that_fit(self._spec, default_cpu_cache_bytes())
+        if not on_cuda:
+            require_cpu_memory(self._spec, num_blocks)
+        return num_blocks
+
+    def _profile_cuda_cache_bytes(self) -> int:
+        """What `gpu_memory_utilization` leaves beside the weights, the largest step and other users of the device."""
+        device = self._model.device
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats(device)
+        self._run_largest_step()
+        torch.cuda.synchronize(device)
+        peak = torch.cuda.max_memory_allocated(device)
+        free, total = torch.cuda.mem_get_info(device)
+        not_ours = total - free - torch.cuda.memory_reserved(device)
+        torch.cuda.empty_cache()
+        return int(total * self._config.gpu_memory_utilization) - peak - not_ours
+
+    @torch.inference_mode()
+    def _run_largest_step(self) -> None:
+        """One chunk as long as the token budget, of which nothing is written, so that it needs no cache."""
+        num_tokens, device = self._config.max_num_batched_tokens, self._model.device
+        attention = self._make_attention(num_blocks=1)
+        metadata = attention.build(
+            CommonAttentionMetadata(
+                query_start_loc=np.array([0, num_tokens]),
+                num_computed_tokens=np.array([0]),
+                block_tables=np.zeros((1, 1), dtype=np.int64),
+                slot_mapping=np.full(num_tokens, NOT_WRITTEN),
+            )
+        )
+        hidden = self._model.decoder(
+            torch.zeros(num_tokens, dtype=torch.int64, device=device),
+            torch.arange(num_tokens, device=device),
+            lambda layer, q, k, v: attention.forward(layer, q, k, v, metadata),
+        )
+        self._model.decoder.compute_logits(hidden[: self._config.max_num_seqs])
+
+    def _make_attention(self, num_blocks: int):
+        return get_attention_backend(
+            self._config.attention_backend,
+            self._spec,
+            num_blocks,
+            self._model.config.num_attention_heads,
+            self._model.device,
+        )
+
+
+def _settle_max_model_len(config: EngineConfig, model: LoadedModel) -> int:
+    limit = model.config.max_position_embeddings
+    if config.max_model_len is None:
+        return limit
+    if config.max_model_len > limit:
+        raise ConfigError(
+            f"max_model_len is {config.max_model_len} and {model.name} was made for at most {limit}; lower it."
+        )
+    return config.max_model_len

@@ -1,0 +1,150 @@
+"""`Tokenizer`: text to token ids and back, chat messages to token ids, and which tokens end an answer.
+
+A thin layer over the `tokenizers` library and the files of a checkpoint. `transformers` would read the same
+files and give the same ids (the tests compare), but importing it takes longer than loading a small model.
+
+Easy to get wrong: the end of an answer. A chat model may have several end tokens, and they are spread over
+three files: `generation_config.json` (one id or a list), `config.json` (older models), and the tokenizer's own
+`eos_token`. Missing one of them means answers that run on as a conversation with itself.
+"""
+
+import json
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import tokenizers
+
+from minivllm.errors import InvalidRequestError, ModelIntegrityError
+from minivllm.runtime.checkpoint import read_json_object_if_there
+
+if TYPE_CHECKING:
+    from minivllm.runtime.chat_template import ChatMessage, ChatTemplate
+
+_NAMED_TOKENS = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
+
+
+class Tokenizer:
+    """The tokenizer of one checkpoint."""
+
+    def __init__(
+        self,
+        backend: tokenizers.Tokenizer,
+        *,
+        named_tokens: dict[str, str],
+        eos_token_ids: frozenset[int],
+        chat_template: str | None,
+    ) -> None:
+        """`named_tokens`: such as `{"eos_token": "<|im_end|>"}`."""
+        backend.no_truncation()
+        backend.no_padding()
+        in_vocabulary = [token for token in named_tokens.values() if backend.token_to_id(token) is not None]
+        backend.add_special_tokens(in_vocabulary)  # adds nothing: marks them as special, should the file not say so
+        self._backend = backend
+        self._named_tokens = named_tokens
+        self._template_source = chat_template
+        self._special_ids = frozenset(id_ for id_, token in backend.get_added_tokens_decoder().items() if token.special)
+        self._byte_fallback_ids = _byte_fallback_ids(backend)
+        self.eos_token_ids = eos_token_ids
+        """Each of these ends an answer."""
+        self.vocab_size: int = backend.get_vocab_size(with_added_tokens=True)
+        """Tokens that have a text. A model may have more (padding of its embedding table)."""
+
+    @classmethod
+    def from_directory(cls, directory: Path) -> "Tokenizer":
+        """Read the tokenizer's files. Raises `ModelIntegrityError` if one is damaged."""
+        path = directory / "tokenizer.json"
+        try:
+            backend = tokenizers.Tokenizer.from_file(str(path))
+        except Exception as error:  # the library raises plain Exception
+            raise ModelIntegrityError(f"{path} cannot be read ({error}): download the model again.") from error
+        config = read_json_object_if_there(directory / "tokenizer_config.json")
+        named_tokens = {name: text for name in _NAMED_TOKENS if (text := _token_text(config.get(name))) is not None}
+        generation_config = read_json_object_if_there(directory / "generation_config.json")
+        model_config = read_json_object_if_there(directory / "config.json")
+        eos = _ids(generation_config.get("eos_token_id", model_config.get("eos_token_id")))
+        if (own := backend.token_to_id(named_tokens.get("eos_token", ""))) is not None:
+            eos |= {own}
+        return cls(
+            backend,
+            named_tokens=named_tokens,
+            eos_token_ids=frozenset(eos),
+            chat_template=_read_chat_template(directory, config),
+        )
+
+    def encode(self, text: str) -> list[int]:
+        """The token ids of a prompt, with the special tokens that the model wants around one (often a BOS)."""
+        return self._encode(text, add_special_tokens=True)
+
+    def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = True) -> str:
+        """The text of `token_ids`, with U+FFFD for bytes that are no UTF-8. Ids without a text give nothing."""
+        return self._backend.decode(token_ids, skip_special_tokens=skip_special_tokens)
+
+    def apply_chat_template(self, messages: Sequence["ChatMessage"]) -> list[int]:
+        """The prompt for the assistant's next message. Raises `InvalidRequestError`."""
+        # The template writes the BOS itself, where there is one.
+        return self._encode(self.render_chat_template(messages), add_special_tokens=False)
+
+    def render_chat_template(self, messages: Sequence["ChatMessage"]) -> str:
+        """As `apply_chat_template`, before it is cut into tokens."""
+        if not messages:
+            raise InvalidRequestError("The conversation is empty: send at least one message.")
+        return self._chat_template.render(messages)
+
+    def is_silent(self, token_id: int, skip_special_tokens: bool) -> bool:
+        """Whether the token never shows in a text (see `minivllm.detokenizer`)."""
+        if skip_special_tokens and token_id in self._special_ids:
+            return True
+        return self._backend.id_to_token(token_id) is None
+
+    def is_byte_fallback(self, token_id: int) -> bool:
+        """Whether the token is a raw byte of a sentencepiece vocabulary (see `minivllm.detokenizer`)."""
+        return token_id in self._byte_fallback_ids
+
+    @cached_property
+    def _chat_template(self) -> "ChatTemplate":
+        from minivllm.runtime.chat_template import ChatTemplate  # Jinja only for those who chat
+
+        if self._template_source is None:
+            raise InvalidRequestError("This model has no chat template: use `generate` with a plain prompt.")
+        return ChatTemplate(self._template_source, self._named_tokens)
+
+    def _encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
+        try:
+            return self._backend.encode(text, add_special_tokens=add_special_tokens).ids
+        except TypeError:
+            raise InvalidRequestError(
+                "The prompt must be a string of valid Unicode; it has half of a surrogate pair, or is no string at all."
+            ) from None
+
+
+def _token_text(value: Any) -> str | None:
+    """A token in tokenizer_config.json: a string, or an object with more about it."""
+    text = value.get("content") if isinstance(value, dict) else value
+    return text if isinstance(text, str) else None
+
+
+def _ids(value: Any) -> set[int]:
+    """`eos_token_id`: absent, one id, or several."""
+    values = value if isinstance(value, list) else [value]
+    return {id_ for id_ in values if isinstance(id_, int) and id_ >= 0}
+
+
+def _byte_fallback_ids(backend: tokenizers.Tokenizer) -> frozenset[int]:
+    decoder = json.loads(backend.decoder.__getstate__()) if backend.decoder is not None else {}
+    if not any(part["type"] == "ByteFallback" for part in decoder.get("decoders", [])):
+        return frozenset()
+    ids = (backend.token_to_id(f"<0x{byte:02X}>") for byte in range(256))
+    return frozenset(id_ for id_ in ids if id_ is not None)
+
+
+def _read_chat_template(directory: Path, tokenizer_config: dict[str, Any]) -> str | None:
+    """A file of its own since 2025; before, an entry of the config, which may hold several under names."""
+    file = directory / "chat_template.jinja"
+    if file.is_file():
+        return file.read_text(encoding="utf-8")
+    entry = tokenizer_config.get("chat_template")
+    if isinstance(entry, list):
+        entry = {item.get("name"): item.get("template") for item in entry if isinstance(item, dict)}.get("default")
+    return entry if isinstance(entry, str) else None

@@ -1,0 +1,289 @@
+"""The attention backend `torch`: paged attention out of PyTorch operations, on CPU and CUDA.
+
+PyTorch has no operation that reads through a block table, so contexts are gathered first. Per layer:
+
+    write     keys and values of all tokens go to their slots
+    chunks    the tokens of a prefill chunk attend to each other, causally, straight from this step's k and v
+    decodes   sequences with one token attend to their gathered context, in buckets of similar length
+    spans     stretches of earlier context that several queries see in full: a prefix that sequences share
+              (`prefix_groups`), or what came before a prefill chunk. Merged into the above by log-sum-exp
+
+so that with softmax over two parts A and B of a context, from outputs o and log-sum-exps l:
+
+    o = o_A + sigmoid(l_B - l_A) * (o_B - o_A)        l = log(exp(l_A) + exp(l_B))
+
+The easy thing to get wrong is what lies in a gathered block after a sequence's end. It belongs to nobody, it
+may be NaN left behind by another request, and 0 * NaN is NaN: so it is zeroed, not merely masked.
+
+Cache layout, one tensor a layer: [2 * num_kv_heads, num_blocks, block_size, head_size], all keys' heads, then all
+values' heads. A block of one head is contiguous, and the gathered blocks of a head are one long matrix.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from minivllm.runtime.input_batch import NOT_WRITTEN, CommonAttentionMetadata
+from minivllm.runtime.kv_cache import KVCacheSpec
+from minivllm.runtime.prefix_groups import find_prefix_groups
+
+MAX_PADDING_TOKENS = 256
+"""Padding that a bucket of decodes may hold: reading so much costs about what the operations of one more bucket do."""
+
+Rows = slice | torch.Tensor
+"""Rows of the flat batch: a slice where they are neighbours (no copy), else indices."""
+
+
+@dataclass(slots=True)
+class Chunk:
+    """A prefill chunk's rows, which attend to each other."""
+
+    rows: slice
+
+
+@dataclass(slots=True)
+class DecodeBucket:
+    """Sequences with one query each, padded to the same number of blocks."""
+
+    rows: Rows
+    gather: torch.Tensor
+    """[2 * num_kv_heads * num_seqs * num_blocks] rows of the cache seen as [.., block_size * head_size]."""
+    padding: torch.Tensor
+    """Rows of what was gathered, seen as [.., head_size], that lie after a sequence's end."""
+    mask: torch.Tensor
+    """[num_seqs, 1, 1, num_tokens]: 0, and -inf on padding."""
+
+
+@dataclass(slots=True)
+class Span:
+    """Context that is seen in full by all these rows."""
+
+    rows: Rows
+    gather: torch.Tensor
+    """[2 * num_kv_heads * num_blocks]"""
+    num_tokens: int
+    """The gathered blocks may hold more at their end, which is cut off."""
+
+
+@dataclass(slots=True)
+class TorchAttentionMetadata:
+    written_rows: torch.Tensor | None
+    """[num_written] rows of the batch; None: all."""
+    written_slots: torch.Tensor
+    """[num_written]"""
+    chunks: list[Chunk]
+    decodes: list[DecodeBucket]
+    spans: list[Span]
+
+
+class TorchAttentionBackend:
+    """Owns the KV cache of all layers and attends over it."""
+
+    def __init__(self, spec: KVCacheSpec, num_blocks: int, num_heads: int, device: torch.device) -> None:
+        self._spec = spec
+        self._device = device
+        self._num_blocks = num_blocks
+        self._num_heads = num_heads
+        self._scale = spec.head_size**-0.5
+        shape = (2 * spec.num_kv_heads, num_blocks, spec.block_size, spec.head_size)
+        # Zeros cost nothing on a CPU: the system hands out pages when they are first written.
+        self.kv_caches = [torch.zeros(shape, dtype=spec.dtype, device=device) for _ in range(spec.num_layers)]
+
+    # ---- once a step ----
+
+    def build(self, common: CommonAttentionMetadata) -> TorchAttentionMetadata:
+        """Sort the step's sequences into chunks, buckets and spans."""
+        starts, block_size = common.num_computed_tokens, self._spec.block_size
+        first_rows, lengths = common.query_start_loc[:-1], np.diff(common.query_start_loc)
+        groups, num_covered = find_prefix_groups(common.block_tables, starts // block_size, block_size)
+
+        spans = []
+        for group in groups:
+            rows = np.concatenate([np.arange(first_rows[i], first_rows[i] + lengths[i]) for i in group.members])
+            blocks = common.block_tables[group.members[0], group.first_block : group.end_block]
+            spans.append(Span(self._rows(rows), self._gather(blocks), len(blocks) * block_size))
+
+        chunks = []
+        for i in np.flatnonzero(lengths > 1):
+            rows = slice(int(first_rows[i]), int(first_rows[i] + lengths[i]))
+            chunks.append(Chunk(rows))
+            num_before = int(starts[i] - num_covered[i] * block_size)
+            if num_before:
+                blocks = common.block_tables[i, num_covered[i] : -(-starts[i] // block_size)]
+                spans.append(Span(rows, self._gather(blocks), num_before))
+
+        is_written = common.slot_mapping != NOT_WRITTEN
+        return TorchAttentionMetadata(
+            written_rows=None if is_written.all() else self._tensor(np.flatnonzero(is_written)),
+            written_slots=self._tensor(common.slot_mapping[is_written]),
+            chunks=chunks,
+            decodes=self._decode_buckets(common, np.flatnonzero(lengths == 1), num_covered),
+            spans=spans,
+        )
+
+    def _decode_buckets(
+        self, common: CommonAttentionMetadata, members: np.ndarray, num_covered: np.ndarray
+    ) -> list[DecodeBucket]:
+        """members: the sequences with one query. What spans cover of their contexts is left out here."""
+        block_size = self._spec.block_size
+        num_tokens = common.num_computed_tokens[members] + 1 - num_covered[members] * block_size
+        buckets = []
+        for bucket in _similar_lengths(num_tokens, MAX_PADDING_TOKENS):
+            width = -(-int(num_tokens[bucket].max()) // block_size)
+            seqs, tokens = members[bucket], num_tokens[bucket]
+            # A short sequence's row is filled up with its own first block, which exists; the mask hides it.
+            columns = np.arange(width)
+            columns = np.where(columns * block_size < tokens[:, None], columns, 0) + num_covered[seqs, None]
+            blocks = common.block_tables[seqs[:, None], columns]  # [num_seqs, width]
+            is_padding = np.arange(width * block_size) >= tokens[:, None]  # [num_seqs, width * block_size]
+            heads = np.arange(2 * self._spec.num_kv_heads)[:, None] * is_padding.size
+            mask = torch.zeros(is_padding.shape, dtype=self._spec.dtype)
+            mask.masked_fill_(torch.from_numpy(is_padding), float("-inf"))
+            buckets.append(
+                DecodeBucket(
+                    rows=self._rows(common.query_start_loc[seqs]),
+                    gather=self._gather(blocks.reshape(-1)),
+                    padding=self._tensor((heads + np.flatnonzero(is_padding)).reshape(-1)),
+                    mask=mask[:, None, None].to(self._device),
+                )
+            )
+        return buckets
+
+    def _gather(self, blocks: np.ndarray) -> torch.Tensor:
+        """Rows of the cache, seen as [2 * num_kv_heads * num_blocks, ..], that hold `blocks` for every head in turn."""
+        heads = np.arange(2 * self._spec.num_kv_heads)[:, None]
+        return self._tensor((heads * self._num_blocks + blocks).reshape(-1))
+
+    def _rows(self, rows: np.ndarray) -> Rows:
+        first, last = int(rows[0]), int(rows[-1])
+        return slice(first, last + 1) if last - first + 1 == len(rows) else self._tensor(rows)
+
+    def _tensor(self, array: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(array).to(self._device)
+
+    # ---- once a layer ----
+
+    def forward(
+        self,
+        layer: int,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        metadata: TorchAttentionMetadata,
+    ) -> torch.Tensor:
+        """See `AttentionBackend.forward`."""
+        cache = self.kv_caches[layer]
+        self._write(cache, key, value, metadata)
+        output = torch.empty_like(query)  # [num_tokens, num_heads, head_size]
+        log_sum_exp = query.new_empty(query.shape[:2], dtype=torch.float32)  # [num_tokens, num_heads]
+        for chunk in metadata.chunks:
+            rows = chunk.rows
+            # One "batch" entry and its heads first: [1, num_heads, num_tokens, head_size].
+            q, k, v = (x[rows].transpose(0, 1).unsqueeze(0) for x in (query, key, value))
+            out, lse = attend(q, k, v, self._scale, is_causal=True)
+            output[rows], log_sum_exp[rows] = out[0].transpose(0, 1), lse[0].T
+        for bucket in metadata.decodes:
+            # A batch entry a sequence: [num_seqs, num_heads, 1, head_size].
+            k, v = self._read(cache, bucket.gather, len(bucket.mask), bucket.padding)
+            out, lse = attend(query[bucket.rows].unsqueeze(2), k, v, self._scale, mask=bucket.mask)
+            output[bucket.rows], log_sum_exp[bucket.rows] = out.squeeze(2), lse.squeeze(2)
+        for span in metadata.spans:
+            q = query[span.rows].transpose(0, 1).unsqueeze(0)
+            k, v = (x[:, :, : span.num_tokens] for x in self._read(cache, span.gather, num_seqs=1))
+            out, lse = attend(q, k, v, self._scale)
+            _merge(output, log_sum_exp, span.rows, out[0].transpose(0, 1), lse[0].T)
+        return output
+
+    def _write(
+        self, cache: torch.Tensor, key: torch.Tensor, value: torch.Tensor, metadata: TorchAttentionMetadata
+    ) -> None:
+        key_value = torch.cat((key, value), dim=1)  # [num_tokens, 2 * num_kv_heads, head_size]
+        if metadata.written_rows is not None:
+            key_value = key_value[metadata.written_rows]
+        cache.flatten(1, 2).index_copy_(1, metadata.written_slots, key_value.transpose(0, 1))
+
+    def _read(
+        self, cache: torch.Tensor, gather: torch.Tensor, num_seqs: int, padding: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Keys and values of the gathered blocks, each [num_seqs, num_kv_heads, num_tokens, head_size]."""
+        gathered = cache.flatten(0, 1).flatten(1).index_select(0, gather)
+        if padding is not None:
+            gathered.view(-1, self._spec.head_size).index_fill_(0, padding, 0.0)
+        by_head = gathered.view(2, self._spec.num_kv_heads, num_seqs, -1, self._spec.head_size)
+        return by_head[0].transpose(0, 1), by_head[1].transpose(0, 1)
+
+
+def attend(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    scale: float,
+    is_causal: bool = False,
+    mask: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Grouped-query attention and the log-sum-exp of its scores, which lets two results be merged.
+
+    query: [batch, num_heads, num_queries, head_size]; key, value: [batch, num_kv_heads, num_tokens, head_size]
+    is_causal: query i sees tokens 0 to i; mask: added to the scores, [batch, 1, 1, num_tokens]
+    Returns [batch, num_heads, num_queries, head_size] and, in float32, [batch, num_heads, num_queries].
+    """
+    if query.device.type == "cpu":
+        # What F.scaled_dot_product_attention calls on a CPU; it computes the log-sum-exp and throws it away.
+        return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+            query, key, value, is_causal=is_causal, attn_mask=mask, scale=scale
+        )
+    return attend_in_steps(query, key, value, scale, is_causal, mask)
+
+
+def attend_in_steps(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    scale: float,
+    is_causal: bool = False,
+    mask: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """`attend` step by step, in float32: for devices where no fused operation returns the log-sum-exp."""
+    batch, num_heads, num_queries, head_size = query.shape
+    num_kv_heads, num_tokens = key.shape[1], key.shape[2]
+    # The query heads of a group share a key head: give them a dimension to be broadcast over.
+    grouped = query.reshape(batch, num_kv_heads, -1, num_queries, head_size).float()
+    scores = grouped @ key.unsqueeze(2).mT.float() * scale  # [batch, num_kv_heads, group, num_queries, num_tokens]
+    if is_causal:
+        future = torch.ones(num_queries, num_tokens, dtype=torch.bool, device=query.device).triu(1)
+        scores = scores.masked_fill(future, float("-inf"))
+    if mask is not None:
+        scores = scores + mask.unsqueeze(1).float()
+    log_sum_exp = scores.logsumexp(dim=-1)
+    output = (scores - log_sum_exp.unsqueeze(-1)).exp() @ value.unsqueeze(2).float()
+    shape = (batch, num_heads, num_queries)
+    return output.reshape(*shape, head_size).to(query.dtype), log_sum_exp.reshape(shape)
+
+
+def _merge(
+    output: torch.Tensor, log_sum_exp: torch.Tensor, rows: Rows, other: torch.Tensor, other_lse: torch.Tensor
+) -> None:
+    """Extend the softmax of these rows by another part of their context.
+
+    output: [num_tokens, num_heads, head_size], log_sum_exp: [num_tokens, num_heads], both changed in place
+    """
+    mine = log_sum_exp[rows]
+    weight = torch.sigmoid(other_lse - mine).unsqueeze(-1).to(output.dtype)
+    output[rows] = torch.lerp(output[rows], other, weight)
+    log_sum_exp[rows] = torch.logaddexp(mine, other_lse)
+
+
+def _similar_lengths(lengths: np.ndarray, max_padding: int) -> list[np.ndarray]:
+    """Split indices of `lengths` into buckets, each with at most `max_padding` tokens of padding in all."""
+    buckets: list[np.ndarray] = []
+    order = np.argsort(-lengths, kind="stable")
+    first, padding = 0, 0
+    for i, index in enumerate(order):
+        padding += int(lengths[order[first]] - lengths[index])
+        if padding > max_padding:
+            buckets.append(np.sort(order[first:i]))
+            first, padding = i, 0
+    if len(order):
+        buckets.append(np.sort(order[first:]))
+    return buckets

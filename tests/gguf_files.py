@@ -1,0 +1,119 @@
+"""Small GGUF files for tests, written with llama.cpp's own library."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gguf import GGMLQuantizationType, GGUFWriter
+from gguf.quants import quantize
+from tokenizers import pre_tokenizers
+
+HEADS, KV_HEADS, HEAD_SIZE, HIDDEN, MLP, LAYERS = 4, 2, 16, 64, 96, 2
+SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+VOCABULARY = [*SPECIAL, *sorted(pre_tokenizers.ByteLevel.alphabet()), "Ġa", "12"]
+MERGES = ["Ġ a", "1 2"]
+CHAT_TEMPLATE = "{% for m in messages %}<|im_start|>{{ m.content }}<|im_end|>{% endfor %}<|im_start|>"
+
+
+def hf_weights(arch: str, tied: bool = False) -> dict[str, np.ndarray]:
+    """Random weights of a tiny model under Hugging Face names."""
+    random = np.random.default_rng(0)
+    shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens.weight": (len(VOCABULARY), HIDDEN)}
+    for layer in range(LAYERS):
+        prefix = f"model.layers.{layer}"
+        sizes = {"q_proj": HEADS * HEAD_SIZE, "k_proj": KV_HEADS * HEAD_SIZE, "v_proj": KV_HEADS * HEAD_SIZE}
+        for name, size in sizes.items():
+            shapes[f"{prefix}.self_attn.{name}.weight"] = (size, HIDDEN)
+            if arch == "qwen2":
+                shapes[f"{prefix}.self_attn.{name}.bias"] = (size,)
+        if arch == "qwen3":
+            shapes[f"{prefix}.self_attn.q_norm.weight"] = shapes[f"{prefix}.self_attn.k_norm.weight"] = (HEAD_SIZE,)
+        shapes[f"{prefix}.self_attn.o_proj.weight"] = (HIDDEN, HEADS * HEAD_SIZE)
+        for name in ("input_layernorm", "post_attention_layernorm"):
+            shapes[f"{prefix}.{name}.weight"] = (HIDDEN,)
+        shapes[f"{prefix}.mlp.gate_proj.weight"] = shapes[f"{prefix}.mlp.up_proj.weight"] = (MLP, HIDDEN)
+        shapes[f"{prefix}.mlp.down_proj.weight"] = (HIDDEN, MLP)
+    shapes["model.norm.weight"] = (HIDDEN,)
+    if not tied:
+        shapes["lm_head.weight"] = (len(VOCABULARY), HIDDEN)
+    return {name: random.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+
+
+def _gguf_name(hf_name: str) -> str:
+    renames = {
+        "model.embed_tokens": "token_embd",
+        "lm_head": "output",
+        "model.layers.": "blk.",
+        "model.norm": "output_norm",
+        "self_attn.q_norm": "attn_q_norm",
+        "self_attn.k_norm": "attn_k_norm",
+        "self_attn.q_proj": "attn_q",
+        "self_attn.k_proj": "attn_k",
+        "self_attn.v_proj": "attn_v",
+        "self_attn.o_proj": "attn_output",
+        "input_layernorm": "attn_norm",
+        "post_attention_layernorm": "ffn_norm",
+        "mlp.gate_proj": "ffn_gate",
+        "mlp.up_proj": "ffn_up",
+        "mlp.down_proj": "ffn_down",
+    }
+    for theirs, ours in renames.items():
+        hf_name = hf_name.replace(theirs, ours)
+    return hf_name
+
+
+def _llama_cpp_order(weight: np.ndarray, num_heads: int) -> np.ndarray:
+    """What llama.cpp's converter does to the queries and keys of a Llama."""
+    halves = weight.reshape(num_heads, 2, weight.shape[0] // num_heads // 2, *weight.shape[1:])
+    return halves.swapaxes(1, 2).reshape(weight.shape)
+
+
+def write_gguf(
+    path: Path,
+    arch: str = "llama",
+    *,
+    tied: bool = False,
+    type_: GGMLQuantizationType = GGMLQuantizationType.F32,
+    pre: str = "gpt-2",
+    metadata: dict[str, Any] | None = None,
+    extra_tensors: dict[str, np.ndarray] | None = None,
+) -> dict[str, np.ndarray]:
+    """Write a model to `path`; returns the weights under Hugging Face names, before quantization."""
+    weights = hf_weights(arch, tied)
+    writer = GGUFWriter(path, arch)
+    writer.add_context_length(512)
+    writer.add_embedding_length(HIDDEN)
+    writer.add_block_count(LAYERS)
+    writer.add_feed_forward_length(MLP)
+    writer.add_head_count(HEADS)
+    writer.add_head_count_kv(KV_HEADS)
+    writer.add_rope_freq_base(5000.0)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_key_length(HEAD_SIZE)
+    writer.add_value_length(HEAD_SIZE)
+    writer.add_rope_dimension_count(HEAD_SIZE)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre(pre)
+    writer.add_token_list(VOCABULARY)
+    writer.add_token_types([3] * len(SPECIAL) + [1] * (len(VOCABULARY) - len(SPECIAL)))
+    writer.add_token_merges(MERGES)
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(2)
+    writer.add_add_bos_token(False)
+    writer.add_chat_template(CHAT_TEMPLATE)
+    for key, value in (metadata or {}).items():
+        add = {str: writer.add_string, int: writer.add_uint32, float: writer.add_float32}[type(value)]
+        add(key, value)
+    for name, weight in weights.items():
+        if arch == "llama" and name.endswith(("q_proj.weight", "k_proj.weight")):
+            weight = _llama_cpp_order(weight, HEADS if "q_proj" in name else KV_HEADS)
+        plain = weight.ndim == 1 or type_ == GGMLQuantizationType.F32
+        used = GGMLQuantizationType.F32 if plain else type_
+        writer.add_tensor(_gguf_name(name), quantize(weight, used), raw_dtype=used)
+    for name, tensor in (extra_tensors or {}).items():
+        writer.add_tensor(name, tensor)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return weights

@@ -1,0 +1,138 @@
+"""Incremental detokenization: the pieces, joined, are the text of all tokens at once, and none is taken back."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import AddedToken, decoders, models
+from tokenizers import Tokenizer as Backend
+
+from minivllm.detokenizer import IncrementalDetokenizer
+from minivllm.runtime.tokenizer import Tokenizer
+
+TEXT = "Héllo, wörld! 你好，世界 🤗👩‍👩‍👧 e\u0301 \u202e \x00 \ufffd naïve  two  spaces\n\ttab 🇫🇷🏴"
+
+
+def sentencepiece_like() -> Tokenizer:
+    """As Llama 2's: spaces are written \u2581, unknown characters as raw bytes, the text's first space is dropped."""
+    pieces = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
+    pieces += ["\u2581", "\u2581\u2581", "\u2581the", "\u2581a", "cat", "s", "é", "\u2581你", "\ufffd", "\n"]
+    backend = Backend(models.BPE(vocab={piece: i for i, piece in enumerate(pieces)}, merges=[], byte_fallback=True))
+    backend.add_special_tokens([AddedToken(token, special=True) for token in pieces[:3]])
+    backend.decoder = decoders.Sequence(
+        [decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    return Tokenizer(backend, named_tokens={}, eos_token_ids=frozenset({2}), chat_template=None)
+
+
+@pytest.fixture(scope="module")
+def tokenizers(tiny_random_path, smollm2_path) -> dict[str, Tokenizer]:
+    return {
+        "bytes": Tokenizer.from_directory(tiny_random_path),
+        "byte-level BPE": Tokenizer.from_directory(smollm2_path),
+        "sentencepiece": sentencepiece_like(),
+    }
+
+
+def pieces_of(tokenizer: Tokenizer, token_ids: list[int], skip_special_tokens: bool = True) -> list[str]:
+    detokenizer = IncrementalDetokenizer(tokenizer, skip_special_tokens=skip_special_tokens)
+    return [*(detokenizer.append(token_id) for token_id in token_ids), detokenizer.finish()]
+
+
+KINDS = ["bytes", "byte-level BPE", "sentencepiece"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(data=st.data(), skip=st.booleans())
+@settings(max_examples=400, deadline=None)
+def test_pieces_joined_equal_decoding_any_tokens_at_once(tokenizers, kind, data, skip):
+    tokenizer = tokenizers[kind]
+    # Small ids are special tokens and single bytes, most of them no UTF-8 on their own: the hard part. A few ids are
+    # beyond the vocabulary, as from a model whose embedding table is padded.
+    token = st.one_of(st.integers(0, 275), st.integers(0, tokenizer.vocab_size + 2))
+    token_ids = data.draw(st.lists(token, max_size=40))
+    assert "".join(pieces_of(tokenizer, token_ids, skip)) == tokenizer.decode(token_ids, skip)
+
+
+@given(text=st.text(max_size=60))
+@settings(max_examples=300, deadline=None)
+def test_any_text_comes_back_whole_and_nothing_shown_is_ever_taken_back(tokenizers, text):
+    # One token a byte. (SmolLM2 has no tokens for the bytes that begin the rarest characters.)
+    tokenizer = tokenizers["bytes"]
+    detokenizer = IncrementalDetokenizer(tokenizer, skip_special_tokens=False)
+    shown = ""
+    for token_id in tokenizer.encode(text):
+        shown += detokenizer.append(token_id)
+        assert text.startswith(shown)  # so no half character either: it would show as a U+FFFD
+    assert shown + detokenizer.finish() == text
+
+
+@pytest.mark.parametrize("text", [TEXT, TEXT[::-1], TEXT * 20])
+def test_real_text_streams_through_a_real_vocabulary_unchanged(tokenizers, text):
+    tokenizer = tokenizers["byte-level BPE"]
+    pieces = pieces_of(tokenizer, tokenizer.encode(text), skip_special_tokens=False)
+    assert "".join(pieces) == text
+
+
+@pytest.mark.parametrize("kind", KINDS[:2])
+def test_a_character_appears_with_its_last_byte_and_not_before(tokenizers, kind):
+    tokenizer = tokenizers[kind]
+    token_ids = tokenizer.encode("a🤗")
+    pieces = pieces_of(tokenizer, token_ids)
+    assert "".join(pieces) == "a🤗" and pieces[-2] == "🤗" and pieces[-1] == ""
+
+
+def test_a_character_that_is_never_finished_ends_as_one_replacement_character(tokenizers):
+    tokenizer = tokenizers["bytes"]
+    token_ids = tokenizer.encode("a🤗")[:-1]
+    assert pieces_of(tokenizer, token_ids) == ["a", "", "", "", "\ufffd"]
+
+
+@pytest.mark.parametrize("kind, byte", [("bytes", "\u0122"), ("byte-level BPE", "\u0122")])
+def test_broken_bytes_are_shown_as_they_come_and_do_not_dam_up(tokenizers, kind, byte):
+    """A lone continuation byte (0x80, spelled \u0122) over and over: no character can ever come of it."""
+    tokenizer = tokenizers[kind]
+    broken = tokenizer._backend.token_to_id(byte)
+    detokenizer = IncrementalDetokenizer(tokenizer)
+    shown = [detokenizer.append(broken) for _ in range(50)]
+    assert shown == ["", *["\ufffd"] * 49]
+    assert detokenizer.finish() == "\ufffd"
+
+
+def test_a_skipped_special_token_does_not_tear_a_character_apart(tokenizers):
+    tokenizer = tokenizers["bytes"]
+    first, second = tokenizer.encode("é")
+    assert "".join(pieces_of(tokenizer, [first, 2, second])) == "é"
+
+
+def test_special_tokens_are_shown_when_asked_for(tokenizers):
+    tokenizer = tokenizers["byte-level BPE"]
+    token_ids = tokenizer.encode("<|im_start|>user\nHi<|im_end|>")
+    assert "".join(pieces_of(tokenizer, token_ids, skip_special_tokens=False)) == "<|im_start|>user\nHi<|im_end|>"
+    assert "".join(pieces_of(tokenizer, token_ids, skip_special_tokens=True)) == "user\nHi"
+
+
+def test_the_first_space_of_a_sentencepiece_text_is_dropped_and_later_ones_are_not(tokenizers):
+    tokenizer = tokenizers["sentencepiece"]
+    token_ids = [tokenizer._backend.token_to_id(piece) for piece in ["\u2581the", "\u2581", "\u2581a", "cat", "\u2581a"]]
+    assert pieces_of(tokenizer, token_ids) == ["the", " ", " a", "cat", " a", ""]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_token_costs_more_than_a_few_tokens_of_decoding(tokenizers, kind):
+    """O(1) work a token: whatever comes, silent, broken or fine, the decoder sees a short window each time."""
+    tokenizer = tokenizers[kind]
+
+    class Counting:
+        decoded = 0
+        is_silent, is_byte_fallback = tokenizer.is_silent, tokenizer.is_byte_fallback
+
+        def decode(self, token_ids, skip_special_tokens=True):
+            self.decoded += len(token_ids)
+            return tokenizer.decode(token_ids, skip_special_tokens)
+
+    token_ids = [*range(3, 259), *[2] * 500, *[200] * 500, *[1] * 500] * 2
+    counting = Counting()
+    detokenizer = IncrementalDetokenizer(counting, skip_special_tokens=True)
+    pieces = [*(detokenizer.append(token_id) for token_id in token_ids), detokenizer.finish()]
+    assert "".join(pieces) == tokenizer.decode(token_ids)
+    assert counting.decoded <= 12 * len(token_ids)

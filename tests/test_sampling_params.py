@@ -1,0 +1,140 @@
+"""Every range of `SamplingParams`: what is inside is taken as it is, what is outside is refused by name."""
+
+import dataclasses
+import math
+
+import pytest
+
+from minivllm.errors import InvalidRequestError, InvalidSamplingParamsError
+from minivllm.sampling_params import MAX_LOGPROBS, RequestOutputKind, SamplingParams
+
+WHOLE_NUMBERS = ["max_tokens", "min_tokens", "top_k", "seed", "logprobs"]
+NUMBERS = ["temperature", "top_p", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty"]
+FLAGS = ["include_stop_str_in_output", "ignore_eos", "skip_special_tokens"]
+
+IN_RANGE = [
+    ("max_tokens", [1, 10**9]),
+    ("min_tokens", [0, 16]),
+    ("temperature", [0, 0.0, 5e-324, 1, 100.0]),
+    ("top_p", [5e-324, 0.5, 1, 1.0]),
+    ("min_p", [0, 0.0, 1.0]),
+    ("top_k", [-1, 0, 1, 10**9]),
+    ("repetition_penalty", [5e-324, 1, 100.0]),
+    ("presence_penalty", [-2, -2.0, 0.0, 2.0]),
+    ("frequency_penalty", [-2, -2.0, 0.0, 2.0]),
+    ("seed", [None, -(2**63), 0, 2**63 - 1]),
+    ("logprobs", [None, 0, MAX_LOGPROBS]),
+    ("logit_bias", [None, {}, {0: -100.0, 7: 100}]),
+    ("stop", [[], ["a", "bc"]]),
+    ("stop_token_ids", [[], [0, 5]]),
+    ("output_kind", list(RequestOutputKind)),
+    *[(name, [True, False]) for name in FLAGS],
+]
+
+OUT_OF_RANGE = [
+    ("max_tokens", [0, -1]),
+    ("min_tokens", [-1, 17]),
+    ("temperature", [-5e-324, 100.00001, 10**400]),
+    ("top_p", [0, 0.0, -0.1, 1.0000001]),
+    ("min_p", [-5e-324, 1.0000001]),
+    ("top_k", [-2]),
+    ("repetition_penalty", [0, 0.0, -1.0, 100.00001]),
+    ("presence_penalty", [-2.0000001, 2.0000001]),
+    ("frequency_penalty", [-2.0000001, 2.0000001]),
+    ("seed", [-(2**63) - 1, 2**63]),
+    ("logprobs", [-1, MAX_LOGPROBS + 1]),
+    ("logit_bias", [{-1: 0.0}, {1.5: 0.0}, {"1": 0.0}, {True: 0.0}, {1: 100.1}, {1: -100.1}, {1: "2"}, {1: True}]),
+    ("logit_bias", [{1: math.nan}, {1: math.inf}, [1, 2], 5]),
+    ("stop", ["", [""], ["a", ""], [1], [None], 5, None, {"a": 1}, [b"a"]]),
+    ("stop_token_ids", [[-1], [1.0], ["1"], [True], [None], 5, None, "12"]),
+    ("output_kind", ["delta", None, 1]),
+    *[(name, [0, 1, None, "yes"]) for name in FLAGS],
+]
+
+
+def cases(table: list[tuple[str, list]]) -> list:
+    return [pytest.param(name, value, id=f"{name}={value!r:.40}") for name, values in table for value in values]
+
+
+def test_the_defaults_are_those_of_vllm():
+    params = SamplingParams()
+    assert (params.max_tokens, params.min_tokens, params.temperature) == (16, 0, 1.0)
+    assert (params.top_p, params.top_k, params.min_p) == (1.0, 0, 0.0)
+    assert (params.repetition_penalty, params.presence_penalty, params.frequency_penalty) == (1.0, 0.0, 0.0)
+    assert (params.seed, params.logprobs, params.logit_bias) == (None, None, None)
+    assert (params.stop, params.stop_token_ids) == ([], [])
+    assert (params.ignore_eos, params.include_stop_str_in_output, params.skip_special_tokens) == (False, False, True)
+    assert params.output_kind is RequestOutputKind.CUMULATIVE
+
+
+def test_every_parameter_has_cases_inside_and_outside_its_range():
+    names = {field.name for field in dataclasses.fields(SamplingParams)}
+    assert {name for name, _ in IN_RANGE} == names
+    assert {name for name, _ in OUT_OF_RANGE} == names
+
+
+@pytest.mark.parametrize(("name", "value"), cases(IN_RANGE))
+def test_a_value_inside_the_range_is_kept_as_it_is(name, value):
+    kept = getattr(SamplingParams(**{name: value}), name)
+    assert kept == value
+    assert type(kept) is type(value)
+
+
+@pytest.mark.parametrize(("name", "value"), cases(OUT_OF_RANGE))
+def test_a_value_outside_the_range_is_refused_in_one_sentence_with_its_name(name, value):
+    with pytest.raises(InvalidSamplingParamsError) as error:
+        SamplingParams(**{name: value})
+    sentence = str(error.value)
+    assert sentence.startswith(name)
+    assert sentence.endswith(".")
+    assert "\n" not in sentence
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, True, False, "1", [1], 1j], ids=repr)
+@pytest.mark.parametrize("name", NUMBERS)
+def test_what_is_not_a_finite_number_is_refused(name, value):
+    with pytest.raises(InvalidSamplingParamsError, match=f"^{name} must be a finite number"):
+        SamplingParams(**{name: value})
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, 1.0, 2.5, True, False, "1", [1]], ids=repr)
+@pytest.mark.parametrize("name", WHOLE_NUMBERS)
+def test_what_is_not_a_whole_number_is_refused(name, value):
+    with pytest.raises(InvalidSamplingParamsError, match=f"^{name} must be a whole number"):
+        SamplingParams(**{name: value})
+
+
+def test_none_is_refused_where_it_has_no_meaning():
+    for name in ["max_tokens", "min_tokens", "top_k", *NUMBERS]:
+        with pytest.raises(InvalidSamplingParamsError, match=f"^{name} must be"):
+            SamplingParams(**{name: None})
+
+
+def test_more_min_tokens_than_max_tokens_are_refused_with_both_numbers():
+    with pytest.raises(InvalidSamplingParamsError, match=r"min_tokens is 5 but max_tokens is 4: lower .* or raise"):
+        SamplingParams(min_tokens=5, max_tokens=4)
+
+
+def test_one_stop_string_is_taken_as_a_list_of_one():
+    assert SamplingParams(stop="\n\n").stop == ["\n\n"]
+
+
+def test_only_a_temperature_of_zero_is_greedy():
+    assert SamplingParams(temperature=0).greedy
+    assert SamplingParams(temperature=0.0).greedy
+    assert not SamplingParams(temperature=5e-324).greedy
+    assert not SamplingParams(top_k=1).greedy
+
+
+def test_parameters_cannot_change_after_they_were_checked():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        SamplingParams().temperature = -1.0
+
+
+def test_two_requests_share_no_list_by_default():
+    assert SamplingParams().stop is not SamplingParams().stop
+
+
+def test_a_refusal_can_be_caught_as_an_invalid_request_and_as_a_value_error():
+    assert issubclass(InvalidSamplingParamsError, InvalidRequestError)
+    assert issubclass(InvalidSamplingParamsError, ValueError)
