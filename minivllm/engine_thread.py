@@ -262,7 +262,9 @@ class EngineThread:
                 waiting.append(command.future)
         for future in waiting:
             # One exception object each: raising one in several threads would mix up their tracebacks.
-            dead = EngineDeadError("The engine's thread was stopped." if error is None else f"The engine failed: {error}")
+            dead = EngineDeadError(
+                "The engine's thread was stopped." if error is None else f"The engine failed: {error}"
+            )
             dead.__cause__ = error
             future.set_exception(dead)
         if error is None:

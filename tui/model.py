@@ -21,14 +21,6 @@ USED_HISTORY = 240
 """Steps whose use of the token budget is remembered."""
 
 
-class Owner(NamedTuple):
-    """One entry of one block table."""
-
-    seq_id: str
-    num_tokens: int
-    """Tokens of the sequence whose keys and values lie in the block."""
-
-
 class PoolUse(NamedTuple):
     """How many blocks are in which condition."""
 
@@ -94,18 +86,6 @@ class DashboardModel:
     def last_owner_letter(self, block_id: int) -> str | None:
         """The letter of the sequence that held a free block last, while it still stands for that one."""
         return self.letters.of(self._last_owner.get(block_id))
-
-    def owners(self) -> dict[int, list[Owner]]:
-        """Every block in use, with all entries of block tables that point to it."""
-        size = self.header.block_size
-        owners: dict[int, list[Owner]] = {}
-        # All and not only the running ones: a frame may fall between a block and its admission.
-        for seq_id, sequence in self.fold.sequences.items():
-            left = sequence.num_computed_tokens
-            for block_id in sequence.block_table:
-                owners.setdefault(block_id, []).append(Owner(seq_id, min(max(left, 0), size)))
-                left -= size
-        return owners
 
     def pool_use(self) -> PoolUse:
         blocks, num_free = self.fold.blocks, len(self.fold.free_queue)

@@ -54,17 +54,23 @@ def tail(text: str, width: int) -> str:
     text = clean(text)
     if len(text) <= width and cell_len(text) <= width:
         return text
-    fitting, room = 0, width - 1
-    for character in reversed(text):
-        room -= cell_len(character)
-        if room < 0:
-            break
-        fitting += 1
+    fitting = width - 1 if text.isascii() else _num_fitting(text, width - 1)
     jump = max(width // 3, 1)
     hidden = -(-(len(text) - fitting) // jump) * jump
     # Start with a whole word where one is near.
     space = text.find(" ", hidden, hidden + jump // 2)
     return "…" + text[max(hidden, space + 1) :]
+
+
+def _num_fitting(text: str, width: int) -> int:
+    """How many characters at the end of `text` fit in `width` cells."""
+    fitting = 0
+    for character in reversed(text):
+        width -= cell_len(character)
+        if width < 0:
+            break
+        fitting += 1
+    return fitting
 
 
 def id_ranges(ids: Iterable[int]) -> str:

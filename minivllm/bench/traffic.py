@@ -24,7 +24,7 @@ from minivllm.sampling_params import RequestOutputKind, SamplingParams
 VOCAB_SIZE = 50_000
 MAX_UNFINISHED = 96
 """Requests kept in flight; `MAX_NUM_SEQS` of them run, memory permitting."""
-MAX_NUM_SEQS = 80
+MAX_NUM_SEQS = 64
 
 
 @dataclass(frozen=True, slots=True)

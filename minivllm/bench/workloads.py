@@ -9,7 +9,7 @@ measure hits that no first-time user sees. So each round has *fresh tokens* draw
 nothing needs a reset: what the cache still holds of earlier rounds matches no prompt of this one. The
 lengths come from the seed alone, so all rounds are equally much work and can be compared.
 
-Sizes: `/docs/performance.md` and the issue that set the targets.
+Sizes: `docs/performance.md` and the issue that set the targets.
 """
 
 from dataclasses import dataclass

@@ -16,15 +16,18 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from minivllm.errors import ModelIntegrityError, UnsupportedModelError
 from minivllm.runtime.gguf_file import GgufHeader, read_gguf_header, read_gguf_tensor
 from minivllm.runtime.model_config import ModelConfig
+from minivllm.runtime.models.weight_map import Shard, weight_shards
 from minivllm.runtime.progress import Progress
 from minivllm.runtime.safetensors_file import write_float32
+
+T = TypeVar("T")
 
 CONVERTER_VERSION = 1
 """Part of the cache key: raise it when the output for the same file changes."""
@@ -65,26 +68,31 @@ def check_convertible(header: GgufHeader) -> dict[str, Any]:
     Reads nothing but the header, so an answer costs a fraction of a second. Raises `UnsupportedModelError`
     for a model that we cannot run, `ModelIntegrityError` for a header that lacks what it must have.
     """
-    arch = header.metadata.get("general.architecture")
+    arch = _value(header, "general.architecture", str)
     if arch not in _MODEL_CLASSES:
         raise UnsupportedModelError(
             f"{header.path} is a GGUF file of architecture {arch!r}; minivllm runs {', '.join(_MODEL_CLASSES)}."
         )
-    _refuse_unless_plain(header, arch)
-    for name in header.tensors:
-        _hf_name(header, name)
-    try:
-        config = _build_config(header, arch)
-    except KeyError as missing:
-        raise ModelIntegrityError(f"{header.path} lacks {missing}: it is not a complete language model.") from None
-    ModelConfig.from_hf_dict(config)
+    config = _build_config(header, arch)
+    _refuse_unless_plain(header, arch, config["head_dim"])
+    _compare_tensors(header, weight_shards(ModelConfig.from_hf_dict(config)))
     return config
 
 
-def _refuse_unless_plain(header: GgufHeader, arch: str) -> None:
+def _value(header: GgufHeader, key: str, kind: type[T], default: T | None = None) -> T:
+    """One entry of the header; a default of None means that it must be there."""
+    value = header.metadata.get(key, default)
+    if value is None:
+        raise ModelIntegrityError(f"{header.path} lacks {key}: it is not a complete language model.")
+    if not isinstance(value, kind):
+        raise ModelIntegrityError(f"{header.path} has {value!r:.50} as its {key}: download it again.")
+    return value
+
+
+def _refuse_unless_plain(header: GgufHeader, arch: str, head_size: int) -> None:
     """Refuse variants of a known architecture that would load and then compute something else."""
     metadata, path = header.metadata, header.path
-    scaling = metadata.get(f"{arch}.rope.scaling.type", "none")
+    scaling = _value(header, f"{arch}.rope.scaling.type", str, "none")
     if scaling != "none" or "rope_freqs.weight" in header.tensors:
         raise UnsupportedModelError(
             f"{path} uses scaled rotary embeddings, whose settings a GGUF file does not carry in full: use the model's "
@@ -92,11 +100,10 @@ def _refuse_unless_plain(header: GgufHeader, arch: str) -> None:
         )
     if f"{arch}.attention.sliding_window" in metadata:
         raise UnsupportedModelError(f"{path} uses sliding-window attention, which minivllm does not run.")
-    head_size = metadata.get(f"{arch}.attention.key_length")
     for key in ("attention.value_length", "rope.dimension_count"):
-        if head_size is not None and metadata.get(f"{arch}.{key}", head_size) != head_size:
+        if metadata.get(f"{arch}.{key}", head_size) != head_size:
             raise UnsupportedModelError(f"{path} has {arch}.{key} other than its head size, which is not supported.")
-    model, rule = metadata.get("tokenizer.ggml.model"), metadata.get("tokenizer.ggml.pre", "default")
+    model, rule = _value(header, "tokenizer.ggml.model", str), _value(header, "tokenizer.ggml.pre", str, "default")
     if model not in ("gpt2", "llama") or (model == "gpt2" and rule not in _SPLIT_RULES):
         raise UnsupportedModelError(
             f"{path} has a tokenizer of kind {model}/{rule}, which cannot be rebuilt faithfully: use the model's "
@@ -104,38 +111,58 @@ def _refuse_unless_plain(header: GgufHeader, arch: str) -> None:
         )
 
 
+def _compare_tensors(header: GgufHeader, expected: dict[str, Shard]) -> None:
+    """Refuse a file that has more, fewer or other tensors than its own description promises."""
+    found = {_hf_name(header, tensor.name): tensor.shape for tensor in header.tensors.values()}
+    for name, shape in found.items():
+        if name not in expected:
+            raise _unknown_tensor(header, name)
+        if shape != expected[name].shape:
+            raise ModelIntegrityError(f"{header.path} contradicts itself on the shape of {name}: download it again.")
+    if missing := expected.keys() - found.keys():
+        raise ModelIntegrityError(f"{header.path} lacks the tensor {min(missing)}: it is not a complete model.")
+
+
+def _unknown_tensor(header: GgufHeader, name: str) -> UnsupportedModelError:
+    return UnsupportedModelError(f"{header.path} holds a tensor {name}, which the models that minivllm runs lack.")
+
+
 def _build_config(header: GgufHeader, arch: str) -> dict[str, Any]:
-    metadata, tensors = header.metadata, header.tensors
-    num_heads = metadata[f"{arch}.attention.head_count"]
-    hidden_size = metadata[f"{arch}.embedding_length"]
+    def number(key: str, default: int | None = None) -> int:
+        return _value(header, f"{arch}.{key}", int, default)
+
+    if "token_embd.weight" not in header.tensors:
+        raise ModelIntegrityError(f"{header.path} has no token embeddings: it is not a complete language model.")
+    num_heads = number("attention.head_count")
+    hidden_size = number("embedding_length")
     return {
         "architectures": [_MODEL_CLASSES[arch]],
         "model_type": arch,
         "dtype": "float32",
-        "vocab_size": tensors["token_embd.weight"].shape[0],
+        "vocab_size": header.tensors["token_embd.weight"].shape[0],
         "hidden_size": hidden_size,
-        "intermediate_size": metadata[f"{arch}.feed_forward_length"],
-        "num_hidden_layers": metadata[f"{arch}.block_count"],
+        "intermediate_size": number("feed_forward_length"),
+        "num_hidden_layers": number("block_count"),
         "num_attention_heads": num_heads,
-        "num_key_value_heads": metadata.get(f"{arch}.attention.head_count_kv", num_heads),
-        "head_dim": metadata.get(f"{arch}.attention.key_length", hidden_size // num_heads),
+        "num_key_value_heads": number("attention.head_count_kv", num_heads),
+        "head_dim": number("attention.key_length", hidden_size // max(num_heads, 1)),
         "hidden_act": "silu",
-        "rms_norm_eps": metadata[f"{arch}.attention.layer_norm_rms_epsilon"],
-        "rope_theta": metadata.get(f"{arch}.rope.freq_base", 10000.0),
-        "max_position_embeddings": metadata[f"{arch}.context_length"],
+        "rms_norm_eps": _value(header, f"{arch}.attention.layer_norm_rms_epsilon", float),
+        "rope_theta": _value(header, f"{arch}.rope.freq_base", float, 10000.0),
+        "max_position_embeddings": number("context_length"),
         # llama.cpp writes the output projection only where it is not the embedding matrix.
-        "tie_word_embeddings": "output.weight" not in tensors,
+        "tie_word_embeddings": "output.weight" not in header.tensors,
         # Qwen2 always has these biases and its config does not mention them.
-        "attention_bias": "blk.0.attn_q.bias" in tensors,
-        "bos_token_id": metadata.get("tokenizer.ggml.bos_token_id"),
-        "eos_token_id": metadata.get("tokenizer.ggml.eos_token_id"),
+        "attention_bias": "blk.0.attn_q.bias" in header.tensors,
+        "bos_token_id": header.metadata.get("tokenizer.ggml.bos_token_id"),
+        "eos_token_id": header.metadata.get("tokenizer.ggml.eos_token_id"),
     }
 
 
 def _hf_name(header: GgufHeader, name: str) -> str:
     match = _TENSOR_NAME.fullmatch(name)
     if match is None or match["module"] not in _NAMES:
-        raise UnsupportedModelError(f"{header.path} holds a tensor {name}, which the models that minivllm runs lack.")
+        raise _unknown_tensor(header, name)
     layer = "" if match["layer"] is None else f"model.layers.{match['layer']}."
     return f"{layer}{_NAMES[match['module']]}.{match['kind']}"
 
@@ -186,8 +213,12 @@ def _convert_tokenizer(header: GgufHeader, directory: Path) -> None:
     beside.mkdir()
     link = beside / "model.gguf"
     os.symlink(header.path.resolve(), link)
-    tokenizer = AutoTokenizer.from_pretrained(beside, gguf_file=link.name, trust_remote_code=False)
-    tokenizer.save_pretrained(directory)
+    try:
+        AutoTokenizer.from_pretrained(beside, gguf_file=link.name, trust_remote_code=False).save_pretrained(directory)
+    except OSError:  # the disk, not the file
+        raise
+    except Exception as error:  # nothing says what it raises for lists that do not fit together
+        raise ModelIntegrityError(f"The tokenizer in {header.path} cannot be rebuilt ({error}): download it again.") from error
     link.unlink()
     beside.rmdir()
     if header.metadata.get("tokenizer.ggml.pre") == "smollm":

@@ -5,8 +5,8 @@ Knows nothing of the model, of text or of when to stop.
 The decision that is easy to get wrong is independence: a row's token may depend on its logits and its
 sequence alone, never on its neighbours, its place in the batch or what was drawn before. So there
 is no generator with a state: a row draws one uniform number that is keyed by its sequence (`sampling_rng`)
-and looks it up in its cumulative weights, which are exact sums (`logits_processors`). Looking up makes
-one number a token; vLLM takes one a vocabulary entry (Gumbel-max), which is better on a GPU only.
+and looks it up in its cumulative weights, which are exact sums (`logits_processors`). vLLM draws by the
+Gumbel-max trick instead: a random number for every entry of the vocabulary.
 
 Log-probabilities are the model's own, from before any processing (vLLM's `raw_logprobs`).
 

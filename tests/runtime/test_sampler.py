@@ -10,6 +10,7 @@ from sampler_twin import make_sequence
 from minivllm.core.request import Sequence
 from minivllm.errors import SamplingError
 from minivllm.runtime import sampler as sampler_module
+from minivllm.runtime.logits_processors import to_weights
 from minivllm.runtime.sampler import SampledToken, Sampler
 from minivllm.sampling_params import SamplingParams
 
@@ -192,9 +193,37 @@ def test_of_tokens_that_tie_at_the_top_k_boundary_the_lowest_ids_stay(vocab):
     assert set(token_ids(logits.expand(400, -1), sequences)) == {0, 1, 2, vocab - 1}
 
 
-def test_of_tokens_that_tie_at_the_top_p_boundary_the_lowest_ids_stay():
-    sequences = [make_sequence(SamplingParams(seed=i, top_p=0.45)) for i in range(200)]
-    assert set(token_ids(torch.zeros(200, 8), sequences)) == {0, 1, 2, 3}  # 4/8 is the first mass over 0.45
+@pytest.mark.parametrize("top_p", [0.45, 0.5])
+def test_of_tokens_that_tie_at_the_top_p_boundary_the_lowest_ids_stay(top_p):
+    sequences = [make_sequence(SamplingParams(seed=i, top_p=top_p)) for i in range(200)]
+    # 4/8 is the first mass that reaches 0.45, and that reaches 0.5.
+    assert set(token_ids(torch.zeros(200, 8), sequences)) == {0, 1, 2, 3}
+
+
+def test_top_p_is_a_part_of_what_a_long_top_k_has_left():
+    # Nearly flat: 0.01 of the whole vocabulary would be 100 tokens, of the best 300 it is 3.
+    logits = torch.linspace(1e-3, 0.0, 10_000).expand(100, -1)
+    sequences = [make_sequence(SamplingParams(seed=i, top_k=300, top_p=0.01)) for i in range(100)]
+    assert set(token_ids(logits, sequences)) == {0, 1, 2}
+
+
+@pytest.mark.parametrize(("uniform", "expected"), [(0.0, 3), (1.0 - 2.0**-53, 500)])
+@pytest.mark.parametrize("params", [{}, {"temperature": 100.0}, {"top_k": 2}, {"top_p": 0.99}], ids=str)
+def test_the_smallest_and_the_largest_uniform_number_draw_tokens_that_are_possible(
+    monkeypatch, uniform, expected, params
+):
+    monkeypatch.setattr(sampler_module, "uniform_for_next_token", lambda *_: uniform)
+    logits = torch.full((1, 600), -math.inf)
+    logits[0, 3], logits[0, 44], logits[0, 500] = 0.0, -1e9, 0.1
+    assert token_ids(logits, [make_sequence(SamplingParams(**params))]) == [expected]
+
+
+def test_weights_are_whole_numbers_whose_sum_is_exact_in_any_order():
+    logits = torch.cat([random_logits(4, 49_152), torch.zeros(1, 49_152)])
+    weights = to_weights(logits, [SamplingParams(temperature=0.9)] * 5)
+    assert torch.equal(weights, weights.round())
+    for row in weights.tolist():
+        assert sum(row) == sum(reversed(row)) == sum(map(int, row)) <= 2**53
 
 
 def test_tokens_with_a_logit_of_minus_infinity_are_never_drawn():

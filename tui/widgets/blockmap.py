@@ -1,30 +1,18 @@
-"""Block map: every block of the KV cache in two columns, what is in it and whose it is.
+"""Block map: every block of the KV cache, what is in it and whose it is.
 
-The first column is how full the block is, the second whose: a letter for one owner, the reference
-count for several, and for a cached block that nobody holds the letter of who left it. With room to
-spare each block also shows its number; with too many blocks for the room a cell stands for several,
-and says so. The easy thing to get wrong is to draw a picture that cannot be read back: owners and
-counts here are those of the fold, and a test reads them off the drawn lines.
+A block takes two columns (`cells`). With room to spare each block also shows its number and a wider
+glyph; with too many blocks for the room a cell stands for several, and says so. `lay_out` chooses.
 """
 
+from collections.abc import Iterator
+from itertools import groupby
+from operator import attrgetter
 from typing import NamedTuple
 
-from minivllm.tui.letters import hue
 from minivllm.tui.lines import Line, Span, first_that_fits
-from minivllm.tui.model import DashboardModel, Owner
+from minivllm.tui.model import DashboardModel
+from minivllm.tui.widgets.cells import CACHED, EMPTY, Cell, block_cells, group_cells
 from minivllm.tui.widgets.panel import Panel
-
-FILL = "▁▁▂▃▄▅▆▇█"
-"""How full a block is, in eighths; an empty one that is owned still shows a line."""
-CACHED, EMPTY, SEVERAL = "░", "·", "+"
-
-
-class Cell(NamedTuple):
-    """What is drawn for one block, or for a group of them."""
-
-    glyph: str
-    mark: str
-    style: str
 
 
 class Grid(NamedTuple):
@@ -53,9 +41,8 @@ class BlockMap(Panel):
     )
 
     def title(self, model: DashboardModel, width: int) -> str:
-        use = model.pool_use()
-        each = f", {model.header.block_size} tokens each" if width >= 52 else ""
-        return f"KV cache  {use.used:,} of {len(model.fold.blocks):,} blocks used{each}"
+        # Nothing that changes from step to step: a new title makes Textual paint the whole panel again.
+        return f"KV cache  {len(model.fold.blocks):,} blocks of {model.header.block_size} tokens"
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         map_height = max(height - 1, 1)
@@ -63,7 +50,7 @@ class BlockMap(Panel):
         cells = block_cells(model)
         if grid.blocks_per_cell > 1:
             cells = group_cells(model, cells, grid.blocks_per_cell)
-        lines = _draw(cells, grid, width, len(model.fold.blocks))[:map_height]
+        lines = _draw(cells, grid, len(model.fold.blocks))[:map_height]
         lines.extend([()] * (height - 1 - len(lines)))
         if height > 1:
             lines.append(_legend(grid.blocks_per_cell, width))
@@ -110,135 +97,97 @@ def _round_down(per_row: int) -> int:
     return 4 if per_row >= 4 else 2 if per_row >= 2 else 1
 
 
-def block_cells(model: DashboardModel) -> list[Cell]:
-    """One cell for each block."""
-    fold, size = model.fold, model.header.block_size
-    owners, changed = model.owners(), model.changed
-    cells = []
-    for block_id, block in enumerate(fold.blocks):
-        if block.ref_cnt:
-            cell = _owned(model, block.ref_cnt, owners.get(block_id, []), size)
-        elif block.hash is not None:
-            cell = Cell(CACHED, model.last_owner_letter(block_id) or EMPTY, "cached")
-        else:
-            cell = _EMPTY_CELL
-        cells.append(cell._replace(style=cell.style + "!") if block_id in changed else cell)
-    return cells
-
-
-_EMPTY_CELL = Cell(EMPTY, EMPTY, "faint")
-
-
-def _owned(model: DashboardModel, ref_cnt: int, owners: list[Owner], size: int) -> Cell:
-    num_tokens = max((owner.num_tokens for owner in owners), default=0)
-    glyph = FILL[-(-num_tokens * 8 // size)]
-    if ref_cnt > 1:
-        return Cell(glyph, str(ref_cnt) if ref_cnt < 10 else SEVERAL, "shared*")
-    letter = model.letter(owners[0].seq_id) if owners else None
-    return Cell(glyph, letter or "?", hue(letter))
-
-
-def group_cells(model: DashboardModel, cells: list[Cell], size: int) -> list[Cell]:
-    """One cell for each `size` blocks: the part in use, and whose if all of it is one sequence's."""
-    blocks = model.fold.blocks
-    groups = []
-    for start in range(0, len(cells), size):
-        members = cells[start : start + size]
-        used = [cell for cell, block in zip(members, blocks[start : start + size], strict=True) if block.ref_cnt]
-        changed = "!" if any(cell.style.endswith("!") for cell in members) else ""
-        if used:
-            marks = {cell.mark for cell in used}
-            one = len(marks) == 1
-            style = used[0].style.rstrip("!") if one else "text"
-            glyph = FILL[max(len(used) * 8 // len(members), 1)]
-            groups.append(Cell(glyph, marks.pop() if one else SEVERAL, style + changed))
-        elif any(cell.glyph == CACHED for cell in members):
-            groups.append(Cell(CACHED, EMPTY, "cached" + changed))
-        else:
-            groups.append(Cell(EMPTY, EMPTY, "faint" + changed))
-    return groups
-
-
-def _draw(cells: list[Cell], grid: Grid, width: int, num_blocks: int) -> list[Line]:
-    digits = len(str(max(num_blocks - 1, 0)))
+def _draw(cells: list[Cell], grid: Grid, num_blocks: int) -> list[Line]:
     lines: list[Line] = []
+    digits = len(str(max(num_blocks - 1, 0)))
     for start in range(0, len(cells), grid.per_row):
-        # Built by hand and not with `Row`: this is the hot path, and every width is known.
-        spans: list[Span] = [] if grid.numbered else [(f"{start * grid.blocks_per_cell:>{digits}} ", "faint")]
-        gap = " " * grid.gap
-        for offset, (glyph, mark, style) in enumerate(cells[start : start + grid.per_row]):
-            if grid.numbered:
-                spans.append((f"{gap if offset else ''}{start + offset:>{digits}} ", "faint"))
-            elif offset and gap:
-                spans.append((gap, "faint"))
-            if style.endswith("!"):
-                # Only the mark is reversed: a full block in reverse would look empty.
-                spans.append((glyph * grid.glyphs, style[:-1]))
-                spans.append((mark, style))
-            else:
-                spans.append((glyph * grid.glyphs + mark, style))
+        row = cells[start : start + grid.per_row]
         if lines and grid.spread:
             lines.append(())
-        lines.append(tuple(spans))
+        if grid.numbered:
+            lines.append(_numbered_row(row, start, grid, digits))
+        else:
+            label = (f"{start * grid.blocks_per_cell:>{digits}} ", "faint")
+            lines.append((label, *_runs(row, " " * grid.gap)))
     return lines
 
 
+def _numbered_row(cells: list[Cell], start: int, grid: Grid, digits: int) -> Line:
+    spans: list[Span] = []
+    for offset, cell in enumerate(cells):
+        gap = grid.gap if offset else 0
+        spans.append((f"{'':{gap}}{start + offset:>{digits}} ", "faint"))
+        spans += _cell_spans(cell, grid.glyphs)
+    return tuple(spans)
+
+
+def _runs(cells: list[Cell], gap: str) -> Iterator[Span]:
+    """The cells of a row, neighbours of one style in one piece: most of a large map is such runs."""
+    for run_number, (style, run) in enumerate(groupby(cells, key=_style_of)):
+        if run_number and gap:
+            yield gap, "faint"
+        if style.endswith("!"):
+            for number, cell in enumerate(run):
+                if number and gap:
+                    yield gap, "faint"
+                yield from _cell_spans(cell, 1)
+        else:
+            yield gap.join([cell.glyph + cell.mark for cell in run]), style
+
+
+_style_of = attrgetter("style")
+
+
+def _cell_spans(cell: Cell, glyphs: int) -> list[Span]:
+    glyph = cell.glyph * glyphs
+    if cell.style.endswith("!"):
+        # Only the mark is reversed: a full block in reverse would look empty.
+        return [(glyph, cell.style[:-1]), (cell.mark, cell.style)]
+    return [(glyph + cell.mark, cell.style)]
+
+
+# Signs of the legend: the characters as they stand in the map.
+_OWNED, _PART, _SHARED = (("█a", "hue0"),), (("▃b", "hue1"),), (("█2", "shared*"),)
+_CACHED, _FREE, _TOUCHED = ((f"{CACHED}a", "cached"),), ((EMPTY * 2, "faint"),), (("█", "hue0"), ("a", "hue0!"))
+_ALL, _MIXED = (("█a", "hue0"),), (("▃+", "text"),)
+_CACHED_GROUP = ((f"{CACHED}{EMPTY}", "cached"),)
+
+
 def _legend(blocks_per_cell: int, width: int) -> Line:
+    """The signs on one line, in as many words as fit."""
     if blocks_per_cell > 1:
-        each = f"1 cell = {blocks_per_cell} blocks  "
+        each = ((f"1 cell = {blocks_per_cell} blocks", "warn"),)
         return first_that_fits(
             width,
-            (
-                (each, "warn"),
-                ("█a", "hue0"),
-                (" all used by a  ", "muted"),
-                ("▃+", "text"),
-                (" part used by several  ", "muted"),
-                ("░·", "cached"),
-                (" cached  ", "muted"),
-                ("··", "faint"),
-                (" empty", "muted"),
+            _explain(
+                (each, ""),
+                (_ALL, "used by a"),
+                (_MIXED, "by several"),
+                (_CACHED_GROUP, "free, cached"),
+                (_FREE, "empty"),
             ),
-            ((each, "warn"), ("█a", "hue0"), (" a's ", "muted"), ("░·", "cached"), (" cached ", "muted")),
+            _explain((each, ""), (_ALL, "a's"), (_MIXED, "several")),
         )
     return first_that_fits(
         width,
-        (
-            ("█a", "hue0"),
-            (" owned by a   ", "muted"),
-            ("▃b", "hue1"),
-            (" part full   ", "muted"),
-            ("█2", "shared*"),
-            (" shared by 2   ", "muted"),
-            ("░a", "cached"),
-            (" free, cached   ", "muted"),
-            ("··", "faint"),
-            (" empty   ", "muted"),
-            ("█", "hue0"),
-            ("a", "hue0!"),
-            (" touched this step", "muted"),
+        _explain(
+            (_OWNED, "owned by a"),
+            (_PART, "part full"),
+            (_SHARED, "shared by 2"),
+            (_CACHED, "free, cached"),
+            (_FREE, "empty"),
+            (_TOUCHED, "touched this step"),
         ),
-        (
-            ("█a", "hue0"),
-            (" a's   ", "muted"),
-            ("█2", "shared*"),
-            (" 2 share   ", "muted"),
-            ("░a", "cached"),
-            (" free, cached   ", "muted"),
-            ("··", "faint"),
-            (" empty   ", "muted"),
-            ("█", "hue0"),
-            ("a", "hue0!"),
-            (" touched", "muted"),
+        _explain(
+            (_OWNED, "a's"), (_SHARED, "2 share"), (_CACHED, "free, cached"), (_FREE, "empty"), (_TOUCHED, "touched")
         ),
-        (
-            ("█a", "hue0"),
-            (" a's ", "muted"),
-            ("█2", "shared*"),
-            (" 2 share ", "muted"),
-            ("░a", "cached"),
-            (" cached ", "muted"),
-            ("··", "faint"),
-            (" empty", "muted"),
-        ),
+        _explain((_OWNED, "a's"), (_SHARED, "2 share"), (_CACHED, "cached"), (_FREE, "empty"), gap=" "),
     )
+
+
+def _explain(*entries: tuple[tuple[Span, ...], str], gap: str = "   ") -> Line:
+    spans: list[Span] = []
+    for sign, words in entries:
+        spans += [*sign, (f" {words}{gap}", "muted")]
+    spans[-1] = (spans[-1][0].rstrip(), "muted")
+    return tuple(spans)

@@ -55,7 +55,7 @@ def _used(model: DashboardModel) -> int:
 
 def _bar_rows(budget: int, width: int, height: int) -> int:
     """Rows for the bar: as many as a cell for each token needs, if there is so much room."""
-    most = 1 if height < 5 else 2 if height < 9 else 4
+    most = 1 if height < 4 else 2 if height < 9 else 4
     return max(min(-(-budget // max(width, 1)), most), 1)
 
 

@@ -8,7 +8,7 @@ from itertools import islice
 
 from minivllm.tui.lines import Line, Row, Span
 from minivllm.tui.model import DashboardModel
-from minivllm.tui.widgets.blockmap import CACHED
+from minivllm.tui.widgets.cells import CACHED
 from minivllm.tui.widgets.panel import Panel
 
 

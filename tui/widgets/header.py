@@ -23,8 +23,8 @@ class Header(Panel):
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         row = Row(width - cell_len(self.badge[0]) - 2)
-        row.put(" minivllm", "accent*")
-        for fact in self._facts(model):
+        row.put(" minivllm" if width >= 100 else "", "accent*")
+        for fact in self._facts(model, width):
             if sum(cell_len(text) for text, _ in fact) + 3 <= row.room:
                 row.put("   " if width >= 100 else "  ")
                 for text, style in fact:
@@ -34,7 +34,7 @@ class Header(Panel):
         row.put(" ").put(*self.badge).put(" ")
         return [row.line()]
 
-    def _facts(self, model: DashboardModel) -> list[list[Span]]:
+    def _facts(self, model: DashboardModel, width: int) -> list[list[Span]]:
         """Most important first."""
         counters, use = model.fold.counters, model.pool_use()
         rate, hits = model.tokens_per_second(), model.hit_rate()
@@ -43,7 +43,7 @@ class Header(Panel):
             facts.append([(plural(counters.invariant_violations, "INVARIANT VIOLATION"), "bad*!")])
         if model.fold.lost_events:
             facts.append([(f"{plural(model.fold.lost_events, 'EVENT')} LOST", "bad*!")])
-        facts.append([(clean(model.header.model)[-28:], "text*")])
+        facts.append([(clean(model.header.model)[-28:], "text*" if width >= 100 else "accent*")])
         facts.append([("step ", "muted"), (f"{model.fold.step:,}", "text*")])
         if rate is not None:
             unit = " tok/s" if model.header.clock == "monotonic" else " tok per virtual s"
@@ -52,7 +52,7 @@ class Header(Panel):
             facts.append([("hits ", "muted"), (f"{hits:.0%}", "text*")])
         facts.append(
             [
-                ("blocks ", "muted"),
+                ("blocks " if width >= 100 else "", "muted"),
                 (f"{use.used:,}", "text*"),
                 (" used, ", "muted"),
                 (f"{use.cached:,}", "text*"),

@@ -8,7 +8,9 @@ takes two thirds of a processor core, as lines it takes a twentieth.
 
 from typing import ClassVar
 
+from rich.cells import cell_len
 from rich.segment import Segment
+from rich.style import Style
 from textual.events import Resize
 from textual.geometry import Region
 from textual.strip import Strip
@@ -33,6 +35,7 @@ class Panel(Widget, can_focus=False):
         self._lines: list[Line] = []
         self._strips: dict[int, Strip] = {}
         self._palette = Palette(dark=True)
+        self._styles: dict[str, Style] = {}
 
     def title(self, model: DashboardModel, width: int) -> str:
         """The words in the top border; ours alone, nothing from outside (Textual reads it as markup)."""
@@ -64,8 +67,14 @@ class Panel(Widget, can_focus=False):
     def restyle(self, palette: Palette) -> None:
         """Paint everything again in other colours."""
         self._palette = palette
-        self._strips.clear()
+        self.notify_style_update()
         self.refresh()
+
+    def notify_style_update(self) -> None:
+        """Textual calls this when the style sheet gives the panel other colours."""
+        super().notify_style_update()
+        self._styles.clear()
+        self._strips.clear()
 
     def on_resize(self, event: Resize) -> None:
         self._strips.clear()
@@ -79,6 +88,17 @@ class Panel(Widget, can_focus=False):
         return strip
 
     def _paint(self, line: Line) -> Strip:
-        base, style = self.rich_style, self._palette.style
-        segments = [Segment(text, base + style(name)) for text, name in line]
-        return Strip(segments).adjust_cell_length(self.content_size.width, base).simplify()
+        width = self.content_size.width
+        segments = [Segment(text, self._style(name)) for text, name in line]
+        room = width - sum(cell_len(text) for text, _ in line)
+        if room < 0:
+            return Strip(segments).crop(0, width)
+        segments.append(Segment(" " * room, self._style("text")))
+        return Strip(segments, width)
+
+    def _style(self, name: str) -> Style:
+        """The palette's style on the panel's own background."""
+        style = self._styles.get(name)
+        if style is None:
+            style = self._styles[name] = self.rich_style + self._palette.style(name)
+        return style

@@ -13,6 +13,9 @@ from minivllm.tui.model import DashboardModel
 from minivllm.tui.text import id_ranges, plural, short_name, tail
 from minivllm.tui.widgets.panel import Panel
 
+_LONGEST_TABLE = 128
+"""Blocks of a table that are looked at: more would not fit, and a frame stays cheap."""
+
 
 class Slots(Panel):
     """One line a slot, or two where there is room: the second for the text."""
@@ -76,7 +79,7 @@ def _slot(
         row.put("PREFILL ", "accent*").put(f"{sequence.num_computed_tokens}/{sequence.num_tokens}", "text", count_width)
     else:
         row.put("DECODE  ", "good*").put(f"+{len(sequence.output_token_ids)}", "text", count_width)
-    blocks = id_ranges(sequence.block_table)
+    blocks = _newest_blocks(sequence.block_table)
     if tall:
         row.put(" blocks ", "muted").put(_newest(blocks, max(row.room // 2, 12)), "text").put("  ")
         _put_prompt(row, model, sequence)
@@ -98,6 +101,13 @@ def _put_prompt(row: Row, model: DashboardModel, sequence: SequenceState) -> Non
     if prompt is not None and row.room > 12:
         row.put("prompt ", "faint")
         row.put(tail(prompt, row.room), "muted")
+
+
+def _newest_blocks(block_table: list[int]) -> str:
+    """A block table in words; of a very long one the end."""
+    if len(block_table) <= _LONGEST_TABLE:
+        return id_ranges(block_table)
+    return "… " + id_ranges(block_table[-_LONGEST_TABLE:])
 
 
 def _newest(blocks: str, width: int) -> str:

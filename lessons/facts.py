@@ -1,0 +1,120 @@
+"""`RunFacts`: what came of a run, counted from its events.
+
+The fold knows how things stand; this knows what happened on the way: who waited how long, which blocks
+were found again, whose prompt came in chunks. The numbers are facts of this one run. The easy thing to
+get wrong is the order of reading: a fact that needs the state *before* an event must look at the fold
+before the event is applied to it.
+"""
+
+from dataclasses import dataclass, field
+
+from minivllm.events import types as ev
+from minivllm.events.fold import Fold
+
+
+@dataclass(slots=True)
+class RequestFacts:
+    """What happened to one sequence; in all our scenarios that is one request."""
+
+    name: str
+    num_prompt_tokens: int
+    arrived_after_step: int
+    admitted_in_step: int | None = None
+    num_cached_tokens: int = 0
+    """Prompt tokens that the prefix cache had at first admission."""
+    chunks: list[int] = field(default_factory=list)
+    """Tokens of each step in which it worked through its prompt, first admission only."""
+    num_preemptions: int = 0
+
+    @property
+    def steps_waited(self) -> int | None:
+        """Whole steps between arrival and admission; None while it waits."""
+        return None if self.admitted_in_step is None else self.admitted_in_step - self.arrived_after_step - 1
+
+
+class RunFacts:
+    """Give `apply` every event of a run, from the first."""
+
+    def __init__(self, header: ev.LogHeader) -> None:
+        self.fold = Fold(header)
+        self.requests: dict[str, RequestFacts] = {}
+        """By sequence id, in order of arrival."""
+        self.hits_per_hash: dict[str, int] = {}
+        """Hash of a block's contents -> how often a sequence found it at its first admission."""
+        self.hits_on_free_blocks = 0
+        """Of all hits, those on blocks that nobody held."""
+        self.recomputed_tokens = 0
+        """Tokens of resumed sequences whose keys and values were gone."""
+        self.mixed_steps = 0
+        """Steps that held both a piece of a prompt and a decode."""
+        self.slot_handovers = 0
+        """Admissions into a slot that another sequence had before."""
+        self.steps_with_waiting = 0
+        """Steps at whose end somebody waited."""
+        self.slots_busy_while_waiting = 0
+        """Sequences that got tokens, summed over those steps."""
+        self.seconds = 0.0
+        """Time in steps, by the engine's clock."""
+        self._used_slots: set[int] = set()
+        self._computed_when_preempted: dict[str, int] = {}
+
+    def apply(self, event: ev.Event) -> None:
+        """Take in the next event."""
+        note = _NOTES.get(type(event))
+        if note is not None:
+            note(self, event)
+        self.fold.apply(event)
+
+    # ---- what each kind tells; the fold does not know the event yet ----
+
+    def _arrived(self, event: ev.RequestArrived) -> None:
+        self.requests[event.seq_id] = RequestFacts(event.request_id, len(event.prompt_token_ids), event.step)
+
+    def _hit(self, event: ev.BlockHit) -> None:
+        self.hits_on_free_blocks += event.was_free
+        block_hash = self.fold.blocks[event.block_id].hash
+        if block_hash is not None and self.requests[event.seq_id].admitted_in_step is None:
+            self.hits_per_hash[block_hash] = self.hits_per_hash.get(block_hash, 0) + 1
+
+    def _admitted(self, event: ev.RequestAdmitted) -> None:
+        request = self.requests[event.seq_id]
+        request.admitted_in_step = event.step
+        request.num_cached_tokens = event.num_cached_tokens
+        self._note_slot(event.slot)
+
+    def _resumed(self, event: ev.RequestResumed) -> None:
+        lost = self._computed_when_preempted[event.seq_id] - event.num_cached_tokens
+        self.recomputed_tokens += max(0, lost)
+        self._note_slot(event.slot)
+
+    def _note_slot(self, slot: int) -> None:
+        self.slot_handovers += slot in self._used_slots
+        self._used_slots.add(slot)
+
+    def _preempted(self, event: ev.RequestPreempted) -> None:
+        self.requests[event.seq_id].num_preemptions += 1
+        self._computed_when_preempted[event.seq_id] = self.fold.sequences[event.seq_id].num_computed_tokens
+
+    def _scheduled(self, event: ev.StepScheduled) -> None:
+        request = self.requests[event.seq_id]
+        if event.kind == "prefill" and request.num_preemptions == 0:
+            request.chunks.append(event.num_tokens)
+
+    def _step_end(self, event: ev.StepEnd) -> None:
+        kinds = {item.kind for item in self.fold.scheduled}
+        self.mixed_steps += len(kinds) == 2
+        if self.fold.waiting:
+            self.steps_with_waiting += 1
+            self.slots_busy_while_waiting += len(self.fold.scheduled)
+        self.seconds += event.t_schedule + event.t_prepare + event.t_model + event.t_sample
+
+
+_NOTES = {
+    ev.RequestArrived: RunFacts._arrived,
+    ev.RequestAdmitted: RunFacts._admitted,
+    ev.RequestResumed: RunFacts._resumed,
+    ev.RequestPreempted: RunFacts._preempted,
+    ev.BlockHit: RunFacts._hit,
+    ev.StepScheduled: RunFacts._scheduled,
+    ev.StepEnd: RunFacts._step_end,
+}

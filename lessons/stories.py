@@ -1,0 +1,129 @@
+"""The three things that happened, in words: what a scenario's run says of itself at its end.
+
+Each sentence is made from the counted facts of that very run, so it may also say that the expected did
+not happen (a larger pool, caching turned off, a run that was stopped early). The easy thing to get wrong
+is to write what *should* have happened: no number stands in a sentence here that was not counted.
+"""
+
+from collections.abc import Callable
+
+from minivllm.lessons.facts import RequestFacts, RunFacts
+from minivllm.lessons.scenarios import Scenario
+
+
+def tell(scenario: Scenario, facts: RunFacts) -> list[str]:
+    """Three sentences about a run of `scenario`."""
+    return _STORIES[scenario.name](facts)
+
+
+def plural(count: int, noun: str) -> str:
+    """1 -> "1 block", 2 -> "2 blocks"."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def _shared_prefix(facts: RunFacts) -> list[str]:
+    counters = facts.fold.counters
+    finders = [request for request in facts.requests.values() if request.num_cached_tokens]
+    computed = counters.prefix_cache_queries - counters.prefix_cache_hits
+    if not finders:
+        first = "No request found anything in the prefix cache, so each computed the system prompt for itself."
+    else:
+        first = (
+            f"{_of(len(finders), facts)} began with tokens that were in the cache already: "
+            f"{plural(len(facts.hits_per_hash), 'block')} of {facts.fold.header.block_size} tokens, each computed once, "
+            f"hit {plural(sum(facts.hits_per_hash.values()), 'time')}."
+        )
+    return [
+        first,
+        f"Of {plural(counters.prefix_cache_queries, 'prompt token')} the cache gave {counters.prefix_cache_hits:,}, "
+        f"so {computed:,} went through the model.",
+        f"{plural(facts.hits_on_free_blocks, 'hit')} took a block from the free queue: nobody held it any more, "
+        "but a freed block keeps its contents until it is reused."
+        if facts.hits_on_free_blocks
+        else "Every block that was hit was still held by somebody: none had to come back from the free queue.",
+    ]
+
+
+def _burst(facts: RunFacts) -> list[str]:
+    slots = facts.fold.header.max_num_seqs
+    waited = [(request.steps_waited, request.name) for request in facts.requests.values() if request.steps_waited]
+    counters, steps = facts.fold.counters, facts.fold.step
+    if waited:
+        longest, name = max(waited)
+        first = f"{_of(len(waited), facts)} had to wait for one of the {slots} slots, {name} longest: {plural(longest, 'step')}."
+        mean = facts.slots_busy_while_waiting / max(facts.steps_with_waiting, 1)
+        second = (
+            f"{plural(facts.slot_handovers, 'time')} a slot went from one that had ended to one that waited; "
+            f"while anybody waited, {mean:.1f} of {slots} slots were busy."
+        )
+    else:
+        first = f"No request that got a slot had to wait for it: there were {slots}."
+        second = f"{plural(facts.slot_handovers, 'time')} a slot was used again."
+    return [first, second, _tokens_per_step(counters.generation_tokens, steps)]
+
+
+def _long_and_short(facts: RunFacts) -> list[str]:
+    budget = facts.fold.header.max_num_batched_tokens
+    longest = max(facts.requests.values(), key=lambda request: request.num_prompt_tokens, default=None)
+    if longest is None or not longest.chunks:
+        first = "The long prompt had not come yet."
+    elif len(longest.chunks) == 1:
+        first = f"The longest prompt, {_prompt(longest)}, fitted into one step's budget of {budget} tokens whole."
+    else:
+        first = (
+            f"The prompt of {_prompt(longest)}, was too long for a step's budget of {budget}: "
+            f"it went through in {len(longest.chunks)} chunks, of {min(longest.chunks)} to {max(longest.chunks)} tokens."
+        )
+    others = "1 step held" if facts.mixed_steps == 1 else f"{facts.mixed_steps} steps held"
+    return [
+        first,
+        f"{others} a piece of a prompt and the next token of an answer together: no answer stood still for a prompt.",
+        _tokens_per_step(facts.fold.counters.generation_tokens, facts.fold.step),
+    ]
+
+
+def _memory_pressure(facts: RunFacts) -> list[str]:
+    counters, total = facts.fold.counters, len(facts.fold.blocks)
+    victims = [request for request in facts.requests.values() if request.num_preemptions]
+    if not victims:
+        first = f"Nobody was preempted: {total} blocks were enough."
+        second = "So nothing had to be computed twice."
+    else:
+        most = max(victims, key=lambda request: request.num_preemptions)
+        first = (
+            f"{plural(counters.num_preemptions, 'time')} no block of the {total} was free for a sequence that needed one, and the "
+            f"newest lost all of its blocks; {most.name} lost them {plural(most.num_preemptions, 'time')}."
+        )
+        second = (
+            f"Those that came back found {plural(counters.resumed_hit_tokens, 'token')} still in the cache "
+            f"and computed {facts.recomputed_tokens:,} again: all that a preemption costs is time."
+        )
+    evicted = plural(counters.evicted_blocks, "freed block")
+    return [
+        first,
+        second,
+        f"{_of(counters.finished_requests, facts)} finished, and {evicted} with cached text had to be reused to make room.",
+    ]
+
+
+def _of(count: int, facts: RunFacts) -> str:
+    """3 of 4 -> "3 of 4 requests"; all of them -> "All 4 requests"."""
+    total = len(facts.requests)
+    return f"All {total} requests" if count == total > 1 else f"{count} of {plural(total, 'request')}"
+
+
+def _prompt(request: RequestFacts) -> str:
+    return f"{request.name!r}, {plural(request.num_prompt_tokens, 'token')}"
+
+
+def _tokens_per_step(tokens: int, steps: int) -> str:
+    rate = tokens / max(steps, 1)
+    return f"{plural(tokens, 'token')} were written in {plural(steps, 'step')}, {rate:.1f} a step: one pass of the model serves many."
+
+
+_STORIES: dict[str, Callable[[RunFacts], list[str]]] = {
+    "shared-prefix": _shared_prefix,
+    "burst": _burst,
+    "long-and-short": _long_and_short,
+    "memory-pressure": _memory_pressure,
+}

@@ -1,0 +1,87 @@
+"""The `minivllm` command: finds the subcommand, runs it, and turns what goes wrong into one line.
+
+Each subcommand is a module with `add_arguments(parser)` and `run(args) -> int`, imported only when it is the
+one that was asked for: `minivllm --help` must not wait for torch. Exit status: 0 it worked, 1 it did not,
+2 wrong usage, 130 Ctrl-C, 141 nobody reads our output any more (`minivllm ... | head`).
+
+The easy thing to get wrong is the error that a person sees. Everything that minivllm raises on purpose is
+one sentence that says what to change, and is printed as that; a traceback means a bug in minivllm.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence as Seq
+from importlib import import_module
+
+from minivllm import __version__
+from minivllm.errors import ConfigError, InvalidSamplingParamsError, MinivllmError
+
+COMMANDS = {
+    "demo": "watch the engine serve several users at once, in the dashboard",
+    "chat": "talk with a model in the terminal",
+    "generate": "complete one or many prompts",
+    "model": "list, fetch and find models",
+    "bench": "measure the engine",
+}
+"""Name of a subcommand, which is also its module in this package -> what it does."""
+
+USAGE_ERROR = 2
+INTERRUPTED = 128 + 2
+BROKEN_PIPE = 128 + 13
+
+
+def build_parser(command: str | None = None) -> argparse.ArgumentParser:
+    """The whole command line, but with the options of `command` alone: those of the others cost imports."""
+    parser = argparse.ArgumentParser(
+        prog="minivllm",
+        description="A small, fast LLM inference engine that can be watched thinking.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"minivllm {__version__}")
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, summary in COMMANDS.items():
+        subparser = subparsers.add_parser(
+            name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.", allow_abbrev=False
+        )
+        if name == command:
+            module = import_module(f"minivllm.cli.{name}")
+            module.add_arguments(subparser)
+            subparser.set_defaults(run=module.run)
+    return parser
+
+
+def main(argv: Seq[str] | None = None) -> int:
+    """Run the command line `argv` (by default the process's own); returns the exit status."""
+    argv = sys.argv[1:] if argv is None else list(argv)
+    try:
+        status = _run(argv)
+        # A reader that has gone is noticed here, and not in the interpreter's last breath.
+        sys.stdout.flush()
+    except (ConfigError, InvalidSamplingParamsError) as error:
+        return _fail(error, USAGE_ERROR)
+    except MinivllmError as error:
+        return _fail(error, 1)
+    except BrokenPipeError:
+        # Whatever is still buffered must go nowhere, or Python complains of it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except OSError as error:
+        return _fail(f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror or error}.", 1)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return status
+
+
+def _run(argv: list[str]) -> int:
+    try:
+        # No option stands before the subcommand, except those that answer by themselves.
+        args = build_parser(argv[0] if argv else None).parse_args(argv)
+    except SystemExit as exit_:  # argparse has printed help, version or usage
+        return int(exit_.code or 0)
+    return args.run(args)
+
+
+def _fail(error: object, status: int) -> int:
+    print(f"minivllm: {error}", file=sys.stderr)
+    return status

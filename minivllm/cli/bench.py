@@ -1,0 +1,23 @@
+"""`minivllm bench NAME`: one measurement of `minivllm.bench`, each a module with `add_arguments` and `run`."""
+
+import argparse
+from importlib import import_module
+
+BENCHES = {
+    "throughput": "output tokens per second, alone or against transformers in the same run",
+    "core": "how long the scheduler takes to plan a step, without a model",
+    "events": "what recording costs, and how fast a recording is searched",
+    "memory": "peak memory against weights and KV cache",
+}
+"""Name of a bench, which is also its module in `minivllm.bench` -> what it measures."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    benches = parser.add_subparsers(dest="bench", metavar="BENCH", required=True)
+    for name, summary in BENCHES.items():
+        module = import_module(f"minivllm.bench.{name}")
+        module.add_arguments(benches.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."))
+
+
+def run(args: argparse.Namespace) -> int:
+    return import_module(f"minivllm.bench.{args.bench}").run(args)

@@ -1,0 +1,122 @@
+"""`minivllm chat`: a conversation in the terminal.
+
+Each turn sends the whole conversation so far, as chat servers do. What makes that cheap is the prefix cache:
+all but the newest message was computed in the turns before, and after each answer the terminal says how many
+tokens of the prompt were found.
+
+The easy thing to get wrong is Ctrl-C. It must end the answer and not the engine, so the engine lives in a
+thread of its own, where no KeyboardInterrupt can hit it between two halves of a step.
+"""
+
+import argparse
+import sys
+from itertools import count
+from queue import SimpleQueue
+
+from minivllm.cli.options import add_engine_options, add_sampling_options, engine_config, sampling_params
+from minivllm.cli.terminal import loading, note, show
+from minivllm.clock import MonotonicClock
+from minivllm.engine import LLMEngine
+from minivllm.engine_thread import EngineThread
+from minivllm.errors import InvalidRequestError
+from minivllm.outputs import RequestOutput
+from minivllm.sampling_params import RequestOutputKind, SamplingParams
+
+SAMPLING_DEFAULTS = {"temperature": 0.2, "top_p": 0.9, "max_tokens": 512}
+"""What SmolLM2's authors advise; at temperature 0 a small model talks in circles."""
+HELP = "/reset forgets the conversation, /exit or Ctrl-D ends it, Ctrl-C stops an answer."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--system", metavar="TEXT", help="a system message to begin the conversation with")
+    add_sampling_options(parser, SAMPLING_DEFAULTS)
+    add_engine_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    config = engine_config(args)
+    params = sampling_params(args, SAMPLING_DEFAULTS | {"output_kind": RequestOutputKind.DELTA})
+    with loading(config.model):
+        engine = LLMEngine.from_config(config)
+    note(f"Talking with {config.model}. {HELP}")
+    with EngineThread(engine) as thread:
+        conversation = _Conversation(thread, params, args.system)
+        conversation.run()
+    return 1 if conversation.was_refused else 0
+
+
+class _Conversation:
+    """Reads lines, answers them, remembers both."""
+
+    def __init__(self, thread: EngineThread, params: SamplingParams, system: str | None) -> None:
+        self.was_refused = False
+        """Some message could not be answered: too long, most likely."""
+        self._thread = thread
+        self._params = params
+        self._opening = [] if system is None else [{"role": "system", "content": system}]
+        self._messages = list(self._opening)
+        self._request_ids = (f"turn-{number}" for number in count(1))
+
+    def run(self) -> None:
+        """Until Ctrl-D or /exit."""
+        interactive = sys.stdin.isatty()
+        if interactive:
+            import readline  # noqa: F401 - gives `input` line editing and a history
+        while True:
+            try:
+                line = input("you> " if interactive else "").strip()
+            except EOFError:
+                return
+            except KeyboardInterrupt:
+                note("\n(Ctrl-D ends the conversation.)")
+                continue
+            match line:
+                case "":
+                    continue
+                case "/exit":
+                    return
+                case "/reset":
+                    self._messages = list(self._opening)
+                    note("(The conversation is forgotten.)")
+                case "/help":
+                    note(HELP)
+                case _ if line.startswith("/"):
+                    note(f"There is no command {line.split()[0]}. {HELP}")
+                case _:
+                    self._take_turn(line)
+
+    def _take_turn(self, question: str) -> None:
+        """Answer `question` in its conversation; a refused one leaves the conversation as it was."""
+        messages = [*self._messages, {"role": "user", "content": question}]
+        try:
+            answer = self._stream_answer(messages)
+        except InvalidRequestError as error:
+            self.was_refused = True
+            note(f"minivllm: {error} (/reset begins a new conversation.)")
+            return
+        self._messages = [*messages, {"role": "assistant", "content": answer}]
+
+    def _stream_answer(self, messages: list[dict[str, str]]) -> str:
+        """Show the answer as it comes, until it ends or Ctrl-C ends it; returns what was shown."""
+        now = MonotonicClock().now
+        began, answer, num_tokens = now(), "", 0
+        request_id = next(self._request_ids)
+        token_ids = self._thread.call(lambda engine: engine.tokenizer.apply_chat_template(messages)).result()
+        prompt = {"prompt_token_ids": token_ids, "prompt": messages[-1]["content"]}
+        outputs: SimpleQueue[RequestOutput | None] = SimpleQueue()
+        future = self._thread.add_request(request_id, prompt, self._params, on_output=outputs.put)
+        future.add_done_callback(lambda _: outputs.put(None))  # however it ended, `get` must wake up
+        cached = 0
+        try:
+            for output in iter(outputs.get, None):
+                answer += output.outputs[0].text
+                num_tokens += len(output.outputs[0].token_ids)
+                cached = output.num_cached_tokens
+                show(output.outputs[0].text)
+            future.result()
+        except KeyboardInterrupt:
+            self._thread.abort_request(request_id).result()
+        show("\n")
+        rate = num_tokens / max(now() - began, 1e-9)
+        note(f"({num_tokens} tokens, {rate:.1f} a second; {cached} of {len(token_ids)} prompt tokens were cached)")
+        return answer

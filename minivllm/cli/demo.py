@@ -1,0 +1,144 @@
+"""`minivllm demo`: a scenario on the real engine, watched in the dashboard or told line by line.
+
+The engine runs in a thread of its own and everything here lives on its events: the dashboard or the lines of
+progress, the recording, the facts of the summary. Where no terminal is attached it runs headless, so the
+same command works in a script.
+
+The easy thing to get wrong is the end. Quitting early, Ctrl-C and a failing engine all must stop the
+thread first and close the recording after it: the last events are written while the thread ends.
+"""
+
+import argparse
+import sys
+import textwrap
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import AbstractContextManager, nullcontext
+
+from minivllm.cli.demo_report import ProgressLines, print_report, report_json
+from minivllm.cli.options import add_engine_options, engine_config
+from minivllm.cli.terminal import loading, note, print_json
+from minivllm.engine import LLMEngine
+from minivllm.engine_thread import EngineThread
+from minivllm.errors import InvariantError
+from minivllm.events.log import LogWriter
+from minivllm.lessons.facts import RunFacts
+from minivllm.lessons.player import ScenarioPlayer
+from minivllm.lessons.scenarios import SCENARIOS, Scenario
+from minivllm.lessons.stories import tell
+
+SECONDS_PER_STEP_WATCHED = 0.05
+"""No faster than this in the dashboard: with a model of noise a run would be over before it is seen."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = "scenarios:\n" + "\n".join(
+        textwrap.fill(scenario.teaches, 79, initial_indent=f"  {name:<16}  ", subsequent_indent=" " * 20)
+        for name, scenario in SCENARIOS.items()
+    )
+    parser.add_argument(
+        "--scenario", choices=tuple(SCENARIOS), default="shared-prefix", help="what to show (default: %(default)s)"
+    )
+    parser.add_argument("--headless", action="store_true", help="no dashboard, even where there is a terminal")
+    parser.add_argument("--json", action="store_true", help="end standard output with one line of JSON")
+    parser.add_argument("--record", metavar="FILE", help="write every event into FILE (JSON Lines)")
+    parser.add_argument(
+        "--slow",
+        type=_seconds,
+        metavar="SECONDS",
+        help=f"let each step take at least this long (default: {SECONDS_PER_STEP_WATCHED} in the dashboard, else 0)",
+    )
+    of_the_scenario = {name: "the scenario's" for scenario in SCENARIOS.values() for name in scenario.options}
+    add_engine_options(parser, of_the_scenario | {"check_invariants": True})
+
+
+def run(args: argparse.Namespace) -> int:
+    scenario = SCENARIOS[args.scenario]
+    config = engine_config(args, {**scenario.options, "check_invariants": True})
+    headless = args.headless or not (sys.stdin.isatty() and sys.stdout.isatty())
+    slow = args.slow if args.slow is not None else 0.0 if headless else SECONDS_PER_STEP_WATCHED
+    if args.record is not None:
+        open(args.record, "ab").close()  # if it cannot be written, say so before the model is loaded
+    with loading(config.model):
+        engine = LLMEngine.from_config(config)
+    demo = _Demo(scenario, engine, slow)
+    try:
+        with demo.recording(args.record):
+            demo.run_headless() if headless else demo.run_in_dashboard()
+    finally:
+        if args.record is not None:
+            note(f"Recorded up to step {demo.facts.fold.step} in {args.record}.")
+    error = demo.thread.ended.exception()
+    if error is None or isinstance(error, InvariantError):  # a violation is a result, too
+        print_report(scenario, demo.facts)
+        if args.json:
+            print_json(report_json(scenario, demo.facts))
+    if error is not None:
+        raise error
+    return 0
+
+
+class _Demo:
+    """One scenario on one engine, with everybody who listens to it."""
+
+    def __init__(self, scenario: Scenario, engine: LLMEngine, seconds_per_step: float) -> None:
+        self._scenario = scenario
+        self._engine = engine
+        self._header = engine.log_header()
+        self.facts = RunFacts(self._header)
+        """Written in the engine's thread: read it there, or when that has ended."""
+        engine.subscribe(self.facts.apply)
+        self._player = ScenarioPlayer(scenario, engine)
+        self._over: Future[None] = Future()
+        self.thread = EngineThread(engine, before_step=self._before_step, seconds_per_step=seconds_per_step)
+
+    def recording(self, path: str | None) -> AbstractContextManager:
+        """Every event into `path`, until the context is left; nothing without a path."""
+        if path is None:
+            return nullcontext()
+        writer = LogWriter(path, self._header)
+        self._engine.subscribe(writer.write)
+        return writer
+
+    def run_headless(self) -> None:
+        """Tell the decisions line by line; Ctrl-C ends the run."""
+        self._engine.subscribe(ProgressLines(self.facts.fold).apply)
+        self._run(lambda: wait((self._over, self.thread.ended), return_when=FIRST_COMPLETED))
+
+    def run_in_dashboard(self) -> None:
+        """Show everything until the person leaves, also after the end."""
+        from minivllm.tui.app import DashboardApp
+        from minivllm.tui.source import InProcessSource
+
+        source = InProcessSource(self._header)
+        self._engine.subscribe(source.put)
+        app = DashboardApp(source, self._scenario.watch)
+        self._over.add_done_callback(lambda _: app.show_summary(tell(self._scenario, self.facts)))
+        self.thread.ended.add_done_callback(
+            lambda ended: ended.exception() and app.show_summary([f"The engine failed: {ended.exception()}"])
+        )
+        self._run(app.run)
+
+    def _run(self, until: Callable[[], object]) -> None:
+        self.thread.start()
+        try:
+            until()
+        finally:
+            self.thread.stop()
+            wait((self.thread.ended,))
+
+    def _before_step(self, engine: LLMEngine) -> None:
+        self._player.before_step()
+        if self._player.over and not self._over.done():
+            self._over.set_result(None)
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0.0 <= value < 3600.0:
+        raise argparse.ArgumentTypeError(f"must be a number of seconds, 0 or more; got {text!r}")
+    return value

@@ -1,0 +1,154 @@
+"""`minivllm generate`: complete one prompt, streaming, or many at once.
+
+With one prompt the text appears token by token; with many, the engine serves them together and each is
+printed whole, in the order of the prompts, as soon as it and all before it are done.
+
+The easy thing to get wrong is one bad prompt among many: it is refused with its reason and the others go on.
+"""
+
+import argparse
+import dataclasses
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from minivllm.cli.options import add_engine_options, add_sampling_options, engine_config, sampling_params
+from minivllm.cli.terminal import loading, note, print_json, show
+from minivllm.clock import MonotonicClock
+from minivllm.engine import LLMEngine, Prompt
+from minivllm.errors import InvalidRequestError
+from minivllm.outputs import RequestOutput
+from minivllm.sampling_params import RequestOutputKind, SamplingParams
+
+SAMPLING_DEFAULTS = {"temperature": 0.0, "max_tokens": 128}
+"""vLLM's own are 1.0 and 16, made for servers; a person at a terminal wants the likely text, and a bit of it."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "prompts", nargs="*", metavar="PROMPT", help="what to complete (default: lines of standard input)"
+    )
+    parser.add_argument("--file", metavar="FILE", help="read prompts from FILE, one a line; - is standard input")
+    parser.add_argument(
+        "--chat", action="store_true", help="send each prompt as a chat message, in the model's template"
+    )
+    parser.add_argument("--json", action="store_true", help="end standard output with one line of JSON instead of text")
+    add_sampling_options(parser, SAMPLING_DEFAULTS)
+    add_engine_options(parser)
+    parser.set_defaults(usage_error=parser.error)
+
+
+def run(args: argparse.Namespace) -> int:
+    config = engine_config(args)
+    params = sampling_params(args, SAMPLING_DEFAULTS)
+    prompts = _read_prompts(args)
+    if not prompts:
+        args.usage_error("no prompt: give one as an argument, in a --file, or on standard input")
+    with loading(config.model):
+        engine = LLMEngine.from_config(config)
+    now = MonotonicClock().now
+    began = now()
+    run_ = _Run(engine, prompts, params, chat=args.chat)
+    if args.json:
+        run_.finish()
+    elif len(prompts) == 1:
+        run_.stream()
+    else:
+        run_.print_in_order()
+    seconds = now() - began
+    tokens = sum(len(output.outputs[0].token_ids) for output in run_.finished.values())
+    if args.json:
+        print_json(_as_json(config.model, run_, tokens, seconds))
+    elif sys.stderr.isatty() and tokens:
+        cached = sum(output.num_cached_tokens for output in run_.finished.values())
+        note(
+            f"({tokens} tokens in {seconds:.1f} s, {tokens / seconds:.1f} a second; {cached} prompt tokens were cached)"
+        )
+    return 1 if run_.refused else 0
+
+
+class _Run:
+    """All prompts, sent to the engine at once, and what has come back."""
+
+    def __init__(self, engine: LLMEngine, prompts: list[str], params: SamplingParams, *, chat: bool) -> None:
+        self.prompts = prompts
+        self.finished: dict[int, RequestOutput] = {}
+        """By number of the prompt; `outputs[0]` has all of its text."""
+        self.refused: dict[int, InvalidRequestError] = {}
+        self._engine = engine
+        for number, text in enumerate(prompts):
+            prompt: Prompt = text
+            if chat:
+                token_ids = engine.tokenizer.apply_chat_template([{"role": "user", "content": text}])
+                prompt = {"prompt_token_ids": token_ids, "prompt": text}
+            try:
+                engine.add_request(
+                    str(number), prompt, dataclasses.replace(params, output_kind=RequestOutputKind.CUMULATIVE)
+                )
+            except InvalidRequestError as error:
+                self.refused[number] = error
+                note(f"minivllm: {error}")
+
+    def _outputs(self) -> Iterator[RequestOutput]:
+        while self._engine.has_unfinished_requests():
+            for output in self._engine.step():
+                if output.finished:
+                    self.finished[int(output.request_id)] = output
+                yield output
+
+    def finish(self) -> None:
+        """Run to the end without a word."""
+        for _ in self._outputs():
+            pass
+
+    def stream(self) -> None:
+        """Show the text of the only prompt as it grows."""
+        shown = 0
+        for output in self._outputs():
+            text = output.outputs[0].text
+            show(text[shown:])
+            shown = len(text)
+        if self.finished:
+            show("\n")
+
+    def print_in_order(self) -> None:
+        """Show each text whole, under its number, as early as the order allows."""
+        next_number = 0
+        for _ in self._outputs():
+            while next_number in self.finished or next_number in self.refused:
+                if next_number in self.finished:
+                    text = self.finished[next_number].outputs[0].text.strip("\n")
+                    show(f"[{next_number + 1}] " + text.replace("\n", "\n    ") + "\n")
+                next_number += 1
+
+
+def _read_prompts(args: argparse.Namespace) -> list[str]:
+    from_stdin = args.file == "-" or (args.file is None and not args.prompts and not sys.stdin.isatty())
+    try:
+        if from_stdin:
+            text = sys.stdin.buffer.read().decode("utf-8")
+        else:
+            text = "" if args.file is None else Path(args.file).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        source = "standard input" if from_stdin else args.file
+        raise InvalidRequestError(f"{source} is not UTF-8 text: convert it first.") from error
+    # An empty line between prompts is nobody's prompt; an empty argument is one, and will be refused.
+    return list(args.prompts) + [line for line in text.splitlines() if line]
+
+
+def _as_json(model: str, run_: _Run, tokens: int, seconds: float) -> dict[str, object]:
+    outputs: list[dict[str, object]] = []
+    for number, prompt in enumerate(run_.prompts):
+        if number in run_.refused:
+            outputs.append({"prompt": prompt, "error": str(run_.refused[number])})
+            continue
+        output = run_.finished[number]
+        completion = dataclasses.asdict(output.outputs[0])
+        outputs.append({"prompt": prompt, "num_cached_tokens": output.num_cached_tokens, **completion})
+    return {
+        "model": model,
+        "outputs": outputs,
+        "generated_tokens": tokens,
+        "seconds": seconds,
+        "tokens_per_s": tokens / seconds if tokens else 0.0,
+    }

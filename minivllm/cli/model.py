@@ -1,0 +1,54 @@
+"""`minivllm model list | fetch | path`: which models are on this machine, and where.
+
+`path` is made for scripts: the directory of a checkpoint that `transformers` can read is the last line of
+standard output, and all that is told on the way goes to standard error.
+"""
+
+import argparse
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    commands = parser.add_subparsers(dest="model_command", metavar="COMMAND", required=True)
+    commands.add_parser("list", help="the aliases, and all models on this machine", description="List models.")
+    for name, summary in (
+        ("fetch", "make sure that a model is on this machine"),
+        ("path", "fetch a model if need be, and print the directory of its checkpoint"),
+    ):
+        command = commands.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+        command.add_argument(
+            "model",
+            nargs="?",
+            default="smollm2",
+            help="alias, checkpoint directory, .gguf file or Hugging Face id (default: %(default)s)",
+        )
+
+
+def run(args: argparse.Namespace) -> int:
+    return {"list": _list, "fetch": _fetch, "path": _path}[args.model_command](args)
+
+
+def _list(args: argparse.Namespace) -> int:
+    from minivllm.runtime.model_store import list_models
+    from minivllm.runtime.progress import format_bytes
+
+    for listing in list_models():
+        where = str(listing.path) if listing.path else f"not here yet: minivllm model fetch {listing.name}"
+        size = f", {format_bytes(listing.num_bytes)}" if listing.path else ""
+        print(f"{listing.name}\n    {listing.description}{size}\n    {where}")
+    return 0
+
+
+def _fetch(args: argparse.Namespace) -> int:
+    from minivllm.runtime.model_store import fetch_model
+    from minivllm.runtime.progress import format_bytes
+
+    listing = fetch_model(args.model)
+    print(f"{listing.name} is ready ({format_bytes(listing.num_bytes)}): {listing.path}")
+    return 0
+
+
+def _path(args: argparse.Namespace) -> int:
+    from minivllm.runtime.model_store import resolve_model
+
+    print(resolve_model(args.model).resolve())
+    return 0

@@ -1,0 +1,121 @@
+"""Command-line options made from the fields of `EngineConfig` and `SamplingParams`, so that they cannot drift.
+
+A field `max_num_seqs` becomes `--max-num-seqs`, with its type, its choices and its default: vLLM's spelling,
+since the fields have vLLM's names. Only the help is written here, and a field without help is an error the
+moment a parser is built.
+
+The easy thing to get wrong is the default: an option that was not given must leave no trace, so that a
+command (a demo's scenario, say) can have defaults of its own and still be overridden by what was typed.
+"""
+
+import argparse
+import dataclasses
+from collections.abc import Mapping
+from types import NoneType, UnionType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from minivllm.config import EngineConfig
+from minivllm.sampling_params import SamplingParams
+
+ENGINE_HELP = {
+    "model": "alias (smollm2, tiny-random), checkpoint directory, .gguf file or Hugging Face id",
+    "dtype": "type of weights and KV cache; auto: float32 on a CPU, the checkpoint's own on a GPU",
+    "device": "where the model runs; auto: the GPU if there is one",
+    "load_format": "dummy: random weights in the shapes of the model's config, for tests of speed",
+    "max_model_len": "most tokens, prompt and output, of one sequence",
+    "seed": "seeds every request that has no seed of its own",
+    "block_size": "tokens in one KV cache block",
+    "num_gpu_blocks_override": "exactly this many KV cache blocks",
+    "gpu_memory_utilization": "on a GPU: part of its memory for weights, activations and KV cache",
+    "kv_cache_memory_bytes": "bytes for the KV cache",
+    "enable_prefix_caching": "let requests that begin alike share the blocks of what they have in common",
+    "max_num_seqs": "most sequences running at once: the number of batch slots",
+    "max_num_batched_tokens": "the token budget: most tokens in one step, over all sequences",
+    "scheduling_policy": "who waits and who is preempted: fcfs (the newest) or priority",
+    "attention_backend": "how attention is computed",
+    "check_invariants": "check after every step that memory and schedule are consistent (slower)",
+}
+DEFAULT_IN_WORDS = {
+    "max_model_len": "the model's own limit",
+    "num_gpu_blocks_override": "as many as fit into memory",
+    "kv_cache_memory_bytes": "1 GiB on a CPU, what the rest leaves over on a GPU",
+}
+"""What the help says where a field's default is None."""
+SAMPLING_HELP = {
+    "max_tokens": "at most this many output tokens",
+    "min_tokens": "no end before this many output tokens",
+    "temperature": "0 takes the most likely token; higher is more varied",
+    "top_p": "sample from the most likely tokens that together have this probability",
+    "top_k": "sample from this many of the most likely tokens; 0 takes all",
+    "min_p": "leave out tokens less likely than this part of the most likely one",
+    "repetition_penalty": "over 1: tokens of prompt and output become less likely",
+    "presence_penalty": "subtracted once from the logit of each token that is in the output",
+    "frequency_penalty": "subtracted from a token's logit once for each time it is in the output",
+    "stop": "end at this string; may be given several times",
+    "stop_token_ids": "end at this token id; may be given several times",
+    "include_stop_str_in_output": "keep the stop string in the output",
+    "ignore_eos": "do not end at the model's end-of-sequence token",
+    "logprobs": "with --json: log-probabilities of the sampled and of this many most likely tokens",
+}
+NOT_OPTIONS = frozenset({"seed", "logit_bias", "skip_special_tokens", "output_kind"})
+"""Fields of `SamplingParams` without an option; `--seed` is the engine's, which seeds the requests."""
+
+
+def add_engine_options(parser: argparse.ArgumentParser, defaults: Mapping[str, object] | None = None) -> None:
+    """All options of `EngineConfig`; `defaults` are shown in the help in place of its own."""
+    fields = {field.name: ENGINE_HELP[field.name] for field in dataclasses.fields(EngineConfig)}
+    _add_fields(parser.add_argument_group("engine"), EngineConfig, fields, defaults or {})
+
+
+def engine_config(args: argparse.Namespace, defaults: Mapping[str, object] | None = None) -> EngineConfig:
+    """The configuration from what was typed, then `defaults`, then `EngineConfig`'s own."""
+    return EngineConfig(**(defaults or {}) | _given(args, EngineConfig))
+
+
+def add_sampling_options(parser: argparse.ArgumentParser, defaults: Mapping[str, object] | None = None) -> None:
+    """The options of `SamplingParams`; `defaults` are shown in the help in place of its own."""
+    names = [field.name for field in dataclasses.fields(SamplingParams) if field.name not in NOT_OPTIONS]
+    fields = {name: SAMPLING_HELP[name] for name in names}
+    _add_fields(parser.add_argument_group("sampling"), SamplingParams, fields, defaults or {})
+
+
+def sampling_params(args: argparse.Namespace, defaults: Mapping[str, object] | None = None) -> SamplingParams:
+    """The parameters from what was typed, then `defaults`, then `SamplingParams`' own."""
+    given = _given(args, SamplingParams)
+    given.pop("seed", None)
+    return SamplingParams(**(defaults or {}) | given)
+
+
+def _given(args: argparse.Namespace, cls: type) -> dict[str, Any]:
+    return {field.name: getattr(args, field.name) for field in dataclasses.fields(cls) if hasattr(args, field.name)}
+
+
+def _add_fields(
+    group: argparse._ArgumentGroup, cls: type, fields: Mapping[str, str], defaults: Mapping[str, object]
+) -> None:
+    hints = get_type_hints(cls)
+    own = {field.name: field.default for field in dataclasses.fields(cls)}
+    for name, help_ in fields.items():
+        default = defaults.get(name, own[name])
+        if isinstance(default, bool):
+            shown = "on" if default else "off"
+        else:
+            shown = DEFAULT_IN_WORDS.get(name) if default is None else default
+        if shown not in (None, dataclasses.MISSING):
+            help_ = f"{help_} (default: {shown})"
+        flag = f"--{name.replace('_', '-')}"
+        # A percent sign is argparse's own mark in help texts.
+        group.add_argument(flag, default=argparse.SUPPRESS, help=help_.replace("%", "%%"), **_kind(hints[name]))
+
+
+def _kind(hint: Any) -> dict[str, Any]:
+    """What argparse must know to read a value of type `hint`."""
+    if isinstance(hint, UnionType):
+        (hint,) = (arm for arm in get_args(hint) if arm is not NoneType)
+    if hint is bool:
+        return {"action": argparse.BooleanOptionalAction}
+    if get_origin(hint) is Literal:
+        return {"choices": get_args(hint)}
+    if get_origin(hint) is list:
+        return {"action": "append", **_kind(*get_args(hint))}
+    return {"type": hint, "metavar": {int: "N", float: "X", str: "TEXT"}[hint]}

@@ -1,0 +1,44 @@
+"""What the commands share in talking to a person: notes, waiting, and text that comes from a model.
+
+Results go to standard output and everything else to standard error, so that output can be piped. The easy
+thing to get wrong is trust: a model or a prompt may hold escape sequences, and a terminal would obey them.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+# All control characters but tab and line feed.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def note(text: str = "") -> None:
+    """A line for the person, not part of the result."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def show(text: str, stream: TextIO | None = None) -> None:
+    """Write `text` as it is, at once; on a terminal without the control characters that it would obey."""
+    stream = stream or sys.stdout
+    stream.write(_CONTROL.sub("\N{REPLACEMENT CHARACTER}", text) if stream.isatty() else text)
+    stream.flush()
+
+
+def print_json(value: object) -> None:
+    """One line of JSON: with `--json` the last line of standard output."""
+    print(json.dumps(value, ensure_ascii=False), flush=True)
+
+
+@contextmanager
+def loading(model: str) -> Iterator[None]:
+    """Say that a model is being loaded, for as long as it takes, where somebody looks."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(f"Loading {model} ..."):
+        yield

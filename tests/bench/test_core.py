@@ -1,0 +1,130 @@
+"""The core bench, and the claim behind it: planning costs the same in any pool and at any context length.
+
+Time would flake, so the claim is checked by counting the bytecode instructions that `schedule()` executes:
+the same for every run, and any loop over the pool, a block table or a sequence's tokens shows.
+"""
+
+import sys
+from itertools import islice
+from pathlib import Path
+from types import FrameType
+
+import pytest
+
+from minivllm.bench.core import (
+    BLOCK_SIZE,
+    LARGE_POOL,
+    LONG_CONTEXT,
+    SCENARIOS,
+    SHORT_CONTEXT,
+    SMALL_POOL,
+    CoreScenario,
+    StepTimes,
+    build_decoding_scheduler,
+    decode_steps,
+    growth,
+    time_steps,
+)
+from minivllm.clock import MonotonicClock
+from minivllm.core.scheduler import Scheduler
+from minivllm.events.bus import EventBus
+
+BASE = CoreScenario(num_running=32, num_blocks=512, context_len=100)
+
+
+def decoding(scenario: CoreScenario) -> Scheduler:
+    return build_decoding_scheduler(scenario, EventBus(MonotonicClock()))
+
+
+def count_instructions(scenario: CoreScenario) -> int:
+    """Bytecode instructions of all `schedule()` calls while every sequence goes once around its block."""
+    scheduler = decoding(scenario)
+    count = 0
+
+    def trace(frame: FrameType, event: str, arg: object):
+        nonlocal count
+        frame.f_trace_opcodes = True
+        count += event == "opcode"
+        return trace
+
+    for _ in islice(decode_steps(scheduler), BLOCK_SIZE):
+        before = sys.gettrace()  # a debugger's or a coverage tool's
+        sys.settrace(trace)
+        scheduler.schedule()
+        sys.settrace(before)
+    return count
+
+
+@pytest.fixture(scope="module")
+def base_count() -> int:
+    return count_instructions(BASE)
+
+
+def test_planning_costs_the_same_in_a_pool_sixteen_times_as_large(base_count: int) -> None:
+    assert count_instructions(CoreScenario(32, 16 * 512, 100)) == pytest.approx(base_count, rel=0.01)
+
+
+def test_planning_costs_the_same_with_contexts_twenty_times_as_long(base_count: int) -> None:
+    assert count_instructions(CoreScenario(32, 512, 2004)) == pytest.approx(base_count, rel=0.01)
+
+
+def test_planning_costs_twice_as_much_for_twice_the_sequences(base_count: int) -> None:
+    # This is also how we know that the counter counts.
+    assert count_instructions(CoreScenario(64, 512, 100)) == pytest.approx(2 * base_count, rel=0.05)
+    assert base_count > 32 * BLOCK_SIZE * 10
+
+
+def test_every_step_of_the_bench_is_one_decode_of_every_sequence() -> None:
+    scheduler = decoding(BASE)
+    for _ in islice(decode_steps(scheduler), 40):
+        plan = scheduler.schedule()
+        assert [item.kind for item in plan.scheduled] == ["decode"] * BASE.num_running
+        assert not plan.preempted
+
+
+def test_steps_end_before_the_pool_runs_short_of_blocks() -> None:
+    scheduler = decoding(CoreScenario(num_running=32, num_blocks=128, context_len=100))
+    for _ in decode_steps(scheduler):
+        assert not scheduler.schedule().preempted
+    assert scheduler.kv_cache_manager.pool.num_free_blocks < 32
+
+
+def test_block_borders_are_spread_over_the_steps_or_fall_together_as_asked() -> None:
+    def blocks_taken(together: bool) -> list[int]:
+        scheduler = decoding(CoreScenario(32, 512, 100, together=together))
+        pool = scheduler.kv_cache_manager.pool
+        taken = []
+        for _ in islice(decode_steps(scheduler), BLOCK_SIZE):
+            before = pool.num_free_blocks
+            scheduler.schedule()
+            taken.append(before - pool.num_free_blocks)
+        return taken
+
+    assert blocks_taken(together=False) == [2] * BLOCK_SIZE
+    assert sorted(blocks_taken(together=True)) == [0] * (BLOCK_SIZE - 1) + [32]
+
+
+def test_a_pool_that_fills_up_is_built_anew_until_there_are_enough_steps(tmp_path: Path) -> None:
+    times = time_steps(CoreScenario(32, 128, 100, recording=True), 200, tmp_path / "core.jsonl")
+    assert 0 < times.median_us <= times.p99_us <= times.max_us
+    assert (tmp_path / "core.jsonl").stat().st_size > 1000  # it did record
+
+
+def test_growth_compares_only_rows_that_differ_in_one_thing() -> None:
+    times = {
+        CoreScenario(16, 100, 10): StepTimes(1.0, 1.0, 1.0),
+        CoreScenario(16, 900, 10): StepTimes(2.0, 2.0, 2.0),
+        CoreScenario(16, 100, 10, recording=True): StepTimes(10.0, 10.0, 10.0),
+        CoreScenario(16, 900, 10, recording=True): StepTimes(40.0, 40.0, 40.0),
+        CoreScenario(16, 900, 10, together=True): StepTimes(500.0, 500.0, 500.0),
+    }
+    assert growth(times, "num_blocks", 100, 900) == 3.0
+
+
+def test_every_scenario_fits_into_its_pool_and_has_its_twins() -> None:
+    rows = set(SCENARIOS)
+    assert {row.num_running for row in rows} == {16, 256, 1024}
+    for row in rows:
+        assert row.num_blocks in (SMALL_POOL, LARGE_POOL) and row.context_len in (SHORT_CONTEXT, LONG_CONTEXT)
+    scheduler = decoding(CoreScenario(1024, SMALL_POOL, LONG_CONTEXT))  # the tightest
+    assert len(list(islice(decode_steps(scheduler), 4))) == 4

@@ -1,0 +1,72 @@
+"""The events bench: recordings like a busy server's, seeks that are checked, and fair pairs of steps."""
+
+from pathlib import Path
+
+import pytest
+
+from minivllm.bench.events import StepPair, measure, slowdown, time_seeks, time_step_pairs
+from minivllm.bench.traffic import record_traffic
+from minivllm.config import EngineConfig
+from minivllm.engine import LLMEngine
+from minivllm.events import types as ev
+from minivllm.events.log import Recording
+
+
+def test_recorded_traffic_holds_every_kind_of_decision_about_memory(tmp_path: Path) -> None:
+    record_traffic(tmp_path / "log.jsonl", 20_000, num_blocks=500, seed=0)
+    recording = Recording(tmp_path / "log.jsonl")
+    kinds = {type(event) for event in recording.events(0, len(recording))}
+    assert kinds >= {
+        ev.RequestArrived,
+        ev.RequestAdmitted,
+        ev.RequestDeferred,
+        ev.RequestPreempted,
+        ev.RequestResumed,
+        ev.RequestFinished,
+        ev.BlockAllocated,
+        ev.BlockHit,
+        ev.BlockHashed,
+        ev.BlockFreed,
+        ev.BlockEvicted,
+        ev.TokenSampled,
+    }
+
+
+def test_the_same_seed_records_the_same_bytes(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("a", "b", "c")]
+    for path, seed in zip(paths, (3, 3, 4), strict=True):
+        record_traffic(path, 2000, num_blocks=500, seed=seed)
+    assert paths[0].read_bytes() == paths[1].read_bytes() != paths[2].read_bytes()
+
+
+def test_seeks_are_timed_on_a_recording_of_the_size_asked_for(tmp_path: Path) -> None:
+    times = time_seeks(tmp_path / "log.jsonl", num_events=3000, num_blocks=500, num_seeks=10)
+    assert 3000 <= times.num_events < 4000
+    assert times.num_bytes == (tmp_path / "log.jsonl").stat().st_size
+    assert len(times.seek_seconds) == 10 and min(times.seek_seconds) > 0 and times.open_seconds > 0
+
+
+def test_one_step_of_each_pair_is_recorded_and_which_one_is_left_to_chance(tmp_path: Path) -> None:
+    engine = LLMEngine.from_config(EngineConfig(model="tiny-random", dtype="float32"))
+    pairs = time_step_pairs(engine, engine.tokenizer.vocab_size, 60, tmp_path / "log.jsonl")
+    assert len(pairs) == 60 and all(pair.plain > 0 and pair.recorded > 0 for pair in pairs)
+    # The log has holes, so it is read as lines and not folded.
+    recording = [line for line in (tmp_path / "log.jsonl").read_text().splitlines() if '"step.end"' in line]
+    steps = [int(line.split('"step":')[1].split(",")[0]) for line in recording]
+    first, second = (sum((step - steps[0]) % 2 == parity for step in steps) for parity in (0, 1))
+    assert len(steps) >= 60 and first > 10 and second > 10
+    # Every recorded step is a decode of the full batch.
+    scheduled = (tmp_path / "log.jsonl").read_text().count('"step.scheduled"')
+    assert scheduled == 16 * len(steps)
+
+
+def test_the_slowdown_is_the_median_pair_and_not_moved_by_one_interruption() -> None:
+    pairs = [StepPair(1.0, 1.01), StepPair(2.0, 2.04), StepPair(1.0, 50.0), StepPair(1.0, 1.0), StepPair(1.0, 1.02)]
+    assert slowdown(pairs) == pytest.approx(0.02)
+
+
+def test_the_result_has_every_promised_key() -> None:
+    result = measure("tiny-random", "float32", 1, num_pairs=4, num_events=3000, num_blocks=500, num_seeks=5)
+    assert set(result) >= {"slowdown", "step_ms", "recorded_step_ms", "open_seconds", "seek_ms", "events", "versions"}
+    assert result["seek_ms"]["median"] <= result["seek_ms"]["p99"] <= result["seek_ms"]["max"]
+    assert result["recorded_step_ms"] > 0 and result["threads"] == 1

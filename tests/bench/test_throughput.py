@@ -1,0 +1,187 @@
+"""The throughput bench: fair turns, honest comparison, and the JSON that is promised."""
+
+import argparse
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from minivllm.bench import memory, throughput
+from minivllm.bench.peers import MinivllmEngine, TransformersPeer
+from minivllm.bench.report import progress_bar
+from minivllm.bench.throughput import Difference, Rounds, measure, measure_rounds
+from minivllm.bench.workloads import WORKLOADS, BenchRequest, WorkloadSpec, make_requests
+from minivllm.errors import BenchError
+from minivllm.runtime.model_store import resolve_model
+
+SMALL = WorkloadSpec("small", num_requests=3, prompt_len=(4, 20), output_len=(2, 5), shared_prefix_len=8)
+PROMISED_KEYS = {
+    "workload",
+    "seed",
+    "model",
+    "dtype",
+    "threads",
+    "tokens_per_s",
+    "runs",
+    "peer_tokens_per_s",
+    "peer_runs",
+    "ratio",
+    "identical_sequences",
+    "versions",
+    "machine",
+    "peak_rss_bytes",
+}
+
+
+class ScriptedEngine:
+    """Says the same token over and over, and writes down when it was asked."""
+
+    def __init__(self, name: str, calls: list[str], token_id: int = 1) -> None:
+        self.name = name
+        self.calls = calls
+        self.token_id = token_id
+        self.prompts: list[list[int]] = []
+
+    def generate(self, requests: list[BenchRequest]) -> list[list[int]]:
+        self.calls.append(self.name)
+        self.prompts += [request.prompt_token_ids for request in requests]
+        return [[self.token_id] * request.max_tokens for request in requests]
+
+
+def run_rounds(engine: ScriptedEngine, peer: ScriptedEngine | None, num_rounds: int = 3) -> Rounds:
+    with progress_bar() as progress:
+        return measure_rounds(SMALL, 0, 100, num_rounds, engine, peer, progress)
+
+
+def test_engines_take_strict_turns_after_one_uncounted_round_each() -> None:
+    calls: list[str] = []
+    ours, peer = ScriptedEngine("ours", calls), ScriptedEngine("peer", calls)
+    rounds = run_rounds(ours, peer)
+    assert calls == ["ours", "peer"] * 4
+    assert len(rounds.runs) == len(rounds.peer_runs) == len(rounds.output_tokens) == 3
+
+
+def test_both_engines_get_the_same_prompts_and_no_prompt_comes_twice() -> None:
+    calls: list[str] = []
+    ours, peer = ScriptedEngine("ours", calls), ScriptedEngine("peer", calls)
+    run_rounds(ours, peer)
+    assert ours.prompts == peer.prompts
+    assert len({tuple(prompt) for prompt in ours.prompts}) == 4 * SMALL.num_requests
+
+
+def test_without_a_peer_only_our_engine_runs() -> None:
+    calls: list[str] = []
+    rounds = run_rounds(ScriptedEngine("ours", calls), None)
+    assert calls == ["ours"] * 4
+    assert rounds.peer_runs == [] and rounds.differences == []
+
+
+def test_the_first_differing_token_of_each_request_is_reported() -> None:
+    class Stubborn(ScriptedEngine):
+        def generate(self, requests: list[BenchRequest]) -> list[list[int]]:
+            outputs = super().generate(requests)
+            outputs[2][1:] = [9] * len(outputs[2][1:])
+            return outputs
+
+    rounds = run_rounds(ScriptedEngine("ours", []), Stubborn("peer", []), num_rounds=2)
+    assert rounds.differences == [Difference(1, 2, 1, 1, 9), Difference(2, 2, 1, 1, 9)]
+
+
+def test_an_engine_that_gives_fewer_tokens_than_asked_has_no_speed() -> None:
+    class Lazy(ScriptedEngine):
+        def generate(self, requests: list[BenchRequest]) -> list[list[int]]:
+            return [output[:-1] for output in super().generate(requests)]
+
+    with pytest.raises(BenchError, match="lazy did not give"):
+        run_rounds(ScriptedEngine("ours", []), Lazy("lazy", []))
+
+
+def test_speed_and_ratio_are_medians_over_rounds() -> None:
+    rounds = Rounds(runs=[1.0, 2.0, 8.0], peer_runs=[2.0, 8.0, 8.0], output_tokens=[80, 80, 80])
+    assert rounds.tokens_per_s(rounds.runs) == 40.0
+    assert rounds.tokens_per_s(rounds.peer_runs) == 10.0
+    assert rounds.ratio == 2.0  # of 2, 4 and 1: not 8 / 2, the ratio of the medians
+
+
+@pytest.fixture(scope="module")
+def peer() -> TransformersPeer:
+    return TransformersPeer(resolve_model("tiny-random"), "float32", "cpu")
+
+
+def test_the_peer_in_a_padded_batch_says_what_it_says_alone(peer: TransformersPeer) -> None:
+    requests = make_requests(SMALL, 0, 1, 250)
+    assert peer.generate(requests) == [peer.generate([request])[0] for request in requests]
+
+
+def test_the_peer_neither_stops_at_end_of_sequence_nor_avoids_it(peer: TransformersPeer, tmp_path: Path) -> None:
+    requests = make_requests(SMALL, 0, 1, 250)
+    expected = peer.generate(requests)
+    # The same weights, but a token that it says before the last one now means end-of-sequence.
+    checkpoint = shutil.copytree(resolve_model("tiny-random"), tmp_path / "checkpoint")
+    for name in ("config.json", "generation_config.json"):
+        content = json.loads((checkpoint / name).read_text())
+        (checkpoint / name).write_text(json.dumps(content | {"eos_token_id": expected[0][0]}))
+    assert TransformersPeer(checkpoint, "float32", "cpu").generate(requests) == expected
+
+
+def test_our_engine_and_the_peer_say_the_same_on_more_requests_than_slots(peer: TransformersPeer) -> None:
+    spec = WorkloadSpec("many", num_requests=20, prompt_len=(4, 40), output_len=(2, 12), shared_prefix_len=20)
+    requests = make_requests(spec, 0, 1, 250)
+    assert MinivllmEngine("tiny-random", "float32", "cpu").generate(requests) == peer.generate(requests)
+
+
+@pytest.fixture
+def arguments() -> Callable[..., argparse.Namespace]:
+    def parse(module: object, *words: str) -> argparse.Namespace:
+        parser = argparse.ArgumentParser()
+        module.add_arguments(parser)
+        return parser.parse_args(words)
+
+    return parse
+
+
+def test_against_transformers_the_result_has_every_promised_key() -> None:
+    result = measure(
+        SMALL, model="tiny-random", dtype="float32", seed=0, num_rounds=1, num_threads=1, versus="transformers"
+    )
+    assert set(result) >= PROMISED_KEYS
+    assert set(result["versions"]) == {"python", "minivllm", "torch", "transformers"}
+    assert len(result["runs"]) == len(result["peer_runs"]) == 1
+    assert result["ratio"] == pytest.approx(result["tokens_per_s"] / result["peer_tokens_per_s"])
+    assert result["tokens_per_s"] == pytest.approx(result["output_tokens"] / result["runs"][0])
+    assert result["identical_sequences"] == 1.0 and result["differences"] == []
+
+
+def test_the_command_alone_ends_with_the_same_keys_and_nulls_for_the_peer(
+    arguments: Callable[..., argparse.Namespace], capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--workload", "single", "--model", "tiny-random", "--rounds", "1", "--num-threads", "1", "--json")
+    assert throughput.run(arguments(throughput, *words)) == 0
+    captured = capsys.readouterr()
+    result = json.loads(captured.out.splitlines()[-1])
+    assert set(result) >= PROMISED_KEYS
+    assert result["peer"] is result["ratio"] is result["peer_tokens_per_s"] is result["peer_runs"] is None
+    assert result["output_tokens"] == 128 and result["tokens_per_s"] > 0
+    assert "round 1 of 1" in captured.err
+
+
+def test_memory_is_measured_in_its_own_process(
+    arguments: Callable[..., argparse.Namespace], capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--workload", "single", "--model", "tiny-random", "--num-threads", "1", "--json")
+    assert memory.run(arguments(memory, *words)) == 0
+    result = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert result["blocks"] == memory.num_blocks_for(WORKLOADS["single"]) == 16
+    # 2 layers, keys and values, 2 heads of 16 numbers, 4 bytes each, for 16 blocks of 16 tokens.
+    assert result["kv_cache_bytes"] == 2 * 2 * 2 * 16 * 4 * 16 * 16
+    assert result["before_model_rss_bytes"] <= result["loading_peak_rss_bytes"] <= result["peak_rss_bytes"]
+    assert result["ratio"] == result["peak_rss_bytes"] / (result["weights_bytes"] + result["kv_cache_bytes"])
+
+
+def test_a_measuring_process_that_fails_is_an_error(
+    arguments: Callable[..., argparse.Namespace], capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(BenchError, match="status"):
+        memory.run(arguments(memory, "--model", "no-such-model-anywhere"))

@@ -1,0 +1,71 @@
+"""Which sequences are grouped: found by eye in tables that are small enough for it."""
+
+import numpy as np
+import pytest
+
+from minivllm.runtime.prefix_groups import MIN_TOKENS_SAVED, find_prefix_groups
+
+BLOCK_SIZE = 64  # two blocks are worth sharing, one is not unless three sequences have it
+
+
+def groups_of(tables: list[list[int]], num_whole: list[int] | None = None) -> tuple[list[tuple], list[int]]:
+    """Groups as (members, first block, end block), and how many blocks of each sequence are covered."""
+    width = max(map(len, tables))
+    array = np.array([table + [0] * (width - len(table)) for table in tables])
+    whole = np.array(num_whole or [len(table) for table in tables])
+    groups, covered = find_prefix_groups(array, whole, BLOCK_SIZE)
+    return [(group.members.tolist(), group.first_block, group.end_block) for group in groups], covered.tolist()
+
+
+def test_sequences_that_share_nothing_form_no_group() -> None:
+    assert groups_of([[1, 2, 3], [4, 5, 6]]) == ([], [0, 0])
+
+
+def test_a_shared_prefix_is_one_group_up_to_where_the_tables_part() -> None:
+    assert groups_of([[1, 2, 3, 4], [1, 2, 3, 5], [1, 2, 3, 6]]) == ([([0, 1, 2], 0, 3)], [3, 3, 3])
+
+
+def test_an_unrelated_sequence_in_between_changes_nothing_for_the_others() -> None:
+    assert groups_of([[1, 2, 3], [7, 8, 9], [1, 2, 4]]) == ([([0, 2], 0, 2)], [2, 0, 2])
+
+
+def test_a_longer_prefix_of_some_is_a_group_within_the_group() -> None:
+    tables = [[1, 2, 3, 4, 5], [1, 2, 3, 4, 6], [1, 2, 7, 8, 9], [1, 2, 7, 8, 10]]
+    groups, covered = groups_of(tables)
+    assert groups == [([0, 1, 2, 3], 0, 2), ([0, 1], 2, 4), ([2, 3], 2, 4)]
+    assert covered == [4, 4, 4, 4]
+
+
+def test_a_start_too_short_to_pay_joins_the_groups_that_go_on_from_it() -> None:
+    # Alone, block 1 would save one reading of 64 tokens; the first two sequences go on together.
+    groups, covered = groups_of([[1, 2, 3, 4], [1, 2, 3, 5]], num_whole=[4, 4])
+    assert (groups, covered) == ([([0, 1], 0, 3)], [3, 3])
+    groups, covered = groups_of([[1, 2, 3], [1, 4, 5]])
+    assert MIN_TOKENS_SAVED == 2 * BLOCK_SIZE
+    assert (groups, covered) == ([], [0, 0])
+
+
+def test_a_block_that_holds_a_members_own_queries_is_never_shared() -> None:
+    # The second sequence is computing the tokens of its third block in this very step.
+    assert groups_of([[1, 2, 3], [1, 2, 3]], num_whole=[3, 2]) == ([([0, 1], 0, 2)], [2, 2])
+    assert groups_of([[1, 2, 3], [1, 2, 3]], num_whole=[3, 0]) == ([], [0, 0])
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_groups_cover_only_blocks_that_all_their_members_have(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    tables: list[list[int]] = []
+    for i in range(12):
+        stem = tables[rng.integers(len(tables))][: rng.integers(0, 9)] if tables else []
+        tables.append([*stem, *range(100 * i + 1, 100 * i + 2 + int(rng.integers(0, 6)))])
+    whole = [int(rng.integers(0, len(table) + 1)) for table in tables]
+    groups, covered = groups_of(tables, whole)
+    reached = [0] * len(tables)
+    for members, first, end in groups:
+        assert (end - first) * BLOCK_SIZE * (len(members) - 1) >= MIN_TOKENS_SAVED
+        for member in members:
+            assert tables[member][first:end] == tables[members[0]][first:end]
+            assert end <= whole[member]
+            assert reached[member] == first, "groups must follow one another without gap or overlap"
+            reached[member] = end
+    assert reached == covered

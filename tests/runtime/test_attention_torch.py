@@ -1,0 +1,219 @@
+"""The torch backend against the slow reference: every slot that a query may not read holds NaN."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+import torch
+
+from minivllm.kernels.reference import paged_attention, reshape_and_cache
+from minivllm.runtime.input_batch import CommonAttentionMetadata
+from minivllm.runtime.kv_cache import KVCacheSpec
+from minivllm.runtime.torch_attention import TorchAttentionBackend, attend, attend_in_steps
+
+HEAD_SIZE = 16
+
+
+@dataclass
+class Seq:
+    """A sequence of the step: so many tokens in the cache, so many new ones, perhaps another's first blocks."""
+
+    num_computed: int
+    num_new: int = 1
+    prefix_of: int | None = None
+    num_shared_blocks: int = 0
+    is_all_cached: bool = False
+    """Its new token's key and value are in the cache already: slot -1."""
+
+
+@dataclass
+class Case:
+    """A step over a cache whose blocks lie in a scrambled order, in float64 for the reference."""
+
+    seqs: list[Seq]
+    block_size: int = 4
+    num_kv_heads: int = 2
+    group: int = 3
+    seed: int = 0
+    block_tables: list[list[int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        generator = torch.Generator().manual_seed(self.seed)
+        self.num_blocks = 3 + sum(-(-(seq.num_computed + seq.num_new) // self.block_size) for seq in self.seqs)
+        free = torch.randperm(self.num_blocks, generator=generator).tolist()
+        for seq in self.seqs:
+            table = list(self.block_tables[seq.prefix_of][: seq.num_shared_blocks]) if seq.prefix_of is not None else []
+            while len(table) * self.block_size < seq.num_computed + seq.num_new:
+                table.append(free.pop())
+            self.block_tables.append(table)
+
+        def random(*shape: int) -> torch.Tensor:
+            # Representable in every dtype under test, so that rounding starts with the computation.
+            return torch.randn(*shape, generator=generator).bfloat16().double()
+
+        cache_shape = (self.num_blocks, self.block_size, self.num_kv_heads, HEAD_SIZE)
+        self.key_cache, self.value_cache = (torch.full(cache_shape, float("nan")).double() for _ in range(2))
+        for i, seq in enumerate(self.seqs):
+            # Position by position, leaving alone what the sequence whose prefix this is has or will have written.
+            first_own = seq.num_shared_blocks * self.block_size
+            slots = self.slots(i, first_own, seq.num_computed + seq.is_all_cached)
+            entries = random(2, len(slots), self.num_kv_heads, HEAD_SIZE)
+            reshape_and_cache(*entries, self.key_cache, self.value_cache, torch.tensor(slots))
+
+        self.query_start_loc = [0, *np.cumsum([seq.num_new for seq in self.seqs]).tolist()]
+        num_tokens = self.query_start_loc[-1]
+        self.query = random(num_tokens, self.num_kv_heads * self.group, HEAD_SIZE)
+        self.key, self.value = random(2, num_tokens, self.num_kv_heads, HEAD_SIZE)
+        self.slot_mapping: list[int] = []
+        for i, seq in enumerate(self.seqs):
+            slots = self.slots(i, seq.num_computed, seq.num_computed + seq.num_new)
+            self.slot_mapping += [-1] * seq.num_new if seq.is_all_cached else slots
+
+    def slots(self, i: int, first: int, end: int) -> list[int]:
+        size = self.block_size
+        return [self.block_tables[i][p // size] * size + p % size for p in range(first, end)]
+
+    def reference(self) -> torch.Tensor:
+        """Writes to this case's caches and attends: [num_tokens, num_heads, head_size] in float64"""
+        reshape_and_cache(self.key, self.value, self.key_cache, self.value_cache, torch.tensor(self.slot_mapping))
+        width = max(map(len, self.block_tables))
+        tables = torch.tensor([table + [-1] * (width - len(table)) for table in self.block_tables])
+        seq_lens = [seq.num_computed + seq.num_new for seq in self.seqs]
+        args = (self.query, self.key_cache, self.value_cache, tables, self.query_start_loc, seq_lens)
+        return paged_attention(*args, scale=HEAD_SIZE**-0.5)
+
+    def metadata(self) -> CommonAttentionMetadata:
+        width = max(map(len, self.block_tables))
+        # What lies past a table's end is stale: ids of blocks that belong to others.
+        tables = np.zeros((len(self.seqs), width), dtype=np.int64)
+        for i, table in enumerate(self.block_tables):
+            tables[i, : len(table)] = table
+        return CommonAttentionMetadata(
+            query_start_loc=np.array(self.query_start_loc),
+            num_computed_tokens=np.array([seq.num_computed for seq in self.seqs]),
+            block_tables=tables,
+            slot_mapping=np.array(self.slot_mapping),
+        )
+
+    def backend(self, dtype: torch.dtype = torch.float32) -> TorchAttentionBackend:
+        """A backend whose cache holds what this case's caches hold now."""
+        spec = KVCacheSpec(1, self.num_kv_heads, HEAD_SIZE, self.block_size, dtype)
+        backend = TorchAttentionBackend(spec, self.num_blocks, self.num_kv_heads * self.group, torch.device("cpu"))
+        backend.kv_caches[0].copy_(as_backend_layout(self.key_cache, self.value_cache))
+        return backend
+
+    def run(self, backend: TorchAttentionBackend, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+        metadata = backend.build(self.metadata())
+        return backend.forward(0, self.query.to(dtype), self.key.to(dtype), self.value.to(dtype), metadata)
+
+
+def as_backend_layout(key_cache: torch.Tensor, value_cache: torch.Tensor) -> torch.Tensor:
+    """[num_blocks, block_size, heads, head_size] twice -> [2 * heads, num_blocks, block_size, head_size]"""
+    return torch.cat((key_cache, value_cache), dim=2).permute(2, 0, 1, 3)
+
+
+def check(case: Case, dtype: torch.dtype = torch.float32) -> None:
+    backend = case.backend(dtype)
+    output = case.run(backend, dtype)
+    expected = case.reference()
+    tolerance = {torch.float32: 1e-6, torch.bfloat16: 2e-2, torch.float16: 2e-3}[dtype]
+    torch.testing.assert_close(output.double(), expected, rtol=tolerance, atol=tolerance)
+    # Exactly the slots of the new tokens were written: everything else is as it was, NaN included.
+    written = as_backend_layout(case.key_cache, case.value_cache).to(dtype)
+    torch.testing.assert_close(backend.kv_caches[0], written, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("group", [1, 3, 4, 7])
+@pytest.mark.parametrize("block_size", [1, 4, 16])
+def test_decodes_of_every_length_around_a_block_boundary_match_the_reference(block_size: int, group: int) -> None:
+    lengths = sorted({1, block_size - 1, block_size, block_size + 1, 2 * block_size, 9 * block_size + 3} - {0})
+    check(Case([Seq(length - 1) for length in lengths], block_size=block_size, group=group))
+    for length in lengths:
+        check(Case([Seq(length - 1)], block_size=block_size, group=group))
+
+
+@pytest.mark.parametrize("num_computed", [0, 1, 3, 4, 5, 8, 21])
+@pytest.mark.parametrize("num_new", [2, 3, 4, 5, 17])
+def test_a_chunk_after_any_context_matches_the_reference(num_computed: int, num_new: int) -> None:
+    check(Case([Seq(num_computed, num_new)]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("group", [1, 3, 4, 7])
+def test_chunks_and_decodes_in_one_batch_match_the_reference(group: int, dtype: torch.dtype) -> None:
+    check(Case([Seq(7), Seq(5, 6), Seq(0), Seq(30), Seq(0, 9), Seq(8, 2), Seq(15)], group=group), dtype)
+
+
+def test_contexts_of_very_different_length_match_the_reference() -> None:
+    case = Case([Seq(length) for length in (0, 700, 3, 333, 340, 90, 701, 1)], block_size=16)
+    assert len(case.backend().build(case.metadata()).decodes) > 1
+    check(case)
+
+
+SHARING = {
+    "all decodes share": [Seq(150), *(Seq(145 + i, 1, 0, 36) for i in range(4))],
+    "an unrelated one among them": [Seq(150), Seq(20), Seq(149, 1, 0, 36), Seq(9, 3), Seq(146, 1, 0, 36)],
+    "a group within a group": [
+        Seq(150),
+        Seq(290, 1, 0, 32),
+        Seq(285, 1, 1, 70),
+        Seq(300, 1, 1, 70),
+        Seq(140, 1, 0, 32),
+    ],
+    "decodes and chunks": [Seq(150), Seq(144, 5, 0, 36), Seq(148, 2, 0, 36), Seq(145, 1, 0, 36)],
+    "a chunk that fills what others read": [Seq(100, 60), Seq(160, 1, 0, 40), Seq(160, 3, 0, 40), Seq(164, 1, 0, 40)],
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", SHARING)
+def test_attending_to_a_shared_prefix_once_matches_the_reference(name: str, dtype: torch.dtype) -> None:
+    case = Case(SHARING[name])
+    assert case.backend().build(case.metadata()).spans, "nothing was shared: a test of nothing"
+    check(case, dtype)
+
+
+def test_a_prompt_that_is_all_cached_reads_its_last_token_from_the_cache() -> None:
+    check(Case([Seq(7, is_all_cached=True), Seq(5), Seq(7, 1, 0, 2, is_all_cached=True)]))
+
+
+def test_which_blocks_a_sequence_has_changes_no_bit() -> None:
+    seqs = [Seq(7), Seq(150), Seq(149, 1, 1, 36), Seq(5, 6)]
+    case, moved = Case(seqs), Case(seqs)
+    order = torch.randperm(case.num_blocks, generator=torch.Generator().manual_seed(7))
+    moved.block_tables = [order[table].tolist() for table in case.block_tables]
+    moved.key_cache[order], moved.value_cache[order] = case.key_cache, case.value_cache
+    moved.slot_mapping = [int(order[slot // 4]) * 4 + slot % 4 for slot in case.slot_mapping]
+    assert torch.equal(case.run(case.backend()), moved.run(moved.backend()))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_batches_with_random_sharing_match_the_reference(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    block_size = int(rng.choice([1, 3, 4, 16]))
+    seqs: list[Seq] = []
+    for _ in range(rng.integers(1, 9)):
+        num_new = int(rng.choice([1, 1, 1, 2, 7, 20]))
+        parent = int(rng.integers(len(seqs))) if seqs and rng.random() < 0.6 else None
+        if parent is None:
+            seqs.append(Seq(int(rng.integers(0, 200)), num_new))
+            continue
+        # What is shared must be full: in the cache, or filled in this step.
+        num_full = (seqs[parent].num_computed + seqs[parent].num_new) // block_size
+        shared = int(rng.integers(0, num_full + 1))
+        seqs.append(Seq(shared * block_size + int(rng.integers(0, 40)), num_new, parent, shared))
+    check(Case(seqs, block_size=block_size, group=int(rng.choice([1, 3, 4, 7])), seed=seed))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("is_causal", [True, False])
+def test_fused_attention_matches_attention_in_steps(is_causal: bool, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    query = torch.randn(2, 6, 9, HEAD_SIZE, dtype=dtype)
+    key, value = torch.randn(2, 2, 2, 9, HEAD_SIZE, dtype=dtype)
+    mask = None if is_causal else torch.zeros(2, 1, 1, 9, dtype=dtype).index_fill(-1, torch.tensor([3, 8]), -torch.inf)
+    fused = attend(query, key, value, 0.3, is_causal, mask)
+    in_steps = attend_in_steps(query, key, value, 0.3, is_causal, mask)
+    tolerance = 1e-6 if dtype == torch.float32 else 2e-2
+    for ours, slow in zip(fused, in_steps, strict=True):
+        torch.testing.assert_close(ours, slow, rtol=tolerance, atol=tolerance, check_dtype=False)

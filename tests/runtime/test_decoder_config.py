@@ -1,0 +1,133 @@
+"""config.json of both generations of transformers; what changes the arithmetic is understood or refused."""
+
+import pytest
+import transformers
+
+from minivllm.errors import ModelIntegrityError, UnsupportedModelError
+from minivllm.runtime.model_config import Llama3RopeScaling, ModelConfig
+
+# As the Hub has it, written by transformers 4.
+SMOLLM2 = {
+    "architectures": ["LlamaForCausalLM"],
+    "attention_bias": False,
+    "hidden_act": "silu",
+    "hidden_size": 576,
+    "intermediate_size": 1536,
+    "max_position_embeddings": 8192,
+    "mlp_bias": False,
+    "model_type": "llama",
+    "num_attention_heads": 9,
+    "num_hidden_layers": 30,
+    "num_key_value_heads": 3,
+    "pretraining_tp": 1,
+    "rms_norm_eps": 1e-05,
+    "rope_scaling": None,
+    "rope_theta": 100000,
+    "tie_word_embeddings": True,
+    "torch_dtype": "bfloat16",
+    "vocab_size": 49152,
+}
+LLAMA3_ROPE = {
+    "factor": 32.0,
+    "high_freq_factor": 4.0,
+    "low_freq_factor": 1.0,
+    "original_max_position_embeddings": 8192,
+    "rope_type": "llama3",
+}
+
+
+def without(*names: str) -> dict:
+    return {key: value for key, value in SMOLLM2.items() if key not in names}
+
+
+def test_a_config_of_transformers_4_is_read() -> None:
+    config = ModelConfig.from_hf_dict(SMOLLM2)
+    assert (config.head_size, config.num_key_value_heads, config.rope_theta) == (64, 3, 100000.0)
+    assert (config.tie_word_embeddings, config.attention_bias, config.qk_norm) == (True, False, False)
+    assert (config.dtype, config.rms_norm_eps, config.rope_scaling) == ("bfloat16", 1e-5, None)
+
+
+def test_a_config_of_transformers_5_means_the_same() -> None:
+    new = without("rope_theta", "rope_scaling", "torch_dtype") | {
+        "rope_parameters": {"rope_theta": 100000.0, "rope_type": "default"},
+        "dtype": "bfloat16",
+    }
+    assert ModelConfig.from_hf_dict(new) == ModelConfig.from_hf_dict(SMOLLM2)
+
+
+def test_a_scaled_rope_is_read_from_either_generation() -> None:
+    old = SMOLLM2 | {"rope_scaling": LLAMA3_ROPE}
+    new = without("rope_theta") | {"rope_parameters": LLAMA3_ROPE | {"rope_theta": 100000.0}}
+    assert ModelConfig.from_hf_dict(old) == ModelConfig.from_hf_dict(new)
+    assert ModelConfig.from_hf_dict(old).rope_scaling == Llama3RopeScaling(
+        factor=32.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=8192
+    )
+
+
+@pytest.mark.parametrize(
+    ("config", "biases"),
+    [
+        (transformers.LlamaConfig(), (False, False, False)),
+        (transformers.LlamaConfig(attention_bias=True), (True, True, False)),
+        (transformers.Qwen2Config(), (True, False, False)),
+        (transformers.Qwen3Config(), (False, False, True)),
+    ],
+    ids=["llama", "llama with biases", "qwen2", "qwen3"],
+)
+def test_each_architecture_brings_its_biases_and_norms(
+    config: transformers.PreTrainedConfig, biases: tuple[bool, ...]
+) -> None:
+    ours = ModelConfig.from_hf_dict(config.to_dict())  # names no architecture, so model_type decides
+    assert (ours.attention_bias, ours.attention_output_bias, ours.qk_norm) == biases
+
+
+def test_a_config_that_leaves_out_its_defaults_is_read() -> None:
+    sparse = without("num_key_value_heads", "rope_theta", "rope_scaling", "tie_word_embeddings", "torch_dtype")
+    config = ModelConfig.from_hf_dict(sparse | {"head_dim": None})
+    assert (config.num_key_value_heads, config.rope_theta, config.tie_word_embeddings) == (9, 10000.0, False)
+
+
+def test_an_unsupported_architecture_is_refused_with_the_names_of_those_that_are() -> None:
+    with pytest.raises(UnsupportedModelError) as error:
+        ModelConfig.from_hf_dict(SMOLLM2 | {"architectures": ["MambaForCausalLM"]})
+    for name in ("MambaForCausalLM", "LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"):
+        assert name in str(error.value)
+    with pytest.raises(UnsupportedModelError, match="gpt2"):
+        ModelConfig.from_hf_dict({"model_type": "gpt2"})
+
+
+@pytest.mark.parametrize(
+    "difference",
+    [
+        {"hidden_act": "gelu"},
+        {"mlp_bias": True},
+        {"use_sliding_window": True},
+        {"layer_types": ["full_attention", "sliding_attention"]},
+        {"partial_rotary_factor": 0.5},
+        {"rope_parameters": {"partial_rotary_factor": 0.5}},
+        {"quantization_config": {"quant_method": "awq"}},
+        {"rope_scaling": {"type": "linear", "factor": 2.0}},
+        {"rope_parameters": {"rope_type": "yarn", "factor": 4.0}},
+        {"torch_dtype": "float8_e4m3fn"},
+    ],
+    ids=str,
+)
+def test_what_would_be_computed_wrongly_is_refused(difference: dict) -> None:
+    with pytest.raises(UnsupportedModelError):
+        ModelConfig.from_hf_dict(SMOLLM2 | difference)
+
+
+@pytest.mark.parametrize(
+    ("difference", "named"),
+    [
+        ({"hidden_size": None}, "hidden_size"),
+        ({"vocab_size": 0}, "vocab_size"),
+        ({"num_hidden_layers": "30"}, "num_hidden_layers"),
+        ({"num_key_value_heads": 2}, "num_key_value_heads"),
+        ({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, "low_freq_factor"),
+    ],
+    ids=str,
+)
+def test_a_missing_or_impossible_number_is_named(difference: dict, named: str) -> None:
+    with pytest.raises(ModelIntegrityError, match=named):
+        ModelConfig.from_hf_dict(SMOLLM2 | difference)

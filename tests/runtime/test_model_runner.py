@@ -1,0 +1,175 @@
+"""The model runner: which rows come back, what the batch looks like, how large the cache is made."""
+
+import numpy as np
+import pytest
+import torch
+from tiny_models import VOCAB_SIZE, PlannedRunner, load_into_ours, make_peer, peer_logits
+
+from minivllm.core.slot_mapping import slot_mapping
+from minivllm.errors import ConfigError
+from minivllm.runtime.input_batch import InputBatch
+
+
+@pytest.fixture(scope="module")
+def peer():
+    return make_peer("llama")
+
+
+@pytest.fixture(scope="module")
+def decoder(peer):
+    return load_into_ours(peer)
+
+
+def prompt(length: int, seed: int = 0) -> list[int]:
+    return torch.randint(VOCAB_SIZE, (length,), generator=torch.Generator().manual_seed(seed)).tolist()
+
+
+# ---- the flat batch ----
+
+
+def test_a_batch_lays_tokens_positions_and_slots_end_to_end(decoder) -> None:
+    run = PlannedRunner(decoder)
+    batch = InputBatch(max_num_seqs=16, max_model_len=256, block_size=4)
+    ahead, chunked, short = run.new(prompt(6)), run.new(prompt(30, seed=1)), run.new(prompt(3, seed=2))
+    batch.prepare(run.plan((ahead, 6), (chunked, 9)))
+    ahead.append_token(7)
+    plan = run.plan((ahead, 1), (chunked, 10), (short, 3))
+    inputs = batch.prepare(plan)
+    assert inputs.token_ids.tolist() == [7, *chunked.token_ids[9:19], *short.token_ids]
+    assert inputs.positions.tolist() == [6, *range(9, 19), 0, 1, 2]
+    assert inputs.sampling_rows.tolist() == [0, 13]
+    assert inputs.attention.query_start_loc.tolist() == [0, 1, 11, 14]
+    assert inputs.attention.num_computed_tokens.tolist() == [6, 9, 0]
+    expected = [slot_mapping(s.sequence, s.start, s.num_tokens, 4) for s in plan.scheduled]
+    assert inputs.attention.slot_mapping.tolist() == [slot for slots in expected for slot in slots]
+    for row, scheduled in zip(inputs.attention.block_tables, plan.scheduled, strict=True):
+        ids = [block.block_id for block in scheduled.sequence.block_table]
+        assert row[: len(ids)].tolist() == ids
+
+
+def test_tokens_that_the_prefix_cache_holds_are_not_written(decoder) -> None:
+    run = PlannedRunner(decoder)
+    batch = InputBatch(max_num_seqs=16, max_model_len=256, block_size=4)
+    first = run.new(prompt(8))
+    again = run.new(prompt(8), first, 2)
+    inputs = batch.prepare(run.plan((first, 8)))
+    inputs = batch.prepare(run.plan((again, 1)))
+    assert inputs.positions.tolist() == [7]
+    assert inputs.attention.slot_mapping.tolist() == [-1]
+    again.append_token(5)
+    inputs = batch.prepare(run.plan((again, 1)))
+    assert inputs.attention.slot_mapping.tolist() == [again.block_table[2].block_id * 4]
+
+
+def test_a_slot_forgets_the_sequence_that_had_it(decoder, peer) -> None:
+    run = PlannedRunner(decoder)
+    old = run.new(prompt(40))
+    run.run((old, 40))
+    run.end(old)
+    new = run.new(prompt(21, seed=1))
+    assert new.slot == old.slot
+    for num_tokens in (10, 10, 1):
+        logits = run.run((new, num_tokens))
+    torch.testing.assert_close(logits[0], peer_logits(peer, new.token_ids), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_slots_agree_with_the_rule_of_the_core_over_many_random_steps(decoder, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    run = PlannedRunner(decoder, num_gpu_blocks_override=600)
+    batch = InputBatch(max_num_seqs=16, max_model_len=256, block_size=4)
+    sequences = [run.new(prompt(int(rng.integers(1, 120)), seed=i)) for i in range(8)]
+    for _ in range(30):
+        work = []
+        for sequence in rng.permutation(np.array(sequences, dtype=object))[: rng.integers(1, 9)]:
+            left = sequence.num_tokens - sequence.num_computed_tokens
+            if left == 0:
+                sequence.append_token(1)
+                left = 1
+            work.append((sequence, int(rng.integers(1, left + 1))))
+        plan = run.plan(*work)
+        expected = [slot_mapping(s.sequence, s.start, s.num_tokens, 4) for s in plan.scheduled]
+        assert batch.prepare(plan).attention.slot_mapping.tolist() == [slot for slots in expected for slot in slots]
+
+
+# ---- executing ----
+
+
+def test_logits_come_back_for_the_sequences_that_sample_in_plan_order(decoder, peer) -> None:
+    run = PlannedRunner(decoder)
+    one, unfinished, two = run.new(prompt(5)), run.new(prompt(50, seed=1)), run.new(prompt(9, seed=2))
+    logits = run.run((two, 9), (unfinished, 20), (one, 5))
+    assert logits.shape == (2, VOCAB_SIZE)
+    for row, sequence in zip(logits, (two, one), strict=True):
+        torch.testing.assert_close(row, peer_logits(peer, sequence.token_ids), rtol=1e-4, atol=1e-5)
+    assert run.run((unfinished, 20)).shape == (0, VOCAB_SIZE)
+
+
+def test_one_token_is_sampled_for_each_sequence_that_samples(decoder) -> None:
+    run = PlannedRunner(decoder)
+    one, unfinished, two = run.new(prompt(5)), run.new(prompt(50, seed=1)), run.new(prompt(9, seed=2))
+    plan = run.plan((one, 5), (unfinished, 20), (two, 9))
+    logits = run.runner.execute_model(plan)
+    sampled = run.runner.sample_tokens(plan, logits)
+    assert [token.token_id for token in sampled] == logits.argmax(dim=-1).tolist()
+
+
+def test_what_a_dead_sequence_left_in_a_block_cannot_reach_the_next_one(decoder, peer) -> None:
+    run = PlannedRunner(decoder)
+    for cache in run.runner._attention.kv_caches:
+        cache.fill_(float("nan"))
+    sequences = [run.new(prompt(length, seed=length)) for length in (1, 4, 6, 30)]
+    logits = run.run(*((sequence, sequence.num_tokens) for sequence in sequences))
+    for _ in range(5):
+        for sequence, row in zip(sequences, logits, strict=True):
+            torch.testing.assert_close(row, peer_logits(peer, sequence.token_ids), rtol=1e-4, atol=1e-5)
+            sequence.append_token(int(row.argmax()))
+        logits = run.run(*((sequence, 1) for sequence in sequences))
+
+
+def test_the_time_of_a_step_is_measured_on_the_injected_clock(decoder) -> None:
+    run = PlannedRunner(decoder)
+    ticks = iter([10.0, 10.5, 12.5])
+    run.runner._now = lambda: next(ticks)
+    run.run((run.new(prompt(3)), 3))
+    assert (run.runner.t_prepare, run.runner.t_model) == (0.5, 2.0)
+
+
+# ---- sizes ----
+
+BYTES_PER_BLOCK = 3 * 2 * 2 * 8 * 4 * 4  # layers, keys and values, heads, head size, block size, float32
+
+
+def test_the_cache_has_exactly_the_blocks_asked_for(decoder) -> None:
+    run = PlannedRunner(decoder, num_gpu_blocks_override=37)
+    assert run.runner.num_blocks == 37
+    assert sum(cache.nbytes for cache in run.runner._attention.kv_caches) == 37 * BYTES_PER_BLOCK
+
+
+def test_without_an_override_the_cache_is_sized_from_memory(decoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {"num_gpu_blocks_override": None}
+    run = PlannedRunner(decoder, **options, kv_cache_memory_bytes=10 * BYTES_PER_BLOCK + 5)
+    assert run.runner.num_blocks == 10
+    monkeypatch.setattr("minivllm.runtime.model_runner.default_cpu_cache_bytes", lambda: 7 * BYTES_PER_BLOCK)
+    assert PlannedRunner(decoder, **options).runner.num_blocks == 7
+
+
+def test_a_cache_without_room_for_one_block_is_a_config_error(decoder) -> None:
+    with pytest.raises(ConfigError, match="kv_cache_memory_bytes"):
+        PlannedRunner(decoder, num_gpu_blocks_override=None, kv_cache_memory_bytes=BYTES_PER_BLOCK - 1)
+    with pytest.raises(ConfigError, match="num_gpu_blocks_override"):
+        PlannedRunner(decoder, num_gpu_blocks_override=10**15)
+
+
+def test_max_model_len_is_the_models_own_unless_a_lower_one_is_asked_for(decoder) -> None:
+    assert PlannedRunner(decoder, max_model_len=None).runner.max_model_len == 512
+    assert PlannedRunner(decoder, max_model_len=100).runner.max_model_len == 100
+    with pytest.raises(ConfigError, match="max_model_len is 513"):
+        PlannedRunner(decoder, max_model_len=513)
+
+
+def test_the_largest_step_can_be_run_before_there_is_a_cache(decoder) -> None:
+    # What sizes the cache on CUDA; here only that it runs and leaves the real cache alone.
+    run = PlannedRunner(decoder)
+    run.runner._run_largest_step()
+    assert not any(cache.any() for cache in run.runner._attention.kv_caches)

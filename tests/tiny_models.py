@@ -1,0 +1,126 @@
+"""Tiny random models of the three architectures, and a stand-in for the scheduler that runs any plan asked for.
+
+The models are `transformers`' own, so they are the oracle; ours gets their weights.
+"""
+
+from types import SimpleNamespace
+
+import torch
+import transformers
+
+from minivllm.config import EngineConfig
+from minivllm.core.block_pool import KVCacheBlock
+from minivllm.core.request import Request, Sequence
+from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
+from minivllm.runtime.loader import LoadedModel
+from minivllm.runtime.model_config import ModelConfig
+from minivllm.runtime.model_runner import ModelRunner
+from minivllm.runtime.models.decoder import Decoder
+from minivllm.sampling_params import SamplingParams
+
+VOCAB_SIZE = 256
+_SIZES = {
+    "vocab_size": VOCAB_SIZE,
+    "hidden_size": 48,
+    "intermediate_size": 80,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 6,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 512,
+}
+_LLAMA3_ROPE = {
+    "rope_type": "llama3",
+    "rope_theta": 10000.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 64,
+}
+
+
+def make_peer(name: str) -> transformers.PreTrainedModel:
+    """A model of transformers with random weights that make every part matter (norms and biases too)."""
+    match name:
+        case "llama":
+            config = transformers.LlamaConfig(**_SIZES, tie_word_embeddings=True, pad_token_id=0)
+            peer = transformers.LlamaForCausalLM(config)
+        case "llama3-rope-and-biases":
+            config = transformers.LlamaConfig(**_SIZES, attention_bias=True, rope_parameters=_LLAMA3_ROPE)
+            peer = transformers.LlamaForCausalLM(config)
+        case "qwen2":
+            peer = transformers.Qwen2ForCausalLM(transformers.Qwen2Config(**_SIZES))
+        case "qwen3":
+            # Qwen3's heads are wider than hidden_size / num_attention_heads.
+            peer = transformers.Qwen3ForCausalLM(transformers.Qwen3Config(**_SIZES, head_dim=16))
+        case _:
+            raise ValueError(name)
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in peer.parameters():
+            noise = torch.randn(parameter.shape, generator=generator)
+            parameter.copy_(0.15 * noise if parameter.dim() > 1 else parameter + 0.3 * noise)
+    return peer.eval()
+
+
+PEERS = ("llama", "llama3-rope-and-biases", "qwen2", "qwen3")
+
+
+def config_of(peer: transformers.PreTrainedModel) -> ModelConfig:
+    return ModelConfig.from_hf_dict(peer.config.to_dict() | {"architectures": [type(peer).__name__]})
+
+
+def load_into_ours(peer: transformers.PreTrainedModel, dtype: torch.dtype = torch.float32) -> Decoder:
+    decoder = Decoder(config_of(peer), dtype, "cpu")
+    decoder.load_weights(peer.state_dict().items())
+    return decoder
+
+
+@torch.no_grad()
+def peer_logits(peer: transformers.PreTrainedModel, token_ids: list[int]) -> torch.Tensor:
+    """What follows the last of `token_ids`, computed from nothing: [vocab_size]"""
+    return peer(torch.tensor([token_ids])).logits[0, -1]
+
+
+class PlannedRunner:
+    """Hands out blocks in a scrambled order and runs the plans that a test spells out."""
+
+    def __init__(self, decoder: Decoder, **options: object) -> None:
+        defaults = {"block_size": 4, "num_gpu_blocks_override": 200, "max_num_seqs": 16, "max_model_len": 256}
+        self.config = EngineConfig(**(defaults | options))
+        tokenizer = SimpleNamespace(eos_token_ids=frozenset())
+        model = LoadedModel("tiny", decoder.config, decoder, tokenizer, decoder.device, decoder.dtype)
+        self.runner = ModelRunner(self.config, model)
+        order = torch.randperm(self.runner.num_blocks, generator=torch.Generator().manual_seed(2))
+        self._free_blocks = [KVCacheBlock(block_id) for block_id in order.tolist()]
+        self._free_slots = list(range(self.config.max_num_seqs))
+
+    def new(self, token_ids: list[int], prefix_of: Sequence | None = None, num_shared_blocks: int = 0) -> Sequence:
+        """A sequence that has been admitted, with the first blocks of another one if asked for."""
+        sequence = Request("r", list(token_ids), SamplingParams(temperature=0.0)).sequences[0]
+        sequence.slot = self._free_slots.pop(0)
+        if prefix_of is not None:
+            sequence.block_table += prefix_of.block_table[:num_shared_blocks]
+            sequence.num_cached_tokens = num_shared_blocks * self.config.block_size
+            sequence.num_computed_tokens = min(sequence.num_cached_tokens, len(token_ids) - 1)
+        return sequence
+
+    def end(self, sequence: Sequence) -> None:
+        """Let go of its slot; its blocks are not handed out again."""
+        self._free_slots.insert(0, sequence.slot)
+
+    def plan(self, *work: tuple[Sequence, int]) -> SchedulerOutput:
+        """So many tokens of each of these sequences."""
+        plan = SchedulerOutput(step=0)
+        for sequence, num_tokens in work:
+            start, is_new = sequence.num_computed_tokens, sequence.request.prompt is None
+            sequence.request.prompt = "seen"
+            sequence.num_computed_tokens += num_tokens
+            while len(sequence.block_table) * self.config.block_size < sequence.num_computed_tokens:
+                sequence.block_table.append(self._free_blocks.pop())
+            plan.scheduled.append(ScheduledSequence(sequence, start, num_tokens, starts_fresh=is_new))
+        plan.total_num_scheduled_tokens = sum(num_tokens for _, num_tokens in work)
+        return plan
+
+    def run(self, *work: tuple[Sequence, int]) -> torch.Tensor:
+        """Logits of the sequences that reached their last token: [num_sampling_sequences, vocab_size]"""
+        return self.runner.execute_model(self.plan(*work))
