@@ -258,9 +258,7 @@ class Scheduler:
         self.counters.num_preemptions += 1
         position = self.waiting.add_preempted(victim)
         if self._bus.active:
-            self._bus.emit(
-                ev.RequestPreempted, victim.seq_id, victim_of.seq_id, shortage.need, shortage.free, position
-            )
+            self._bus.emit(ev.RequestPreempted, victim.seq_id, victim_of.seq_id, shortage.need, shortage.free, position)
 
     def _release_slot(self, sequence: Sequence) -> None:
         heappush(self._free_slots, sequence.slot)
