@@ -90,7 +90,7 @@ class OutputProcessor:
             output.cumulative_logprob += entries[sampled.token_id].logprob
         new = NewText(output.detokenizer.append(sampled.token_id))
         if output.stop_strings is not None:
-            may_stop = sequence.num_output_tokens >= sequence.request.params.min_tokens
+            may_stop = sequence.num_output_tokens > sequence.request.params.min_tokens
             checked = output.stop_strings.feed(new.text, may_stop=may_stop)
             new = NewText(checked.text, checked.stop)
         output.text += new.text
