@@ -71,9 +71,9 @@ _TEACHER = (
 SHARED_PREFIX = Scenario(
     name="shared-prefix",
     teaches="Requests that begin with the same tokens share the blocks that hold them.",
-    watch="the blocks of the system prompt belong to four users at once, and the second wave finds them without computing.",
+    watch="blocks of the system prompt belong to four users at once, and the second wave finds them again.",
     options=MappingProxyType(
-        {"num_gpu_blocks_override": 128, "max_num_seqs": 4, "max_num_batched_tokens": 192, "max_model_len": 1024}
+        {"num_gpu_blocks_override": 96, "max_num_seqs": 4, "max_num_batched_tokens": 192, "max_model_len": 1024}
     ),
     waves=(
         (
@@ -83,7 +83,7 @@ SHARED_PREFIX = Scenario(
             _ask("dan", "Why do we sleep at night?", 96, system=_TEACHER),
         ),
         (
-            _ask("eve", "What do plants eat?", 96, system=_TEACHER),
+            _ask("eve", "What is a volcano?", 96, system=_TEACHER),
             _ask("finn", "Why is the sea salty?", 96, system=_TEACHER),
             _ask("gil", "How does a magnet work?", 96, system=_TEACHER),
             _ask("hana", "Why does ice float on water?", 96, system=_TEACHER),
@@ -94,9 +94,9 @@ SHARED_PREFIX = Scenario(
 BURST = Scenario(
     name="burst",
     teaches="A slot is given to the next request as soon as its sequence ends: the batch never waits for its slowest member.",
-    watch="twelve requests come at once for four slots, and whoever ends early makes room at the very next step.",
+    watch="twelve requests come at once for four slots; who ends early makes room at the very next step.",
     options=MappingProxyType(
-        {"num_gpu_blocks_override": 128, "max_num_seqs": 4, "max_num_batched_tokens": 128, "max_model_len": 512}
+        {"num_gpu_blocks_override": 64, "max_num_seqs": 4, "max_num_batched_tokens": 128, "max_model_len": 512}
     ),
     waves=(
         (
@@ -104,7 +104,7 @@ BURST = Scenario(
             _ask("ben", "Write a short story about a lighthouse.", 128),
             _ask("cleo", "Name three primary colors.", 24),
             _ask("dan", "Explain why the sky is blue.", 96),
-            _ask("eve", "How many legs does a spider have?", 16),
+            _ask("eve", "How many legs does a spider have?", 32),
             _ask("finn", "Describe how to bake bread.", 128),
             _ask("gil", "Say hello in Spanish.", 16),
             _ask("hana", "Why do leaves change color in autumn?", 96),
@@ -134,9 +134,9 @@ _TRAVEL_DIARY = (
 LONG_AND_SHORT = Scenario(
     name="long-and-short",
     teaches="A long prompt goes through in chunks, in the part of the token budget that the others leave over.",
-    watch="each step's budget: the running answers take one token each, the long prompt of 'diary' takes what is left.",
+    watch="the token budget: each running answer takes one token, the long prompt takes what is left over.",
     options=MappingProxyType(
-        {"num_gpu_blocks_override": 192, "max_num_seqs": 4, "max_num_batched_tokens": 32, "max_model_len": 2048}
+        {"num_gpu_blocks_override": 144, "max_num_seqs": 4, "max_num_batched_tokens": 32, "max_model_len": 2048}
     ),
     waves=(
         (
@@ -151,9 +151,9 @@ LONG_AND_SHORT = Scenario(
 MEMORY_PRESSURE = Scenario(
     name="memory-pressure",
     teaches="When no block is free, the newest sequence loses its blocks and computes them again later: it costs time, never text.",
-    watch="the pool fills up as the stories grow; then a sequence is preempted, waits, and comes back where it was.",
+    watch="the pool fills as the stories grow; then one is preempted, waits, and comes back where it was.",
     options=MappingProxyType(
-        {"num_gpu_blocks_override": 24, "max_num_seqs": 4, "max_num_batched_tokens": 256, "max_model_len": 384}
+        {"num_gpu_blocks_override": 24, "max_num_seqs": 4, "max_num_batched_tokens": 64, "max_model_len": 384}
     ),
     waves=(
         (

@@ -3,8 +3,10 @@
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -172,3 +174,23 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(tmp_path: Path):
     )
     os.close(write_end)
     assert (result.returncode, result.stderr) == (cli.BROKEN_PIPE, "")
+
+
+def test_a_ctrl_c_during_an_import_is_obeyed_when_the_import_is_whole(monkeypatch):
+    from minivllm.cli import loading
+    from minivllm.config import EngineConfig
+
+    done = []
+
+    def slow_import(name: str) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.01)  # a handler runs between two steps of the interpreter
+        done.append(name)
+
+    monkeypatch.setattr(loading, "import_module", slow_import)
+    monkeypatch.setattr(loading.LLMEngine, "from_config", lambda config: pytest.fail("it went on"))
+    usual = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        loading.load_engine(EngineConfig(model="tiny-random"))
+    assert done == ["minivllm.runtime.model_runner"]
+    assert signal.getsignal(signal.SIGINT) is usual

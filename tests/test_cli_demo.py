@@ -11,9 +11,11 @@ import struct
 import subprocess
 import sys
 import termios
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 import torch
@@ -23,6 +25,7 @@ from minivllm.core.invariants import Violation
 from minivllm.events.log import Recording
 from minivllm.events.types import EVENT_KINDS
 from minivllm.lessons.scenarios import SCENARIOS
+from minivllm.tui.source import InProcessSource
 
 DEMO = ["demo", "--model", "tiny-random", "--headless"]
 SOON = 100.0
@@ -107,6 +110,57 @@ def test_a_violated_invariant_is_counted_reported_and_a_failure(capsys: pytest.C
     captured = capsys.readouterr()
     assert last_json(captured.out)["invariant_violations"] == 1
     assert captured.err.endswith("minivllm: free queue: made up for this test\n")
+
+
+class PretendedDashboard:
+    """Stands where the dashboard would; it is left as soon as it has been told how the run ended."""
+
+    shown: ClassVar[list["PretendedDashboard"]] = []
+
+    def __init__(self, source: InProcessSource, watch: str) -> None:
+        self.source, self.watch = source, watch
+        self.summary: list[str] = []
+        self._told = threading.Event()
+        self.shown.append(self)
+
+    def show_summary(self, lines: list[str]) -> None:
+        self.summary = lines
+        self._told.set()
+
+    def run(self) -> None:
+        assert self._told.wait(SOON)
+
+
+@pytest.fixture
+def dashboards(monkeypatch) -> list[PretendedDashboard]:
+    """A terminal is attached, as far as the command can see; the dashboards that it opened."""
+    monkeypatch.setattr("minivllm.tui.app.DashboardApp", PretendedDashboard)
+    monkeypatch.setattr(PretendedDashboard, "shown", [])
+    monkeypatch.setattr("minivllm.cli.demo.terminal_attached", lambda: True)
+    return PretendedDashboard.shown
+
+
+def test_the_dashboard_gets_every_event_and_the_summary_at_the_end(dashboards, capsys: pytest.CaptureFixture, tmp_path):
+    log = tmp_path / "run.jsonl"
+    assert main(["demo", "--model", "tiny-random", "--slow", "0", "--json", "--record", str(log)]) == 0
+    (dashboard,) = dashboards
+    recording = Recording(log)
+    assert dashboard.watch == SCENARIOS["shared-prefix"].watch
+    assert dashboard.source.header == recording.header
+    assert dashboard.source.drain(10**6) == list(recording.events(0, len(recording)))
+    assert dashboard.summary == last_json(capsys.readouterr().out)["what_happened"]
+
+
+def test_the_dashboard_is_told_when_the_engine_fails(dashboards, capsys: pytest.CaptureFixture, monkeypatch):
+    monkeypatch.setattr("minivllm.engine.check_invariants", lambda scheduler, plan: [Violation("a", "made up")])
+    assert main(["demo", "--model", "tiny-random"]) == 1
+    assert dashboards[0].summary == ["The engine failed: a: made up"]
+    assert capsys.readouterr().err == "minivllm: a: made up\n"
+
+
+def test_headless_no_dashboard_is_opened_in_a_terminal_either(dashboards):
+    assert main(DEMO) == 0
+    assert dashboards == []
 
 
 @pytest.mark.parametrize("where", ["nowhere/run.jsonl", "."], ids=["no such directory", "a directory"])

@@ -228,12 +228,13 @@ def test_a_callback_that_raises_ends_its_own_request_only():
     engine = make_engine()
     with EngineThread(engine) as thread:
         thread.pause().result(SOON)
-        broken = thread.add_request("broken", PROMPT, params(), on_output=bad)
+        broken = thread.add_request("broken", PROMPT, params(700), on_output=bad)
         other = thread.add_request("other", PROMPT, params())
         thread.resume()
         with pytest.raises(ZeroDivisionError):
             broken.result(SOON)
         assert token_ids(other) == expected_output(list(range(10)), 8)
+        assert not thread.call(lambda engine: engine.has_unfinished_requests()).result(SOON)
     assert len(engine.inspect().free_queue) == 200
 
 

@@ -89,7 +89,12 @@ def _run_round(engine: LLMEngine, spec: WorkloadSpec, round_number: int) -> None
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--workload", default="ragged", choices=tuple(WORKLOADS), help="(default: %(default)s)")
+    parser.add_argument(
+        "--workload",
+        default="ragged",
+        choices=tuple(WORKLOADS),
+        help="which requests to measure (default: %(default)s)",
+    )
     add_model_arguments(parser)
     add_json_argument(parser)
 

@@ -37,7 +37,10 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of every bench that runs a real model."""
     parser.add_argument("--model", default="smollm2", help="alias, directory, .gguf file or Hugging Face id")
     # No `auto`: a number must say what it was measured with.
-    parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16", "float16"))
+    dtypes = ("float32", "bfloat16", "float16")
+    parser.add_argument(
+        "--dtype", default="float32", choices=dtypes, help="of weights and KV cache (default: %(default)s)"
+    )
     parser.add_argument("--num-threads", type=positive_int, default=2, help="CPU threads (default: %(default)s)")
 
 

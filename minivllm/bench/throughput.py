@@ -166,7 +166,7 @@ def measure(
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--workload", required=True, choices=tuple(WORKLOADS))
+    parser.add_argument("--workload", required=True, choices=tuple(WORKLOADS), help="which requests to measure")
     parser.add_argument("--seed", type=int, default=0, help="draws the prompts and lengths (default: %(default)s)")
     add_model_arguments(parser)
     parser.add_argument("--vs", choices=(TransformersPeer.name,), help="measure this peer too, in turns, and compare")

@@ -13,10 +13,10 @@ import sys
 from itertools import count
 from queue import SimpleQueue
 
+from minivllm.cli.loading import load_engine
 from minivllm.cli.options import add_engine_options, add_sampling_options, engine_config, sampling_params
-from minivllm.cli.terminal import loading, note, show
+from minivllm.cli.terminal import note, show
 from minivllm.clock import MonotonicClock
-from minivllm.engine import LLMEngine
 from minivllm.engine_thread import EngineThread
 from minivllm.errors import InvalidRequestError
 from minivllm.outputs import RequestOutput
@@ -36,8 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     config = engine_config(args)
     params = sampling_params(args, SAMPLING_DEFAULTS | {"output_kind": RequestOutputKind.DELTA})
-    with loading(config.model):
-        engine = LLMEngine.from_config(config)
+    engine = load_engine(config)
     note(f"Talking with {config.model}. {HELP}")
     with EngineThread(engine) as thread:
         conversation = _Conversation(thread, params, args.system)
@@ -66,6 +65,8 @@ class _Conversation:
             try:
                 line = input("you> " if interactive else "").strip()
             except EOFError:
+                if interactive:
+                    note()
                 return
             except KeyboardInterrupt:
                 note("\n(Ctrl-D ends the conversation.)")

@@ -9,15 +9,15 @@ thread first and close the recording after it: the last events are written while
 """
 
 import argparse
-import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
 
 from minivllm.cli.demo_report import ProgressLines, print_report, report_json
+from minivllm.cli.loading import load_engine
 from minivllm.cli.options import add_engine_options, engine_config
-from minivllm.cli.terminal import loading, note, print_json
+from minivllm.cli.terminal import note, print_json, terminal_attached
 from minivllm.engine import LLMEngine
 from minivllm.engine_thread import EngineThread
 from minivllm.errors import InvariantError
@@ -27,7 +27,7 @@ from minivllm.lessons.player import ScenarioPlayer
 from minivllm.lessons.scenarios import SCENARIOS, Scenario
 from minivllm.lessons.stories import tell
 
-SECONDS_PER_STEP_WATCHED = 0.05
+SECONDS_PER_STEP_WATCHED = 0.1
 """No faster than this in the dashboard: with a model of noise a run would be over before it is seen."""
 
 
@@ -56,12 +56,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     scenario = SCENARIOS[args.scenario]
     config = engine_config(args, {**scenario.options, "check_invariants": True})
-    headless = args.headless or not (sys.stdin.isatty() and sys.stdout.isatty())
+    headless = args.headless or not terminal_attached()
     slow = args.slow if args.slow is not None else 0.0 if headless else SECONDS_PER_STEP_WATCHED
     if args.record is not None:
         open(args.record, "ab").close()  # if it cannot be written, say so before the model is loaded
-    with loading(config.model):
-        engine = LLMEngine.from_config(config)
+    engine = load_engine(config)
     demo = _Demo(scenario, engine, slow)
     with demo.recording(args.record):
         demo.run_headless() if headless else demo.run_in_dashboard()

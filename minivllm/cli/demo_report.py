@@ -6,6 +6,8 @@ which nothing of that kind happens is passed over, with a sign of life every two
 """
 
 import shutil
+import sys
+import textwrap
 
 from minivllm.cli.terminal import note
 from minivllm.events import types as ev
@@ -17,6 +19,8 @@ from minivllm.tui.decisions import DecisionLog
 from minivllm.tui.text import clean, fit, plural
 
 SECONDS_WITHOUT_A_WORD = 2.0
+CUT_AT = 120
+"""Characters of an answer that a report shows where there is no terminal."""
 _TOLD = (
     ev.RequestArrived,
     ev.RequestAdmitted,
@@ -65,13 +69,14 @@ def print_report(scenario: Scenario, facts: RunFacts) -> None:
     """The texts, the counts, and the three things that happened, on standard output."""
     fold, counters = facts.fold, facts.fold.counters
     total = len(scenario.arrivals)
-    print(f"\n{scenario.name} on {clean(fold.header.model)}: {scenario.teaches}\n")
-    width = shutil.get_terminal_size().columns
+    # A pipe has no width: there a long answer is cut all the same, and a sentence stays on its line.
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    print("\n" + _wrap(f"{scenario.name} on {clean(fold.header.model)}: {scenario.teaches}", width) + "\n")
     name_width = max((len(request.name) for request in facts.requests.values()), default=0)
     for finished in fold.history:
         question = clean((finished.prompt or "").partition("\n")[0])
-        print(fit(f"  {clean(finished.request_id):<{name_width}}  {question}", width).rstrip())
-        print(fit(f"  {'':<{name_width}}  > {clean(finished.text.strip())}", width).rstrip())
+        print(fit(f"  {clean(finished.request_id):<{name_width}}  {question}", width or CUT_AT).rstrip())
+        print(fit(f"  {'':<{name_width}}  > {clean(finished.text.strip())}", width or CUT_AT).rstrip())
     print(
         f"\n{counters.finished_requests} of {plural(total, 'request')} finished in {plural(fold.step, 'step')} and "
         f"{facts.seconds:.1f} s: {plural(counters.generation_tokens, 'token')}, {_tokens_per_s(facts):.1f} a second.\n"
@@ -81,7 +86,7 @@ def print_report(scenario: Scenario, facts: RunFacts) -> None:
     if counters.finished_requests < total:
         print("The run was stopped before its end. Up to there:")
     for number, sentence in enumerate(tell(scenario, facts), start=1):
-        print(f"  {number}. {sentence}")
+        print(_wrap(f"  {number}. {sentence}", width, indent=5))
 
 
 def report_json(scenario: Scenario, facts: RunFacts) -> dict[str, object]:
@@ -105,6 +110,10 @@ def report_json(scenario: Scenario, facts: RunFacts) -> dict[str, object]:
         "tokens_per_s": _tokens_per_s(facts),
         "what_happened": tell(scenario, facts),
     }
+
+
+def _wrap(text: str, width: int | None, indent: int = 0) -> str:
+    return text if width is None else textwrap.fill(text, max(width, 20), subsequent_indent=" " * indent)
 
 
 def _tokens_per_s(facts: RunFacts) -> float:

@@ -12,8 +12,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from minivllm.cli.loading import load_engine
 from minivllm.cli.options import add_engine_options, add_sampling_options, engine_config, sampling_params
-from minivllm.cli.terminal import loading, note, print_json, show
+from minivllm.cli.terminal import note, print_json, show
 from minivllm.clock import MonotonicClock
 from minivllm.engine import LLMEngine, Prompt
 from minivllm.errors import InvalidRequestError
@@ -44,8 +45,7 @@ def run(args: argparse.Namespace) -> int:
     prompts = _read_prompts(args)
     if not prompts:
         args.usage_error("no prompt: give one as an argument, in a --file, or on standard input")
-    with loading(config.model):
-        engine = LLMEngine.from_config(config)
+    engine = load_engine(config)
     now = MonotonicClock().now
     began = now()
     run_ = _Run(engine, prompts, params, chat=args.chat)

@@ -1,4 +1,4 @@
-"""What the commands share in talking to a person: notes, waiting, and text that comes from a model.
+"""What the commands share in talking to a person: notes, results, and text that comes from a model.
 
 Results go to standard output and everything else to standard error, so that output can be piped. The easy
 thing to get wrong is trust: a model or a prompt may hold escape sequences, and a terminal would obey them.
@@ -7,12 +7,15 @@ thing to get wrong is trust: a model or a prompt may hold escape sequences, and 
 import json
 import re
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TextIO
 
 # All control characters but tab and line feed.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def terminal_attached() -> bool:
+    """Whether a person can see what we write and answer by key."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def note(text: str = "") -> None:
@@ -30,15 +33,3 @@ def show(text: str, stream: TextIO | None = None) -> None:
 def print_json(value: object) -> None:
     """One line of JSON: with `--json` the last line of standard output."""
     print(json.dumps(value, ensure_ascii=False), flush=True)
-
-
-@contextmanager
-def loading(model: str) -> Iterator[None]:
-    """Say that a model is being loaded, for as long as it takes, where somebody looks."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status(f"Loading {model} ..."):
-        yield

@@ -35,10 +35,8 @@ class AttentionBackend(Protocol):
         """
 
 
-def get_attention_backend(
-    name: str, spec: KVCacheSpec, num_blocks: int, num_heads: int, device: torch.device
-) -> AttentionBackend:
+def get_attention_backend(name: str, spec: KVCacheSpec, num_blocks: int, device: torch.device) -> AttentionBackend:
     """The backend of that name (`auto` picks), with a cache of `num_blocks` blocks allocated."""
     from minivllm.runtime.torch_attention import TorchAttentionBackend
 
-    return TorchAttentionBackend(spec, num_blocks, num_heads, device)
+    return TorchAttentionBackend(spec, num_blocks, device)

@@ -19,7 +19,7 @@ from minivllm.clock import MonotonicClock
 from minivllm.config import EngineConfig
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.errors import ConfigError
-from minivllm.runtime.attention import get_attention_backend
+from minivllm.runtime.attention import AttentionBackend, get_attention_backend
 from minivllm.runtime.input_batch import NOT_WRITTEN, CommonAttentionMetadata, InputBatch
 from minivllm.runtime.kv_cache import (
     KVCacheSpec,
@@ -125,14 +125,8 @@ class ModelRunner:
         )
         self._model.decoder.compute_logits(hidden[: self._config.max_num_seqs])
 
-    def _make_attention(self, num_blocks: int):
-        return get_attention_backend(
-            self._config.attention_backend,
-            self._spec,
-            num_blocks,
-            self._model.config.num_attention_heads,
-            self._model.device,
-        )
+    def _make_attention(self, num_blocks: int) -> AttentionBackend:
+        return get_attention_backend(self._config.attention_backend, self._spec, num_blocks, self._model.device)
 
 
 def _settle_max_model_len(config: EngineConfig, model: LoadedModel) -> int:

@@ -15,8 +15,9 @@ so that with softmax over two parts A and B of a context, from outputs o and log
 The easy thing to get wrong is what lies in a gathered block after a sequence's end. It belongs to nobody, it
 may be NaN left behind by another request, and 0 * NaN is NaN: so it is zeroed, not merely masked.
 
-Cache layout, one tensor a layer: [2 * num_kv_heads, num_blocks, block_size, head_size], all keys' heads, then all
-values' heads. A block of one head is contiguous, and the gathered blocks of a head are one long matrix.
+Cache layout, one tensor a layer: [num_blocks, block_size, 2 * num_kv_heads, head_size], the heads' keys, then their values.
+A block is one contiguous piece, which is what gathering runs at the speed of memory with; a block for each head
+would halve that. A head's tokens lie a constant distance apart, so the operations take them as they are.
 """
 
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ from minivllm.runtime.prefix_groups import find_prefix_groups
 
 MAX_PADDING_TOKENS = 256
 """Padding that a bucket of decodes may hold: reading so much costs about what the operations of one more bucket do."""
+MAX_BUCKET_TOKENS = 8192
+"""Context that is gathered at once, unless one sequence alone has more: bounds the workspace."""
 
 Rows = slice | torch.Tensor
 """Rows of the flat batch: a slice where they are neighbours (no copy), else indices."""
@@ -47,10 +50,10 @@ class DecodeBucket:
     """Sequences with one query each, padded to the same number of blocks."""
 
     rows: Rows
-    gather: torch.Tensor
-    """[2 * num_kv_heads * num_seqs * num_blocks] rows of the cache seen as [.., block_size * head_size]."""
+    block_ids: torch.Tensor
+    """[num_seqs * num_blocks]"""
     padding: torch.Tensor
-    """Rows of what was gathered, seen as [.., head_size], that lie after a sequence's end."""
+    """Of the gathered tokens, those after a sequence's end: indices into [num_seqs * num_tokens]."""
     mask: torch.Tensor
     """[num_seqs, 1, 1, num_tokens]: 0, and -inf on padding."""
 
@@ -60,8 +63,8 @@ class Span:
     """Context that is seen in full by all these rows."""
 
     rows: Rows
-    gather: torch.Tensor
-    """[2 * num_kv_heads * num_blocks]"""
+    block_ids: torch.Tensor
+    """[num_blocks]"""
     num_tokens: int
     """The gathered blocks may hold more at their end, which is cut off."""
 
@@ -80,15 +83,14 @@ class TorchAttentionMetadata:
 class TorchAttentionBackend:
     """Owns the KV cache of all layers and attends over it."""
 
-    def __init__(self, spec: KVCacheSpec, num_blocks: int, num_heads: int, device: torch.device) -> None:
+    def __init__(self, spec: KVCacheSpec, num_blocks: int, device: torch.device) -> None:
         self._spec = spec
         self._device = device
-        self._num_blocks = num_blocks
-        self._num_heads = num_heads
         self._scale = spec.head_size**-0.5
-        shape = (2 * spec.num_kv_heads, num_blocks, spec.block_size, spec.head_size)
+        shape = (num_blocks, spec.block_size, 2 * spec.num_kv_heads, spec.head_size)
         # Zeros cost nothing on a CPU: the system hands out pages when they are first written.
         self.kv_caches = [torch.zeros(shape, dtype=spec.dtype, device=device) for _ in range(spec.num_layers)]
+        self._workspace = self.kv_caches[0].new_empty(0)
 
     # ---- once a step ----
 
@@ -102,7 +104,7 @@ class TorchAttentionBackend:
         for group in groups:
             rows = np.concatenate([np.arange(first_rows[i], first_rows[i] + lengths[i]) for i in group.members])
             blocks = common.block_tables[group.members[0], group.first_block : group.end_block]
-            spans.append(Span(self._rows(rows), self._gather(blocks), len(blocks) * block_size))
+            spans.append(Span(self._rows(rows), self._tensor(blocks), len(blocks) * block_size))
 
         chunks = []
         for i in np.flatnonzero(lengths > 1):
@@ -111,7 +113,7 @@ class TorchAttentionBackend:
             num_before = int(starts[i] - num_covered[i] * block_size)
             if num_before:
                 blocks = common.block_tables[i, num_covered[i] : -(-starts[i] // block_size)]
-                spans.append(Span(rows, self._gather(blocks), num_before))
+                spans.append(Span(rows, self._tensor(blocks), num_before))
 
         is_written = common.slot_mapping != NOT_WRITTEN
         return TorchAttentionMetadata(
@@ -129,7 +131,7 @@ class TorchAttentionBackend:
         block_size = self._spec.block_size
         num_tokens = common.num_computed_tokens[members] + 1 - num_covered[members] * block_size
         buckets = []
-        for bucket in _similar_lengths(num_tokens, MAX_PADDING_TOKENS):
+        for bucket in _similar_lengths(num_tokens):
             width = -(-int(num_tokens[bucket].max()) // block_size)
             seqs, tokens = members[bucket], num_tokens[bucket]
             # A short sequence's row is filled up with its own first block, which exists; the mask hides it.
@@ -137,23 +139,17 @@ class TorchAttentionBackend:
             columns = np.where(columns * block_size < tokens[:, None], columns, 0) + num_covered[seqs, None]
             blocks = common.block_tables[seqs[:, None], columns]  # [num_seqs, width]
             is_padding = np.arange(width * block_size) >= tokens[:, None]  # [num_seqs, width * block_size]
-            heads = np.arange(2 * self._spec.num_kv_heads)[:, None] * is_padding.size
             mask = torch.zeros(is_padding.shape, dtype=self._spec.dtype)
             mask.masked_fill_(torch.from_numpy(is_padding), float("-inf"))
             buckets.append(
                 DecodeBucket(
                     rows=self._rows(common.query_start_loc[seqs]),
-                    gather=self._gather(blocks.reshape(-1)),
-                    padding=self._tensor((heads + np.flatnonzero(is_padding)).reshape(-1)),
+                    block_ids=self._tensor(blocks.reshape(-1)),
+                    padding=self._tensor(np.flatnonzero(is_padding)),
                     mask=mask[:, None, None].to(self._device),
                 )
             )
         return buckets
-
-    def _gather(self, blocks: np.ndarray) -> torch.Tensor:
-        """Rows of the cache, seen as [2 * num_kv_heads * num_blocks, ..], that hold `blocks` for every head in turn."""
-        heads = np.arange(2 * self._spec.num_kv_heads)[:, None]
-        return self._tensor((heads * self._num_blocks + blocks).reshape(-1))
 
     def _rows(self, rows: np.ndarray) -> Rows:
         first, last = int(rows[0]), int(rows[-1])
@@ -185,12 +181,12 @@ class TorchAttentionBackend:
             output[rows], log_sum_exp[rows] = out[0].transpose(0, 1), lse[0].T
         for bucket in metadata.decodes:
             # A batch entry a sequence: [num_seqs, num_heads, 1, head_size].
-            k, v = self._read(cache, bucket.gather, len(bucket.mask), bucket.padding)
+            k, v = self._read(cache, bucket.block_ids, len(bucket.mask), bucket.padding)
             out, lse = attend(query[bucket.rows].unsqueeze(2), k, v, self._scale, mask=bucket.mask)
             output[bucket.rows], log_sum_exp[bucket.rows] = out.squeeze(2), lse.squeeze(2)
         for span in metadata.spans:
             q = query[span.rows].transpose(0, 1).unsqueeze(0)
-            k, v = (x[:, :, : span.num_tokens] for x in self._read(cache, span.gather, num_seqs=1))
+            k, v = (x[:, :, : span.num_tokens] for x in self._read(cache, span.block_ids, num_seqs=1))
             out, lse = attend(q, k, v, self._scale)
             _merge(output, log_sum_exp, span.rows, out[0].transpose(0, 1), lse[0].T)
         return output
@@ -201,17 +197,27 @@ class TorchAttentionBackend:
         key_value = torch.cat((key, value), dim=1)  # [num_tokens, 2 * num_kv_heads, head_size]
         if metadata.written_rows is not None:
             key_value = key_value[metadata.written_rows]
-        cache.flatten(1, 2).index_copy_(1, metadata.written_slots, key_value.transpose(0, 1))
+        cache.flatten(0, 1).index_copy_(0, metadata.written_slots, key_value)
 
     def _read(
-        self, cache: torch.Tensor, gather: torch.Tensor, num_seqs: int, padding: torch.Tensor | None = None
+        self, cache: torch.Tensor, block_ids: torch.Tensor, num_seqs: int, padding: torch.Tensor | None = None
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Keys and values of the gathered blocks, each [num_seqs, num_kv_heads, num_tokens, head_size]."""
-        gathered = cache.flatten(0, 1).flatten(1).index_select(0, gather)
+        """Keys and values of these blocks, each [num_seqs, num_kv_heads, num_tokens, head_size].
+
+        Good until the next call: all share one workspace, because fresh memory of this size has to be mapped
+        page by page, which takes longer than filling it.
+        """
+        blocks = cache.flatten(1)  # [num_blocks, block_size * 2 * num_kv_heads * head_size]
+        size = len(block_ids) * blocks.shape[1]
+        if self._workspace.numel() < size:
+            self._workspace = cache.new_empty(size)
+        gathered = self._workspace[:size].view(len(block_ids), -1)
+        torch.index_select(blocks, 0, block_ids, out=gathered)
+        tokens = gathered.view(-1, 2 * self._spec.num_kv_heads, self._spec.head_size)
         if padding is not None:
-            gathered.view(-1, self._spec.head_size).index_fill_(0, padding, 0.0)
-        by_head = gathered.view(2, self._spec.num_kv_heads, num_seqs, -1, self._spec.head_size)
-        return by_head[0].transpose(0, 1), by_head[1].transpose(0, 1)
+            tokens.index_fill_(0, padding, 0.0)
+        by_head = tokens.view(num_seqs, -1, *tokens.shape[1:]).transpose(1, 2)
+        return by_head[:, : self._spec.num_kv_heads], by_head[:, self._spec.num_kv_heads :]
 
 
 def attend(
@@ -274,16 +280,18 @@ def _merge(
     log_sum_exp[rows] = torch.logaddexp(mine, other_lse)
 
 
-def _similar_lengths(lengths: np.ndarray, max_padding: int) -> list[np.ndarray]:
-    """Split indices of `lengths` into buckets, each with at most `max_padding` tokens of padding in all."""
-    buckets: list[np.ndarray] = []
-    order = np.argsort(-lengths, kind="stable")
-    first, padding = 0, 0
-    for i, index in enumerate(order):
-        padding += int(lengths[order[first]] - lengths[index])
-        if padding > max_padding:
-            buckets.append(np.sort(order[first:i]))
-            first, padding = i, 0
-    if len(order):
-        buckets.append(np.sort(order[first:]))
-    return buckets
+def _similar_lengths(lengths: np.ndarray) -> list[np.ndarray]:
+    """Split indices of `lengths` into buckets that keep within the limits above, longest first."""
+    buckets: list[list[int]] = []
+    padding = 0
+    for index in np.argsort(-lengths, kind="stable").tolist():
+        if buckets:
+            longest = int(lengths[buckets[-1][0]])
+            padding += longest - int(lengths[index])
+            if padding <= MAX_PADDING_TOKENS and (len(buckets[-1]) + 1) * longest <= MAX_BUCKET_TOKENS:
+                buckets[-1].append(index)
+                continue
+        buckets.append([index])
+        padding = 0
+    # In the order of the batch, so that a bucket's rows are a slice where they can be.
+    return [np.sort(bucket) for bucket in buckets]

@@ -188,7 +188,8 @@ def test_long_and_short_mixes_chunks_of_the_prompt_with_decodes(runs: dict[str, 
     assert played.facts.requests["diary.0"].chunks == [
         item.num_tokens for items in mixed for item in items if item.seq_id == "diary.0"
     ]
-    assert played.facts.mixed_steps >= len(mixed)
+    both = [items for items in played.steps().values() if {item.kind for item in items} == {"prefill", "decode"}]
+    assert played.facts.mixed_steps == len(both) >= len(mixed)
 
 
 def test_long_and_short_lets_no_running_answer_miss_a_step(runs: dict[str, Played]):
@@ -279,9 +280,19 @@ def test_a_request_whose_step_never_comes_is_sent_when_nobody_else_is_left(smoll
     assert sorted(played.outputs) == ["ada", "cleo"]
 
 
+def test_the_steps_of_a_wave_are_counted_from_its_own_beginning(smollm2_path: Path):
+    (wave,) = BURST.waves
+    second = (wave[2], dataclasses.replace(wave[3], after_steps=5))
+    played = play(dataclasses.replace(BURST, waves=(wave[:2], second)), "smollm2-tokens", smollm2_path)
+    arrived = {event.request_id: event.step for event in played.of(ev.RequestArrived)}
+    assert arrived["cleo"] > 5
+    assert arrived["dan"] == arrived["cleo"] + 5
+
+
 def test_every_scenario_says_what_it_teaches_and_what_to_watch_in_a_sentence():
     for name, scenario in SCENARIOS.items():
         assert scenario.name == name
         assert scenario.teaches[0].isupper() and scenario.teaches.endswith(".")
-        assert scenario.watch.endswith(".") and len(scenario.watch) < 140
+        # One line beside its label, in a terminal of 120 columns.
+        assert scenario.watch.endswith(".") and len(scenario.watch) <= 103
         assert all(arrival.params.greedy for arrival in scenario.arrivals)

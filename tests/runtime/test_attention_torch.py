@@ -98,7 +98,7 @@ class Case:
     def backend(self, dtype: torch.dtype = torch.float32) -> TorchAttentionBackend:
         """A backend whose cache holds what this case's caches hold now."""
         spec = KVCacheSpec(1, self.num_kv_heads, HEAD_SIZE, self.block_size, dtype)
-        backend = TorchAttentionBackend(spec, self.num_blocks, self.num_kv_heads * self.group, torch.device("cpu"))
+        backend = TorchAttentionBackend(spec, self.num_blocks, torch.device("cpu"))
         backend.kv_caches[0].copy_(as_backend_layout(self.key_cache, self.value_cache))
         return backend
 
@@ -108,8 +108,8 @@ class Case:
 
 
 def as_backend_layout(key_cache: torch.Tensor, value_cache: torch.Tensor) -> torch.Tensor:
-    """[num_blocks, block_size, heads, head_size] twice -> [2 * heads, num_blocks, block_size, head_size]"""
-    return torch.cat((key_cache, value_cache), dim=2).permute(2, 0, 1, 3)
+    """[num_blocks, block_size, heads, head_size] twice -> [num_blocks, block_size, 2 * heads, head_size]"""
+    return torch.cat((key_cache, value_cache), dim=2)
 
 
 def check(case: Case, dtype: torch.dtype = torch.float32) -> None:
@@ -217,3 +217,10 @@ def test_fused_attention_matches_attention_in_steps(is_causal: bool, dtype: torc
     tolerance = 1e-6 if dtype == torch.float32 else 2e-2
     for ours, slow in zip(fused, in_steps, strict=True):
         torch.testing.assert_close(ours, slow, rtol=tolerance, atol=tolerance, check_dtype=False)
+
+
+@pytest.mark.parametrize("name", SHARING)
+def test_the_path_that_other_devices_take_matches_the_reference(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("minivllm.runtime.torch_attention.attend", attend_in_steps)
+    check(Case(SHARING[name]))
+    check(Case([Seq(7), Seq(5, 6), Seq(0), Seq(30), Seq(0, 9), Seq(8, 2), Seq(15)], group=7))
