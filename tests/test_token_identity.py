@@ -40,7 +40,8 @@ SCHEDULES = {
     "blocks of 8": {"block_size": 8},
     "blocks of 32": {"block_size": 32},
     "without prefix caching": {"enable_prefix_caching": False},
-    "a pool so small that sequences are preempted": {"num_gpu_blocks_override": 80},
+    "a long prompt in a pool that just holds it": {"num_gpu_blocks_override": 72},
+    "a pool so small that sequences are preempted": {"num_gpu_blocks_override": 12},
 }
 
 
@@ -114,12 +115,16 @@ def assert_same_or_tie(peer, token_ids: list[int], ours: list[int], theirs: list
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_greedy_tokens_equal_those_of_transformers_under_every_schedule(schedule, model, peer, prompts, expected):
-    outputs, engine = run(model, prompts, SamplingParams(temperature=0, max_tokens=MAX_TOKENS), **SCHEDULES[schedule])
-    for token_ids, ours, theirs in zip(prompts, outputs, expected, strict=True):
-        assert_same_or_tie(peer, token_ids, ours, theirs)
+    # The smallest pool cannot hold the two long prompts.
+    some = [i for i, token_ids in enumerate(prompts) if "preempted" not in schedule or len(token_ids) < 100]
+    assert len(some) >= 20
+    params = SamplingParams(temperature=0, max_tokens=MAX_TOKENS)
+    outputs, engine = run(model, [prompts[i] for i in some], params, **SCHEDULES[schedule])
+    for i, ours in zip(some, outputs, strict=True):
+        assert_same_or_tie(peer, prompts[i], ours, expected[i])
     counters = engine.inspect().counters
     if "preempted" in schedule:
-        assert counters.num_preemptions >= 3
+        assert counters.num_preemptions >= 8
     if schedule == "batched":
         assert counters.prefix_cache_hits >= 640
 

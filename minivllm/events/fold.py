@@ -50,22 +50,41 @@ class Keyframe(msgspec.Struct):
     t: float
 
 
+def _idle(num_blocks: int) -> EngineState:
+    """An engine that has not done anything: all blocks are free, the lowest id is next."""
+    return EngineState(
+        step=0,
+        blocks=[BlockState() for _ in range(num_blocks)],
+        free_queue=list(range(num_blocks)),
+        waiting=[],
+        running=[],
+        requests={},
+        sequences={},
+        budget=0,
+        scheduled=[],
+        counters=Counters(),
+    )
+
+
 class Fold:
     """Reads events in order with `apply`. The attributes are the live state: read them, change nothing."""
 
-    def __init__(self, header: ev.LogHeader) -> None:
+    def __init__(self, header: ev.LogHeader, state: EngineState | None = None) -> None:
+        """`state`: an `inspect()` taken between two steps, to start in the middle of a run; None for an idle engine."""
+        if state is None:
+            state = _idle(header.num_blocks)
         self.header = header
-        self.step = 0
-        self.budget = 0
-        self.blocks = [BlockState() for _ in range(header.num_blocks)]
+        self.step = state.step
+        self.budget = state.budget
+        self.blocks = state.blocks
         # Keys in order, values unused: a queue whose middle can be removed in O(1).
-        self.free_queue: OrderedDict[int, None] = OrderedDict.fromkeys(range(header.num_blocks))
-        self.waiting: list[str] = []
-        self.running: list[str] = []
-        self.requests: dict[str, RequestState] = {}
-        self.sequences: dict[str, SequenceState] = {}
-        self.scheduled: list[ScheduledState] = []
-        self.counters = Counters()
+        self.free_queue: OrderedDict[int, None] = OrderedDict.fromkeys(state.free_queue)
+        self.waiting = state.waiting
+        self.running = state.running
+        self.requests = state.requests
+        self.sequences = state.sequences
+        self.scheduled = state.scheduled
+        self.counters = state.counters
         self.history: deque[FinishedSequence] = deque(maxlen=HISTORY_LENGTH)
         self.last_seq = -1
         """`seq` of the last event applied."""
@@ -106,21 +125,9 @@ class Fold:
     def restore(cls, header: ev.LogHeader, packed: bytes) -> "Fold":
         """A fold as it was when `keyframe` packed it."""
         frame = _KEYFRAME_DECODER.decode(packed)
-        fold = cls.from_state(header, frame.state)
+        fold = cls(header, frame.state)
         fold.history.extend(frame.history)
         fold.last_seq, fold.t = frame.last_seq, frame.t
-        return fold
-
-    @classmethod
-    def from_state(cls, header: ev.LogHeader, state: EngineState) -> "Fold":
-        """A fold that starts in the middle of a run, from an `inspect()` taken between two steps."""
-        fold = cls(header)
-        fold.step, fold.budget = state.step, state.budget
-        fold.blocks = state.blocks
-        fold.free_queue = OrderedDict.fromkeys(state.free_queue)
-        fold.waiting, fold.running = state.waiting, state.running
-        fold.requests, fold.sequences = state.requests, state.sequences
-        fold.scheduled, fold.counters = state.scheduled, state.counters
         return fold
 
     # ---- requests ----

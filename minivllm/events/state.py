@@ -10,7 +10,7 @@ import msgspec
 from minivllm.events.types import DeferReason, ScheduledKind
 
 
-class BlockState(msgspec.Struct):
+class BlockState(msgspec.Struct, gc=False):  # cannot be part of a cycle, and there are thousands
     """One physical block. Free with a hash means cached: still a hit, until it is reused."""
 
     ref_cnt: int = 0

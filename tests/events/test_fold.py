@@ -36,7 +36,7 @@ def test_the_fold_equals_the_engine_after_every_step_of_a_busy_run():
 
 def test_a_view_that_comes_late_starts_from_an_inspection():
     engine = busy_engine(num_steps=5)
-    late = Fold.from_state(engine.engine.log_header(), engine.engine.inspect())
+    late = Fold(engine.engine.log_header(), engine.engine.inspect())
     engine.engine.subscribe(late.apply)
     engine.run()
     assert late.state == engine.engine.inspect()
