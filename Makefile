@@ -10,7 +10,7 @@ INSTALLED := $(VENV)/.installed
 CACHES := .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 .DEFAULT_GOAL := help
-.PHONY: help setup model demo test test-slow lint format bench clean
+.PHONY: help setup model demo test test-slow test-gpu lint format bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,10 +25,13 @@ demo: model ## watch a real chat model answer several users at once
 	$(BIN)/minivllm demo --model $(MODEL)
 
 test: model ## run the tests
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow and not gpu"
 
 test-slow: model ## run the tests that take minutes
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m slow --timeout 3600
+
+test-gpu: setup ## run the tests that need a CUDA device
+	$(BIN)/python -m pytest -m gpu
 
 lint: setup ## check style and import rules
 	$(BIN)/ruff check .

@@ -1,4 +1,4 @@
-"""Attention kernels and their slow, obvious twins; tensors only, installed as `minivllm.kernels`.
+"""Paged attention in its slow, obvious form, the oracle of every fast one; installed as `minivllm.kernels`.
 
 Knows nothing of sequences, schedulers or models.
 

@@ -19,6 +19,10 @@ SchedulingPolicy = Literal["fcfs", "priority"]
 AttentionBackendName = Literal["auto", "torch"]
 
 
+MAX_NUM_SEQS = 4096
+"""Four times vLLM's default on its largest devices. Each slot costs a row of block ids as long as `max_model_len`."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineConfig:
     """How to build one engine."""
@@ -71,10 +75,18 @@ class EngineConfig:
         for name in ("max_model_len", "num_gpu_blocks_override", "kv_cache_memory_bytes"):
             if getattr(self, name) is not None:
                 self._require_positive(name)
-        if not 0.0 < self.gpu_memory_utilization <= 1.0:
-            raise ConfigError(
-                f"gpu_memory_utilization must be over 0 and at most 1; got {self.gpu_memory_utilization}."
-            )
+        utilization = self.gpu_memory_utilization
+        if not isinstance(utilization, (int, float)) or not 0.0 < utilization <= 1.0:
+            raise ConfigError(f"gpu_memory_utilization must be a number over 0 and at most 1; got {utilization!r}.")
+        if self.max_num_seqs > MAX_NUM_SEQS:
+            raise ConfigError(f"max_num_seqs must be at most {MAX_NUM_SEQS}; got {self.max_num_seqs}.")
+        if not isinstance(self.seed, int) or isinstance(self.seed, bool):
+            raise ConfigError(f"seed must be a whole number; got {self.seed!r}.")
+        if not isinstance(self.model, str) or not self.model:
+            raise ConfigError(f"model must be a name or a path; got {self.model!r}.")
+        for name in ("enable_prefix_caching", "check_invariants"):
+            if not isinstance(getattr(self, name), bool):
+                raise ConfigError(f"{name} must be True or False; got {getattr(self, name)!r}.")
 
     def _require_positive(self, name: str) -> None:
         value = getattr(self, name)

@@ -30,14 +30,14 @@ from minivllm.core.request import Request, RequestStatus, Sequence
 from minivllm.core.scheduler import Scheduler
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.core.stop import Stop, check_stop
-from minivllm.errors import EngineDeadError, InvariantError
+from minivllm.errors import EngineDeadError, InvalidRequestError, InvariantError
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus, Listener
 from minivllm.events.state import EngineState
 from minivllm.inspection import inspect_engine
 from minivllm.output_processor import OutputProcessor, SampledToken
 from minivllm.outputs import RequestOutput
-from minivllm.request_validation import RequestValidator
+from minivllm.request_validation import RequestValidator, as_token_ids
 from minivllm.sampling_params import SamplingParams
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class LLMEngine:
             max_model_len=runner.max_model_len,
             bus=self._bus,
         )
-        self._validator = RequestValidator(config, tokenizer.vocab_size, runner.max_model_len)
+        self._validator = RequestValidator(config, tokenizer.vocab_size, tokenizer.eos_token_ids, runner.max_model_len)
         self._output_processor = OutputProcessor(tokenizer)
         self._last_plan: SchedulerOutput | None = None
         self._num_arrived = 0
@@ -134,9 +134,10 @@ class LLMEngine:
             arrival_time=self._clock.now(),
             arrival_number=self._num_arrived,
         )
+        self._scheduler.refuse_if_too_large(request)
+        self._output_processor.add_sequence(request.sequences[0])
         self._scheduler.add_request(request)
         self._num_arrived += 1
-        self._output_processor.add_sequence(request.sequences[0])
 
     def abort_request(self, request_id: str) -> RequestOutput | None:
         """End a request at once and free its blocks; its output so far, or None if it is not there (any more)."""
@@ -153,8 +154,12 @@ class LLMEngine:
 
     def _tokenize(self, prompt: Prompt) -> tuple[str | None, list[int]]:
         if isinstance(prompt, dict) and "prompt_token_ids" in prompt:
-            return prompt.get("prompt"), list(prompt["prompt_token_ids"])
-        text = prompt["prompt"] if isinstance(prompt, dict) else prompt
+            return prompt.get("prompt"), as_token_ids(prompt["prompt_token_ids"])
+        text = prompt.get("prompt") if isinstance(prompt, dict) else prompt
+        if not isinstance(text, str):
+            raise InvalidRequestError(
+                f'A prompt is text, {{"prompt": text}} or {{"prompt_token_ids": list of ids}}; got {prompt!r}.'
+            )
         return text, self.tokenizer.encode(text)
 
     # ---- the step ----
@@ -255,6 +260,7 @@ class LLMEngine:
             # A recording on the virtual clock must not change from run to run.
             wall=time.time() if self._clock.name == "monotonic" else 0.0,
             mono=self._clock.now(),
+            first_seq=self._bus.next_seq,
             num_blocks=self._runner.num_blocks,
             block_size=self.config.block_size,
             max_num_seqs=self.config.max_num_seqs,

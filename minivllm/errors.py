@@ -85,7 +85,7 @@ class SamplingError(MinivllmError, RuntimeError):
     def __init__(self, message: str, seq_id: str) -> None:
         super().__init__(message)
         self.seq_id = seq_id
-        """So that the engine can drop this sequence and keep the others."""
+        """Which sequence; the others could have been sampled."""
 
 
 class BlockPoolError(MinivllmError, RuntimeError):

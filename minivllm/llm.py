@@ -111,6 +111,8 @@ class LLM:
     def _one_each(name: str, given: Any, kind: type, number: int) -> list[Any]:
         if isinstance(given, kind):
             return [given] * number
+        if not isinstance(given, (list, tuple)) or not all(isinstance(one, kind) for one in given):
+            raise InvalidRequestError(f"{name} must be a {kind.__name__} or a list of them; got {given!r}.")
         if len(given) != number:
             raise InvalidRequestError(
                 f"{name} has {len(given)} entries for {number} prompts: give one, or one for each."

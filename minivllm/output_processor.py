@@ -115,7 +115,7 @@ class OutputProcessor:
         output = RequestOutput(
             request_id=request.request_id,
             prompt=request.prompt,
-            prompt_token_ids=request.prompt_token_ids,
+            prompt_token_ids=list(request.prompt_token_ids),
             outputs=[self._completion(sequence, delta) for sequence in request.sequences],
             finished=finished,
             num_cached_tokens=request.num_cached_tokens,

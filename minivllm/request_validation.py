@@ -8,6 +8,7 @@ id outside the vocabulary would index past a tensor's end and take the whole eng
 """
 
 from collections.abc import Collection, Iterable
+from operator import index
 
 from minivllm.config import EngineConfig
 from minivllm.errors import (
@@ -21,12 +22,30 @@ from minivllm.errors import (
 from minivllm.sampling_params import SamplingParams
 
 
+def as_token_ids(given: object) -> list[int]:
+    """A list of plain ints from whatever holds whole numbers (a list, a tuple, a numpy array)."""
+    try:
+        # `index` takes every kind of whole number and no float; True and False are mistakes, not 1 and 0.
+        return [_not_a_bool(one) for one in given]
+    except TypeError:
+        raise InvalidRequestError(f"prompt_token_ids must be a list of whole numbers; got {given!r:.200}.") from None
+
+
+def _not_a_bool(value: object) -> int:
+    if isinstance(value, bool):
+        raise TypeError
+    return index(value)
+
+
 class RequestValidator:
     """Checks requests against one engine's limits."""
 
-    def __init__(self, config: EngineConfig, vocab_size: int, max_model_len: int) -> None:
+    def __init__(
+        self, config: EngineConfig, vocab_size: int, eos_token_ids: frozenset[int], max_model_len: int
+    ) -> None:
         self._config = config
         self._vocab_size = vocab_size
+        self._eos_token_ids = eos_token_ids
         self._max_model_len = max_model_len
 
     def check(
@@ -46,6 +65,8 @@ class RequestValidator:
             )
         if not isinstance(params, SamplingParams):
             raise InvalidSamplingParamsError(f"params must be a SamplingParams; got {type(params).__name__}.")
+        if not isinstance(priority, int) or isinstance(priority, bool):
+            raise InvalidRequestError(f"priority must be a whole number, lower goes first; got {priority!r}.")
         if priority != 0 and self._config.scheduling_policy != "priority":
             raise InvalidRequestError(
                 f"priority is {priority} but the engine serves first come, first served: "
@@ -54,7 +75,7 @@ class RequestValidator:
         self._check_prompt(request_id, token_ids)
         self._check_ids("logit_bias", params.logit_bias or ())
         self._check_ids("stop_token_ids", params.stop_token_ids)
-        if params.min_tokens and len(set(params.stop_token_ids)) >= self._vocab_size - 1:
+        if params.min_tokens and len(self._eos_token_ids.union(params.stop_token_ids)) >= self._vocab_size:
             raise InvalidSamplingParamsError(
                 "stop_token_ids leaves no token that may come before min_tokens: name fewer ids or set min_tokens to 0."
             )

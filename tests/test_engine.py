@@ -1,5 +1,6 @@
 """The engine's door, its stops and what it hands back; a fake model stands in."""
 
+import numpy as np
 import pytest
 from engine_fakes import EOS, FakeSampledToken, WatchedEngine, expected_output
 
@@ -30,7 +31,6 @@ class TestTheDoor:
             ("x", [1] * 50, {}, errors.PromptTooLongError, "shorten the prompt to 49 tokens or raise max_model_len"),
             ("x", [1, 100], {}, errors.TokenOutOfVocabularyError, "prompt_token_ids holds 100.*use 0 to 99"),
             ("x", [1, -1], {}, errors.TokenOutOfVocabularyError, "prompt_token_ids holds -1"),
-            ("x", [1, "2"], {}, errors.TokenOutOfVocabularyError, "prompt_token_ids holds '2'"),
             ("x", [1], {"logit_bias": {100: 1.0}}, errors.TokenOutOfVocabularyError, "logit_bias holds 100"),
             ("x", [1], {"stop_token_ids": [5000]}, errors.TokenOutOfVocabularyError, "stop_token_ids holds 5000"),
             (
@@ -42,6 +42,12 @@ class TestTheDoor:
             ),
             ("a", [1], {}, errors.DuplicateRequestError, "'a' is in use"),
             ("", [1], {}, errors.InvalidRequestError, "non-empty string"),
+            ("x", {"prompt": None}, {}, errors.InvalidRequestError, "A prompt is text"),
+            ("x", {"text": "hi"}, {}, errors.InvalidRequestError, "A prompt is text"),
+            ("x", {"prompt_token_ids": 7}, {}, errors.InvalidRequestError, "must be a list of whole numbers"),
+            ("x", [1, "2"], {}, errors.InvalidRequestError, "must be a list of whole numbers"),
+            ("x", [1.0], {}, errors.InvalidRequestError, "must be a list of whole numbers"),
+            ("x", [True], {}, errors.InvalidRequestError, "must be a list of whole numbers"),
             ("x", [1] * 30, {"max_tokens": 19}, errors.RequestTooLargeError, "the cache has 8"),
         ],
     )
@@ -52,7 +58,7 @@ class TestTheDoor:
         engine.add("a", [1, 2, 3], max_tokens=6)
         engine.step()
         num_events, state = len(engine.events), engine.engine.inspect()
-        as_prompt = prompt if isinstance(prompt, str) else {"prompt_token_ids": prompt}
+        as_prompt = prompt if isinstance(prompt, (str, dict)) else {"prompt_token_ids": prompt}
         with pytest.raises(error, match=sentence) as caught:
             engine.engine.add_request(request_id, as_prompt, SamplingParams(**params))
         assert isinstance(caught.value, errors.InvalidRequestError)
@@ -64,6 +70,22 @@ class TestTheDoor:
     def test_a_priority_without_the_priority_policy_is_refused_and_not_ignored(self):
         with pytest.raises(errors.InvalidRequestError, match="scheduling_policy='priority'"):
             WatchedEngine().add("a", [1], priority=3)
+
+    @pytest.mark.parametrize("priority", [None, "high", 1.5, True])
+    def test_a_priority_that_is_no_whole_number_is_refused_before_anything_is_queued(self, priority):
+        engine = WatchedEngine(scheduling_policy="priority")
+        engine.add("a", [1, 2, 3])
+        with pytest.raises(errors.InvalidRequestError, match="priority must be a whole number"):
+            engine.engine.add_request("b", {"prompt_token_ids": [1]}, SamplingParams(), priority)
+        engine.compare()
+        engine.run()
+        assert list(engine.outputs) == ["a"]
+
+    def test_whole_numbers_of_any_kind_are_taken_as_token_ids(self):
+        engine = WatchedEngine()
+        engine.engine.add_request("a", {"prompt_token_ids": np.array([1, 2, 3])}, SamplingParams(max_tokens=2))
+        engine.run()
+        assert engine.token_ids("a") == expected_output([1, 2, 3], 2)
 
     def test_a_request_id_can_be_used_again_once_its_request_has_ended(self):
         engine = WatchedEngine()
@@ -89,6 +111,13 @@ class TestTheDoor:
             {"device": "tpu"},
             {"scheduling_policy": "lifo"},
             {"max_num_seqs": True},
+            {"max_num_seqs": 100_000_000},
+            {"gpu_memory_utilization": None},
+            {"seed": "x"},
+            {"seed": None},
+            {"enable_prefix_caching": "no"},
+            {"check_invariants": 1},
+            {"model": ""},
         ],
     )
     def test_an_option_out_of_range_is_refused_by_name(self, options):
@@ -194,6 +223,16 @@ class TestOutputs:
         engine.engine.add_request("a", "Hi", SamplingParams(max_tokens=1))
         (output,) = engine.step()
         assert (output.prompt, output.prompt_token_ids) == ("Hi", ids("Hi"))
+
+    def test_changing_an_output_changes_nothing_in_the_engine(self):
+        engine = WatchedEngine()
+        engine.add("a", [1, 2, 3])
+        (output,) = engine.step()
+        output.prompt_token_ids.append(99)
+        output.outputs[0].token_ids.clear()
+        engine.run()
+        assert engine.token_ids("a") == expected_output([1, 2, 3], 8)
+        assert engine.events_of(ev.RequestArrived)[0].prompt_token_ids == [1, 2, 3]
 
 
 class TestAborts:

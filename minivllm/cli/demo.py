@@ -62,8 +62,12 @@ def run(args: argparse.Namespace) -> int:
         open(args.record, "ab").close()  # if it cannot be written, say so before the model is loaded
     engine = load_engine(config)
     demo = _Demo(scenario, engine, slow)
+    interrupted = False
     with demo.recording(args.record):
-        demo.run_headless() if headless else demo.run_in_dashboard()
+        try:
+            demo.run_headless() if headless else demo.run_in_dashboard()
+        except KeyboardInterrupt:
+            interrupted = True
     error = demo.thread.ended.exception()
     if error is None or isinstance(error, InvariantError):  # a violation is a result, too
         print_report(scenario, demo.facts)
@@ -71,6 +75,8 @@ def run(args: argparse.Namespace) -> int:
             print_json(report_json(scenario, demo.facts))
     if error is not None:
         raise error
+    if interrupted:
+        raise KeyboardInterrupt
     return 0
 
 

@@ -79,7 +79,7 @@ def print_report(scenario: Scenario, facts: RunFacts) -> None:
         print(fit(f"  {'':<{name_width}}  > {clean(finished.text.strip())}", width or CUT_AT).rstrip())
     print(
         f"\n{counters.finished_requests} of {plural(total, 'request')} finished in {plural(fold.step, 'step')} and "
-        f"{facts.seconds:.1f} s: {plural(counters.generation_tokens, 'token')}, {_tokens_per_s(facts):.1f} a second.\n"
+        f"{facts.seconds:.1f} s of engine time: {plural(counters.generation_tokens, 'token')}, {_tokens_per_s(facts):.1f} a second.\n"
         f"{plural(counters.num_preemptions, 'preemption')}, {plural(counters.prefix_cache_hits, 'prefix hit token')}, "
         f"{plural(counters.evicted_blocks, 'evicted block')}, {plural(counters.invariant_violations, 'invariant violation')}.\n"
     )

@@ -62,11 +62,10 @@ class Scheduler:
     # ---- requests in and out ----
 
     def add_request(self, request: Request) -> None:
-        """Queue a request; `RequestTooLargeError` if it could never run to its end, even alone."""
-        self._refuse_if_too_large(request)
-        self.requests[request.request_id] = request
+        """Queue a request that `refuse_if_too_large` has let pass."""
         sequence = request.sequences[0]
         position = self.waiting.add(sequence)
+        self.requests[request.request_id] = request
         self.counters.prompt_tokens += sequence.num_prompt_tokens
         if self._bus.active:
             self._bus.emit(
@@ -74,13 +73,14 @@ class Scheduler:
                 request.request_id,
                 sequence.seq_id,
                 position,
-                request.prompt_token_ids,
+                list(request.prompt_token_ids),
                 request.params.max_tokens,
                 request.priority,
                 request.prompt,
             )
 
-    def _refuse_if_too_large(self, request: Request) -> None:
+    def refuse_if_too_large(self, request: Request) -> None:
+        """Raise `RequestTooLargeError` if a request could never run to its end, even alone. Changes nothing."""
         # The last token is sampled and never computed, so it needs no room. Admitting what can never
         # fit would hang the request and, since nobody overtakes, everyone behind it.
         prompt, output = len(request.prompt_token_ids), request.params.max_tokens

@@ -18,12 +18,13 @@ Listener = Callable[[Event], None]
 class EventBus:
     """One engine's event stream."""
 
-    __slots__ = ("_clock", "_listeners", "_next_seq", "active", "step")
+    __slots__ = ("_clock", "_listeners", "active", "next_seq", "step")
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._listeners: tuple[Listener, ...] = ()
-        self._next_seq = 0
+        self.next_seq = 0
+        """Number of the next event."""
         self.active = False
         """True while anybody listens. Read it before computing an event's fields."""
         self.step = 0
@@ -43,7 +44,7 @@ class EventBus:
 
     def emit(self, kind: type[Event], *fields: object) -> None:
         """Make a `kind` from the envelope and its own `fields`, in the order of their declaration."""
-        event = kind(self._next_seq, self.step, self._clock.now(), *fields)
-        self._next_seq += 1
+        event = kind(self.next_seq, self.step, self._clock.now(), *fields)
+        self.next_seq += 1
         for listener in self._listeners:
             listener(event)

@@ -19,6 +19,8 @@ from minivllm.events.state import (
     BlockState,
     Counters,
     EngineState,
+    FinishedSequence,
+    Keyframe,
     RequestState,
     ScheduledState,
     SequenceState,
@@ -26,28 +28,6 @@ from minivllm.events.state import (
 
 HISTORY_LENGTH = 64
 """How many finished sequences are kept for display."""
-
-
-class FinishedSequence(msgspec.Struct):
-    """What a view shows of a sequence that the engine has forgotten."""
-
-    seq_id: str
-    request_id: str
-    prompt: str | None
-    text: str
-    reason: str
-    """One of `stop`, `length`, `abort`."""
-    num_tokens: int
-    step: int
-
-
-class Keyframe(msgspec.Struct):
-    """All of a fold, in a form that can be packed away and restored."""
-
-    state: EngineState
-    history: list[FinishedSequence]
-    last_seq: int
-    t: float
 
 
 def _idle(num_blocks: int) -> EngineState:
@@ -89,7 +69,6 @@ class Fold:
         self.last_seq = -1
         """`seq` of the last event applied."""
         self.t = header.mono
-        self.last_step_end: ev.StepEnd | None = None
         self.lost_events = 0
         """Over 0 once a gap was met. The state then stays as it was before the gap: anything else would be a guess."""
 
@@ -118,7 +97,7 @@ class Fold:
 
     def keyframe(self) -> bytes:
         """Everything the fold knows, packed; `restore` brings it back."""
-        frame = Keyframe(self.state, list(self.history), self.last_seq, self.t)
+        frame = Keyframe(self.state, list(self.history), self.last_seq, self.t, self.lost_events)
         return msgspec.msgpack.encode(frame)
 
     @classmethod
@@ -127,7 +106,7 @@ class Fold:
         frame = _KEYFRAME_DECODER.decode(packed)
         fold = cls(header, frame.state)
         fold.history.extend(frame.history)
-        fold.last_seq, fold.t = frame.last_seq, frame.t
+        fold.last_seq, fold.t, fold.lost_events = frame.last_seq, frame.t, frame.lost_events
         return fold
 
     # ---- requests ----
@@ -217,9 +196,6 @@ class Fold:
         self.scheduled.append(ScheduledState(event.seq_id, event.num_tokens, event.kind, event.num_computed_tokens))
         self.counters.scheduled_tokens += event.num_tokens
 
-    def _step_end(self, event: ev.StepEnd) -> None:
-        self.last_step_end = event
-
     # ---- blocks ----
 
     def _allocated(self, event: ev.BlockAllocated) -> None:
@@ -282,7 +258,7 @@ _APPLY: dict[type[ev.Event], Callable] = {
     ev.RequestAborted: Fold._aborted,
     ev.StepBegin: Fold._step_begin,
     ev.StepScheduled: Fold._scheduled,
-    ev.StepEnd: Fold._step_end,
+    ev.StepEnd: Fold._nothing,
     ev.BlockAllocated: Fold._allocated,
     ev.BlockHashed: Fold._hashed,
     ev.BlockHit: Fold._hit,

@@ -21,7 +21,7 @@ import msgspec
 
 from minivllm.errors import EventLogError
 from minivllm.events.fold import Fold
-from minivllm.events.types import SCHEMA_NAME, SCHEMA_VERSION, AnyEvent, Event, Gap, LogHeader, StepEnd
+from minivllm.events.types import EVENT_KINDS, SCHEMA_NAME, SCHEMA_VERSION, AnyEvent, Event, Gap, LogHeader, StepEnd
 
 KEYFRAME_INTERVAL = 1000
 """Events between two keyframes: about a millisecond of folding per seek, and a small share of the memory."""
@@ -92,15 +92,30 @@ class LogWriter:
         self.close()
 
 
-def decode_event(line: bytes) -> Event | None:
-    """The event in one line; None for a kind that this version does not know. Raises `EventLogError` if torn."""
+class _Envelope(msgspec.Struct):
+    """What every line has, of whatever kind."""
+
+    ev: str
+    seq: int
+
+
+_envelope_decoder = msgspec.json.Decoder(_Envelope)
+_KNOWN_TAGS = frozenset(kind.__struct_config__.tag for kind in EVENT_KINDS)
+
+
+def decode_line(line: bytes) -> tuple[int, Event | None]:
+    """The `seq` in one line, and its event: None for a kind that this version does not know.
+
+    Raises `msgspec.DecodeError` for a line that is damaged.
+    """
     try:
-        return _event_decoder.decode(line)
+        event = _event_decoder.decode(line)
     except msgspec.ValidationError:
-        # Well-formed JSON, but not one of our kinds: written by a newer engine. Skip it.
-        return None
-    except msgspec.DecodeError as error:
-        raise EventLogError(f"This line is not JSON, the recording is damaged here: {error}.") from error
+        envelope = _envelope_decoder.decode(line)
+        if envelope.ev in _KNOWN_TAGS:
+            raise  # one of our kinds, but not as we write it
+        return envelope.seq, None  # written by a newer engine
+    return event.seq, event
 
 
 class Recording:
@@ -137,13 +152,21 @@ class Recording:
     def _index(self, start: int) -> None:
         """Fold the whole log once, noting where each event begins and packing keyframes on the way."""
         fold = Fold(self.header)
+        line_number, expected_seq = 1, self.header.first_seq
         while (end := self._data.find(b"\n", start)) >= 0:
+            line_number += 1
             try:
-                event = decode_event(self._data[start:end])
-            except EventLogError:
+                seq, event = decode_line(self._data[start:end])
+            except msgspec.DecodeError as error:
                 if self._data.find(b"\n", end + 1) < 0:
                     break  # the last line, torn while it was written: the log ends before it
-                raise
+                raise EventLogError(f"{self.path} is damaged at line {line_number}: {error}.") from error
+            first_seq = seq + 1 - event.lost if isinstance(event, Gap) else seq
+            if first_seq != expected_seq:
+                raise EventLogError(
+                    f"{self.path} is damaged at line {line_number}: event {expected_seq} should stand there, not {seq}."
+                )
+            expected_seq = seq + 1
             if event is not None:
                 if len(self._offsets) % KEYFRAME_INTERVAL == 0:
                     self._keyframes.append(fold.keyframe())

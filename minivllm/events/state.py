@@ -98,3 +98,26 @@ class EngineState(msgspec.Struct):
     scheduled: list[ScheduledState]
     """How the last step's budget was spent."""
     counters: Counters
+
+
+class FinishedSequence(msgspec.Struct):
+    """What a view shows of a sequence that the engine has forgotten."""
+
+    seq_id: str
+    request_id: str
+    prompt: str | None
+    text: str
+    reason: str
+    """One of `stop`, `length`, `abort`."""
+    num_tokens: int
+    step: int
+
+
+class Keyframe(msgspec.Struct):
+    """All of a fold, in a form that can be packed away and restored."""
+
+    state: EngineState
+    history: list[FinishedSequence]
+    last_seq: int
+    t: float
+    lost_events: int

@@ -36,6 +36,8 @@ class LogHeader(msgspec.Struct, tag_field="ev", tag="meta", kw_only=True, omit_d
     wall: float
     """Unix time, seconds, at the moment when the engine's clock showed `mono`."""
     mono: float
+    first_seq: int = 0
+    """`seq` of the event after this line; over 0 where a recording begins in the middle of a run."""
     num_blocks: int
     block_size: int
     max_num_seqs: int

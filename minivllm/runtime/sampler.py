@@ -60,8 +60,8 @@ class Sampler:
     def __call__(self, logits: torch.Tensor, sequences: list[Sequence]) -> list[SampledToken]:
         """One token for each row of `logits: [num_seqs, vocab]` (float32), row i being that of `sequences[i]`.
 
-        `logits` is only read, and a call changes nothing, so after a `SamplingError` the caller can
-        leave out the sequence at fault and call again with the other rows.
+        `logits` is only read, and a call changes nothing, so after a `SamplingError`, which
+        names the sequence at fault, a caller may leave that one out and call again with the other rows.
         """
         # `max` gives the lowest index on ties and NaN where there is one: a single pass for greedy tokens and bad rows.
         best_logits, best_ids = logits.max(dim=-1)

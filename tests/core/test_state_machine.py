@@ -7,10 +7,20 @@ every slot that attention would read. At the end everything drains, and the outp
 model run alone.
 """
 
+import pytest
 from engine_fakes import WatchedEngine, expected_output
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    initialize,
+    invariant,
+    multiple,
+    rule,
+    run_state_machine_as_test,
+)
 
 from minivllm.core.invariants import check_invariants
 from minivllm.errors import RequestTooLargeError
@@ -100,3 +110,10 @@ class EngineMachine(RuleBasedStateMachine):
 
 EngineMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
 TestEngineMachine = EngineMachine.TestCase
+
+
+@pytest.mark.slow
+def test_ten_thousand_random_histories_break_nothing():
+    run_state_machine_as_test(
+        EngineMachine, settings=settings(max_examples=10_000, stateful_step_count=40, deadline=None)
+    )

@@ -71,9 +71,9 @@ def test_unknown_kinds_and_fields_are_skipped(recorded, tmp_path):
     newer = tmp_path / "newer.jsonl"
     newer.write_bytes(
         lines[0]
-        + b'{"ev":"block.teleported","seq":0,"step":0,"t":0.0,"where":"elsewhere"}\n'
         + lines[1].replace(b'"seq"', b'"mood":"good","seq"', 1)
         + b"".join(lines[2:])
+        + b'{"ev":"block.teleported","seq":%d,"step":9999,"t":0.0,"where":"elsewhere"}\n' % len(engine.events)
     )
     recording = Recording(newer)
     assert len(recording) == len(engine.events)
@@ -87,6 +87,43 @@ def test_a_damaged_line_in_the_middle_is_an_error_and_not_a_wrong_picture(record
     damaged.write_bytes(b"".join([*lines[:5], b'{"ev":"block.\x00\n', *lines[6:]]))
     with pytest.raises(EventLogError, match="damaged"):
         Recording(damaged)
+
+
+@pytest.mark.parametrize("missing", [1, 7, 300, -2])
+def test_a_missing_line_is_noticed_and_named(recorded, tmp_path, missing):
+    _, path, _ = recorded
+    lines = path.read_bytes().splitlines(keepends=True)
+    del lines[missing]
+    holed = tmp_path / "holed.jsonl"
+    holed.write_bytes(b"".join(lines))
+    with pytest.raises(EventLogError, match=r"damaged at line \d+: event \d+ should stand there"):
+        Recording(holed)
+
+
+def test_a_known_kind_with_a_wrong_field_is_damage_and_not_an_unknown_kind(recorded, tmp_path):
+    _, path, _ = recorded
+    lines = path.read_bytes().splitlines(keepends=True)
+    number = next(i for i, line in enumerate(lines) if b'"block.allocated"' in line)
+    lines[number] = lines[number].replace(b'"block_id":', b'"block_id":"x","was":', 1)
+    damaged = tmp_path / "damaged.jsonl"
+    damaged.write_bytes(b"".join(lines))
+    with pytest.raises(EventLogError, match=f"damaged at line {number + 1}"):
+        Recording(damaged)
+
+
+def test_a_gap_is_remembered_by_the_keyframes_after_it(recorded, tmp_path):
+    engine, path, _ = recorded
+    lines = path.read_bytes().splitlines(keepends=True)
+    last_lost = engine.events[59]
+    gap = b'{"ev":"log.gap","seq":%d,"step":%d,"t":0.0,"lost":10}\n' % (last_lost.seq, last_lost.step)
+    gapped = tmp_path / "gapped.jsonl"
+    gapped.write_bytes(b"".join([*lines[:51], gap, *lines[61:]]))
+    recording = Recording(gapped)
+    assert len(recording) > 2 * KEYFRAME_INTERVAL
+    before = recording.fold_at_event(50).state
+    for count in (60, KEYFRAME_INTERVAL + 1, len(recording)):
+        view = recording.fold_at_event(count)
+        assert (view.lost_events, view.state) == (10, before)
 
 
 def test_a_log_without_events_opens_as_an_idle_engine(tmp_path):

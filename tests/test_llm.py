@@ -1,0 +1,60 @@
+"""`LLM`: lists in, lists out, in order; one refused prompt leaves nothing behind."""
+
+import pytest
+
+from minivllm import LLM, SamplingParams
+from minivllm.errors import ConfigError, InvalidRequestError, PromptTooLongError
+
+
+@pytest.fixture(scope="module")
+def llm(tiny_random_path):
+    return LLM(model="tiny-random", num_gpu_blocks_override=64, max_model_len=256, check_invariants=True)
+
+
+GREEDY = SamplingParams(temperature=0, max_tokens=5)
+
+
+def test_outputs_come_in_the_order_of_the_prompts_whoever_ends_first(llm):
+    params = [SamplingParams(temperature=0, max_tokens=length, ignore_eos=True) for length in (9, 1, 5)]
+    outputs = llm.generate(["one", "two", "three"], params, use_tqdm=False)
+    assert [output.prompt for output in outputs] == ["one", "two", "three"]
+    assert [len(output.outputs[0].token_ids) for output in outputs] == [9, 1, 5]
+
+
+def test_one_prompt_may_come_without_a_list(llm):
+    (text,) = llm.generate("Hello", GREEDY, use_tqdm=False)
+    (tokens,) = llm.generate({"prompt_token_ids": text.prompt_token_ids}, GREEDY, use_tqdm=False)
+    assert tokens.outputs[0].token_ids == text.outputs[0].token_ids
+
+
+def test_a_refused_prompt_takes_back_those_that_were_queued(llm):
+    with pytest.raises(PromptTooLongError):
+        llm.generate(["fine", "too long " * 100], GREEDY, use_tqdm=False)
+    assert not llm.llm_engine.has_unfinished_requests()
+    state = llm.llm_engine.inspect()
+    assert (state.sequences, len(state.free_queue)) == ({}, 64)
+    assert len(llm.generate(["fine"], GREEDY, use_tqdm=False)) == 1
+
+
+def test_one_conversation_or_several_can_be_answered(llm):
+    ask = [{"role": "user", "content": "Hi"}]
+    (alone,) = llm.chat(ask, GREEDY, use_tqdm=False)
+    both = llm.chat([ask, [*ask, {"role": "assistant", "content": "Yo"}, *ask]], GREEDY, use_tqdm=False)
+    assert both[0].outputs[0].token_ids == alone.outputs[0].token_ids
+    assert len(both[1].prompt_token_ids) > len(alone.prompt_token_ids)
+
+
+def test_no_messages_are_refused(llm):
+    with pytest.raises(InvalidRequestError, match="at least one message"):
+        llm.chat([], GREEDY)
+
+
+@pytest.mark.parametrize("params", ["greedy", [GREEDY, GREEDY], [1]])
+def test_parameters_that_do_not_fit_the_prompts_are_refused(llm, params):
+    with pytest.raises(InvalidRequestError, match="sampling_params"):
+        llm.generate(["one"], params, use_tqdm=False)
+
+
+def test_an_unknown_option_is_refused_with_those_there_are():
+    with pytest.raises(ConfigError, match=r"Unknown option 'max_seqs'.*max_num_seqs"):
+        LLM(model="tiny-random", max_seqs=4)
