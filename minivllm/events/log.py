@@ -24,7 +24,7 @@ from minivllm.events.fold import Fold
 from minivllm.events.types import EVENT_KINDS, SCHEMA_NAME, SCHEMA_VERSION, AnyEvent, Event, Gap, LogHeader, StepEnd
 
 KEYFRAME_INTERVAL = 1000
-"""Events between two keyframes: about a millisecond of folding per seek, and a small share of the memory."""
+"""Events between two keyframes: at most a millisecond or two of folding per seek. Half of it would double the memory."""
 
 BUFFER_BYTES = 1 << 16
 
