@@ -9,6 +9,7 @@ is to be clever: a fold never guesses what must have happened, it only applies w
 something cannot be worked out, the event lacks a field.
 """
 
+from array import array
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 
@@ -97,13 +98,20 @@ class Fold:
 
     def keyframe(self) -> bytes:
         """Everything the fold knows, packed; `restore` brings it back."""
-        frame = Keyframe(self.state, list(self.history), self.last_seq, self.t, self.lost_events)
+        prompts = {name: array("I", request.prompt_token_ids).tobytes() for name, request in self.requests.items()}
+        state = self.state
+        state.requests = {
+            name: msgspec.structs.replace(request, prompt_token_ids=[]) for name, request in self.requests.items()
+        }
+        frame = Keyframe(state, prompts, list(self.history), self.last_seq, self.t, self.lost_events)
         return msgspec.msgpack.encode(frame)
 
     @classmethod
     def restore(cls, header: ev.LogHeader, packed: bytes) -> "Fold":
         """A fold as it was when `keyframe` packed it."""
         frame = _KEYFRAME_DECODER.decode(packed)
+        for name, prompt in frame.prompts.items():
+            frame.state.requests[name].prompt_token_ids = array("I", prompt).tolist()
         fold = cls(header, frame.state)
         fold.history.extend(frame.history)
         fold.last_seq, fold.t, fold.lost_events = frame.last_seq, frame.t, frame.lost_events
