@@ -41,7 +41,11 @@ def inspect_engine(
         scheduled=[
             ScheduledState(item.sequence.seq_id, item.num_tokens, item.kind, item.start) for item in scheduled
         ],
-        counters=msgspec.structs.replace(scheduler.counters, evicted_blocks=pool.num_evicted_blocks),
+        counters=msgspec.structs.replace(
+            scheduler.counters,
+            evicted_blocks=pool.num_evicted_blocks,
+            copied_blocks=scheduler.kv_cache_manager.num_copied_blocks,
+        ),
     )
 
 

@@ -11,7 +11,7 @@ Source: vLLM `vllm/v1/engine/output_processor.py`.
 """
 
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from minivllm.core.request import Request, Sequence
@@ -77,6 +77,15 @@ class OutputProcessor:
             cumulative_logprob=0.0 if wants_logprobs else None,
         )
 
+    def fork(self, parent: Sequence, child: Sequence) -> None:
+        """Start the output of a beam that has the tokens of `parent` so far."""
+        output = self._outputs[parent.seq_id]
+        self._outputs[child.seq_id] = replace(output, detokenizer=output.detokenizer.fork())
+
+    def forget(self, sequence: Sequence) -> None:
+        """Drop the output of a beam that died."""
+        del self._outputs[sequence.seq_id]
+
     def visible_text(self, sequence: Sequence) -> str:
         """The output as far as a caller may see it."""
         return self._outputs[sequence.seq_id].text
@@ -84,7 +93,7 @@ class OutputProcessor:
     def append(self, sequence: Sequence, sampled: SampledToken) -> NewText:
         """Take in the token that `sequence` has just gained."""
         output = self._outputs[sequence.seq_id]
-        if sampled.logprobs is not None:
+        if output.logprobs is not None and sampled.logprobs is not None:
             entries = {entry.token_id: self._logprob(entry) for entry in sampled.logprobs}
             output.logprobs.append(entries)
             output.cumulative_logprob += entries[sampled.token_id].logprob

@@ -85,12 +85,16 @@ class Scheduler:
         # fit would hang the request and, since nobody overtakes, everyone behind it.
         prompt, output = len(request.prompt_token_ids), request.params.max_tokens
         num_tokens = min(prompt + output, self.max_model_len) - 1
-        need = self.kv_cache_manager.num_blocks_for(num_tokens)
-        have = len(self.kv_cache_manager.pool.blocks)
+        manager = self.kv_cache_manager
+        # Several sequences share the full blocks of the prompt; what comes after each has to itself.
+        num_shared = prompt // manager.block_size
+        need = num_shared + request.params.num_sequences * (manager.num_blocks_for(num_tokens) - num_shared)
+        have = len(manager.pool.blocks)
         if need > have:
+            samples = f" in each of {request.params.num_sequences} sequences" if request.params.num_sequences > 1 else ""
             raise RequestTooLargeError(
                 f"Request {request.request_id!r} needs up to {need} KV cache blocks ({prompt} prompt and {output} output "
-                f"tokens, {self.kv_cache_manager.block_size} a block) and the cache has {have}: shorten the prompt, lower "
+                f"tokens{samples}, {manager.block_size} a block) and the cache has {have}: shorten the prompt, lower "
                 f"max_tokens, or give the engine more blocks (num_gpu_blocks_override, kv_cache_memory_bytes)."
             )
 
@@ -98,7 +102,7 @@ class Scheduler:
         """End a sequence, waiting or running, and release all it holds. The only way out of the scheduler."""
         if sequence.status is RequestStatus.RUNNING:
             self.running.remove(sequence)
-            self._release_slot(sequence)
+            self._release_slots(sequence)
         else:
             self.waiting.remove(sequence)
         self.kv_cache_manager.free(sequence)
@@ -115,6 +119,8 @@ class Scheduler:
         if self._bus.active:
             if aborted:
                 self._bus.emit(ev.RequestAborted, sequence.seq_id)
+            elif status is RequestStatus.FINISHED_PRUNED:
+                self._bus.emit(ev.BeamPruned, sequence.seq_id)
             else:
                 self._bus.emit(ev.RequestFinished, sequence.seq_id, status.finish_reason, stop_reason)
 
@@ -134,6 +140,7 @@ class Scheduler:
             budget = self._schedule_waiting(plan, budget)
         elif self.waiting:
             self._defer(self.waiting.peek(), "preempted_this_step", shortage.need, shortage.free)
+        plan.copies = self.kv_cache_manager.take_copies()
         plan.total_num_scheduled_tokens = self.max_num_batched_tokens - budget
         self.counters.scheduled_tokens += plan.total_num_scheduled_tokens
         return plan
@@ -148,8 +155,12 @@ class Scheduler:
             sequence = self.running[index]
             start = sequence.num_computed_tokens
             num_tokens = min(sequence.num_tokens - start, budget)
-            # Nearly always the last block has room; the manager is asked only when it has not.
-            if start + num_tokens > len(sequence.block_table) * block_size:
+            if num_tokens == 0:
+                index += 1  # a beam that waits for a preempted sibling
+                continue
+            # Nearly always the last block has room and one owner; the manager is asked only when not so.
+            table = sequence.block_table
+            if start + num_tokens > len(table) * block_size or table[start // block_size].ref_cnt > 1:
                 while shortage := self.kv_cache_manager.allocate_slots(sequence, start + num_tokens):
                     last_shortage = shortage
                     victim = self.waiting.choose_victim(self.running)
@@ -173,16 +184,20 @@ class Scheduler:
         manager = self.kv_cache_manager
         while self.waiting:
             sequence = self.waiting.peek()
+            num_forks = sequence.request.num_unforked
             if budget == 0:
                 self._defer(sequence, "token_budget", sequence.num_tokens, 0)
                 break
-            if not self._free_slots:
-                self._defer(sequence, "max_num_seqs", 1, 0)
+            num_slots = 1 + num_forks
+            if len(self._free_slots) < num_slots:
+                self._defer(sequence, "max_num_seqs", num_slots, len(self._free_slots))
                 break
             computed = manager.get_computed_blocks(sequence)
             # All of its known tokens must fit, not only the first chunk: a long prompt admitted by its
             # first chunk would soon preempt, or be preempted, over and over.
-            if shortage := manager.shortage_for(sequence, sequence.num_tokens, computed):
+            # A partial last block will be copied for every fork but the last to write.
+            num_copies = num_forks if sequence.num_tokens % manager.block_size else 0
+            if shortage := manager.shortage_for(sequence, sequence.num_tokens, computed, num_copies):
                 self._defer(sequence, "no_blocks", shortage.need, shortage.free)
                 break
             # Lookup first, then the length of the chunk: a hit makes it shorter.
@@ -206,6 +221,7 @@ class Scheduler:
         sequence.num_cached_tokens = num_cached_tokens
         sequence.num_computed_tokens = num_computed_tokens
         sequence.slot = heappop(self._free_slots)
+        sequence.reserved_slots = [heappop(self._free_slots) for _ in range(sequence.request.num_unforked)]
         sequence.deferred = None
         self.running.append(sequence)
         # A request counts once in the hit rate, however often it is tried or preempted.
@@ -229,6 +245,33 @@ class Scheduler:
             self._bus.emit(ev.StepScheduled, sequence.seq_id, item.num_tokens, item.kind, item.start)
         sequence.num_computed_tokens = end
         self.kv_cache_manager.cache_full_blocks(sequence, end)
+        # Only a chunk that reaches the last known token predicts the next one.
+        if end == sequence.num_tokens:
+            item.sampling.append(sequence)
+            if sequence.request.num_unforked:
+                item.sampling += self._fork_samples(sequence)
+
+    # ---- forks ----
+
+    def _fork_samples(self, sequence: Sequence) -> list[Sequence]:
+        """The prompt's end: from here on the request's samples go their own ways."""
+        children = [self.fork(sequence) for _ in range(sequence.request.num_unforked)]
+        sequence.request.num_unforked = 0
+        return children
+
+    def fork(self, parent: Sequence) -> Sequence:
+        """A running sibling of `parent` that shares all its blocks. Needs a free or reserved slot."""
+        child = parent.fork()
+        child.status = RequestStatus.RUNNING
+        child.slot = parent.reserved_slots.pop(0) if parent.reserved_slots else heappop(self._free_slots)
+        self.kv_cache_manager.fork(parent, child)
+        # Behind its siblings and before later arrivals: the batch stays in order of arrival.
+        position = 1 + max(i for i, other in enumerate(self.running) if other.request is parent.request)
+        self.running.insert(position, child)
+        self.counters.forked_sequences += 1
+        if self._bus.active:
+            self._bus.emit(ev.RequestForked, child.seq_id, parent.seq_id, child.slot, position)
+        return child
 
     def _defer(self, sequence: Sequence, reason: ev.DeferReason, need: int, free: int) -> None:
         """Remember and tell why the first waiting sequence is not admitted in this step."""
@@ -250,7 +293,7 @@ class Scheduler:
         """Take blocks and slot from a running sequence. Its tokens stay; their keys and values are recomputed."""
         self.kv_cache_manager.free(victim)
         self.running.remove(victim)
-        self._release_slot(victim)
+        self._release_slots(victim)
         victim.status = RequestStatus.PREEMPTED
         victim.num_computed_tokens = 0
         victim.num_cached_tokens = 0
@@ -262,6 +305,8 @@ class Scheduler:
                 ev.RequestPreempted, victim.seq_id, victim_of.seq_id, shortage.need, shortage.free, position
             )
 
-    def _release_slot(self, sequence: Sequence) -> None:
-        heappush(self._free_slots, sequence.slot)
+    def _release_slots(self, sequence: Sequence) -> None:
+        for slot in (sequence.slot, *sequence.reserved_slots):
+            heappush(self._free_slots, slot)
         sequence.slot = None
+        sequence.reserved_slots = []

@@ -120,12 +120,32 @@ class RequestPreempted(Event, tag="request.preempted"):
     rule: ClassVar[str] = "minivllm.core.scheduler:Scheduler._preempt"
 
 
+class RequestForked(Event, tag="request.forked"):
+    """A running sequence got a sibling with the same tokens: it owns every block of `parent` too.
+
+    It takes batch slot `slot` and stands at `position` of the running sequences.
+    """
+
+    seq_id: str
+    parent: str
+    slot: int
+    position: int
+    rule: ClassVar[str] = "minivllm.core.scheduler:Scheduler.fork"
+
+
 class RequestFinished(Event, tag="request.finished"):
     """A sequence ended by itself. Its blocks were released in the events before this one."""
 
     seq_id: str
     reason: Literal["stop", "length"]
     stop_reason: int | str | None = None
+    rule: ClassVar[str] = "minivllm.core.scheduler:Scheduler.finish"
+
+
+class BeamPruned(Event, tag="request.beam_pruned"):
+    """A beam died: no candidate of its own was among the best. Its blocks were released just before."""
+
+    seq_id: str
     rule: ClassVar[str] = "minivllm.core.scheduler:Scheduler.finish"
 
 
@@ -197,6 +217,19 @@ class BlockHit(Event, tag="block.hit"):
     logical: int
     was_free: bool
     rule: ClassVar[str] = "minivllm.core.kv_cache_manager:KVCacheManager.allocate_slots"
+
+
+class BlockCopied(Event, tag="block.copied"):
+    """Copy-on-write: about to write to a shared block, a sequence got `dst` instead, off the free queue.
+
+    Entry `logical` of its block table now is `dst`; `src` has one owner fewer and keeps at least one.
+    """
+
+    src: int
+    dst: int
+    seq_id: str
+    logical: int
+    rule: ClassVar[str] = "minivllm.core.kv_cache_manager:KVCacheManager._copy_on_write"
 
 
 class BlockMissed(Event, tag="block.missed"):
@@ -275,7 +308,9 @@ AnyEvent = (
     | RequestResumed
     | RequestDeferred
     | RequestPreempted
+    | RequestForked
     | RequestFinished
+    | BeamPruned
     | RequestAborted
     | StepBegin
     | StepScheduled
@@ -283,6 +318,7 @@ AnyEvent = (
     | BlockAllocated
     | BlockHashed
     | BlockHit
+    | BlockCopied
     | BlockMissed
     | BlockReleased
     | BlockFreed
