@@ -72,7 +72,9 @@ class EngineConfig:
             if getattr(self, name) is not None:
                 self._require_positive(name)
         if not 0.0 < self.gpu_memory_utilization <= 1.0:
-            raise ConfigError(f"gpu_memory_utilization must be over 0 and at most 1; got {self.gpu_memory_utilization}.")
+            raise ConfigError(
+                f"gpu_memory_utilization must be over 0 and at most 1; got {self.gpu_memory_utilization}."
+            )
 
     def _require_positive(self, name: str) -> None:
         value = getattr(self, name)

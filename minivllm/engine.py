@@ -15,7 +15,8 @@ Source: vLLM `vllm/v1/engine/llm_engine.py`, `core.py`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence as Seq
+from collections.abc import Callable
+from collections.abc import Sequence as Seq
 from typing import TYPE_CHECKING, Any, NotRequired, Protocol, TypedDict
 
 from minivllm import __version__

@@ -112,5 +112,7 @@ class LLM:
         if isinstance(given, kind):
             return [given] * number
         if len(given) != number:
-            raise InvalidRequestError(f"{name} has {len(given)} entries for {number} prompts: give one, or one for each.")
+            raise InvalidRequestError(
+                f"{name} has {len(given)} entries for {number} prompts: give one, or one for each."
+            )
         return list(given)

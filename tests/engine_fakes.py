@@ -104,7 +104,9 @@ class FakeRunner:
 class WatchedEngine:
     """An engine on the virtual clock with a fold beside it, compared after every step."""
 
-    def __init__(self, num_blocks: int = 100, max_model_len: int = 10_000, vocab_size: int = 99, **options: object) -> None:
+    def __init__(
+        self, num_blocks: int = 100, max_model_len: int = 10_000, vocab_size: int = 99, **options: object
+    ) -> None:
         options = {"block_size": 4, "max_num_seqs": 8, "max_num_batched_tokens": 64, **options}
         self.config = EngineConfig(model="fake", check_invariants=True, **options)
         self.runner = FakeRunner(num_blocks, self.config.block_size, max_model_len, vocab_size)

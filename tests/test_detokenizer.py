@@ -113,7 +113,9 @@ def test_special_tokens_are_shown_when_asked_for(tokenizers):
 
 def test_the_first_space_of_a_sentencepiece_text_is_dropped_and_later_ones_are_not(tokenizers):
     tokenizer = tokenizers["sentencepiece"]
-    token_ids = [tokenizer._backend.token_to_id(piece) for piece in ["\u2581the", "\u2581", "\u2581a", "cat", "\u2581a"]]
+    token_ids = [
+        tokenizer._backend.token_to_id(piece) for piece in ["\u2581the", "\u2581", "\u2581a", "cat", "\u2581a"]
+    ]
     assert pieces_of(tokenizer, token_ids) == ["the", " ", " a", "cat", " a", ""]
 
 

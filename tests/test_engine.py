@@ -162,7 +162,7 @@ class TestOutputs:
             seen += engine.step()
         return seen
 
-    def test_cumulative_outputs_grow(self):
+    def test_cumulative_outputs_grow_token_by_token(self):
         lengths = [len(output.outputs[0].token_ids) for output in self.run_with(RequestOutputKind.CUMULATIVE)]
         assert lengths == [1, 2, 3, 4]
 
@@ -171,7 +171,9 @@ class TestOutputs:
         whole = self.run_with(RequestOutputKind.FINAL_ONLY)
         assert len(deltas) == 4 and len(whole) == 1
         assert "".join(output.outputs[0].text for output in deltas) == whole[0].outputs[0].text
-        assert sum((output.outputs[0].token_ids for output in deltas), []) == whole[0].outputs[0].token_ids
+        assert [token_id for output in deltas for token_id in output.outputs[0].token_ids] == whole[0].outputs[
+            0
+        ].token_ids
         assert [output.finished for output in deltas] == [False, False, False, True]
 
     def test_a_chunk_that_does_not_reach_the_end_gives_no_output(self):
@@ -230,7 +232,7 @@ class TestFailure:
         with pytest.raises(ValueError, match="no more memory"):
             engine.engine.step()
         for call in (engine.engine.step, lambda: engine.engine.add_request("b", "x", SamplingParams())):
-            with pytest.raises(errors.EngineDeadError, match="no more memory.*build a new LLMEngine"):
+            with pytest.raises(errors.EngineDeadError, match=r"no more memory.*build a new LLMEngine"):
                 call()
 
     def test_a_broken_invariant_is_told_counted_and_raised(self):

@@ -86,7 +86,9 @@ def _generate(peer, token_ids: list[int]) -> list[int]:
     return output[0, len(token_ids) :].tolist()
 
 
-def run(model, prompts: list[list[int]], params: SamplingParams, **options: object) -> tuple[list[list[int]], LLMEngine]:
+def run(
+    model, prompts: list[list[int]], params: SamplingParams, **options: object
+) -> tuple[list[list[int]], LLMEngine]:
     """All prompts through a fresh engine around the loaded model; their output tokens, and the engine."""
     config = dataclasses.replace(BASE, **options)
     engine = LLMEngine(config, ModelRunner(config, model), model.tokenizer)

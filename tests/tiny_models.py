@@ -3,8 +3,10 @@
 The models are `transformers`' own, so they are the oracle; ours gets their weights.
 """
 
+from collections.abc import Iterator
 from types import SimpleNamespace
 
+import pytest
 import torch
 import transformers
 
@@ -36,6 +38,15 @@ _LLAMA3_ROPE = {
     "high_freq_factor": 4.0,
     "original_max_position_embeddings": 64,
 }
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """For modules that import it: tensors this small are slower with two threads, and far slower on a busy machine."""
+    num_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(num_threads)
 
 
 def make_peer(name: str) -> transformers.PreTrainedModel:
@@ -99,6 +110,8 @@ class PlannedRunner:
         sequence = Request("r", list(token_ids), SamplingParams(temperature=0.0)).sequences[0]
         sequence.slot = self._free_slots.pop(0)
         if prefix_of is not None:
+            if len(prefix_of.block_table) < num_shared_blocks:
+                raise ValueError("the sequence to share with has not so many blocks: see `give_blocks`")
             sequence.block_table += prefix_of.block_table[:num_shared_blocks]
             sequence.num_cached_tokens = num_shared_blocks * self.config.block_size
             sequence.num_computed_tokens = min(sequence.num_cached_tokens, len(token_ids) - 1)
@@ -108,6 +121,11 @@ class PlannedRunner:
         """Let go of its slot; its blocks are not handed out again."""
         self._free_slots.insert(0, sequence.slot)
 
+    def give_blocks(self, sequence: Sequence, num_tokens: int) -> None:
+        """Extend its block table until it holds `num_tokens` tokens."""
+        while len(sequence.block_table) * self.config.block_size < num_tokens:
+            sequence.block_table.append(self._free_blocks.pop())
+
     def plan(self, *work: tuple[Sequence, int]) -> SchedulerOutput:
         """So many tokens of each of these sequences."""
         plan = SchedulerOutput(step=0)
@@ -115,8 +133,7 @@ class PlannedRunner:
             start, is_new = sequence.num_computed_tokens, sequence.request.prompt is None
             sequence.request.prompt = "seen"
             sequence.num_computed_tokens += num_tokens
-            while len(sequence.block_table) * self.config.block_size < sequence.num_computed_tokens:
-                sequence.block_table.append(self._free_blocks.pop())
+            self.give_blocks(sequence, sequence.num_computed_tokens)
             plan.scheduled.append(ScheduledSequence(sequence, start, num_tokens, starts_fresh=is_new))
         plan.total_num_scheduled_tokens = sum(num_tokens for _, num_tokens in work)
         return plan

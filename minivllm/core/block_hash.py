@@ -22,7 +22,9 @@ ROOT = b"\x00" * 32
 """Stands for "nothing before": the parent of every first block."""
 
 
-def hash_block_tokens(parent: BlockHash | None, token_ids: Seq[int], extra_keys: Seq[tuple[str, str]] = ()) -> BlockHash:
+def hash_block_tokens(
+    parent: BlockHash | None, token_ids: Seq[int], extra_keys: Seq[tuple[str, str]] = ()
+) -> BlockHash:
     """The name of one full block.
 
     `token_ids`: the block's own tokens, exactly `block_size` of them, each from 0 to 2**32 - 1.

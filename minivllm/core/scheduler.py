@@ -301,9 +301,7 @@ class Scheduler:
         self.counters.num_preemptions += 1
         position = self.waiting.add_preempted(victim)
         if self._bus.active:
-            self._bus.emit(
-                ev.RequestPreempted, victim.seq_id, victim_of.seq_id, shortage.need, shortage.free, position
-            )
+            self._bus.emit(ev.RequestPreempted, victim.seq_id, victim_of.seq_id, shortage.need, shortage.free, position)
 
     def _release_slots(self, sequence: Sequence) -> None:
         for slot in (sequence.slot, *sequence.reserved_slots):

@@ -226,9 +226,7 @@ class Fold:
 
     def _scheduled(self, event: ev.StepScheduled) -> None:
         self.sequences[event.seq_id].num_computed_tokens = event.num_computed_tokens + event.num_tokens
-        self.scheduled.append(
-            ScheduledState(event.seq_id, event.num_tokens, event.kind, event.num_computed_tokens)
-        )
+        self.scheduled.append(ScheduledState(event.seq_id, event.num_tokens, event.kind, event.num_computed_tokens))
         self.counters.scheduled_tokens += event.num_tokens
 
     def _step_end(self, event: ev.StepEnd) -> None:

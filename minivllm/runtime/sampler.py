@@ -24,7 +24,7 @@ from minivllm.runtime.logits_processors import apply_logits_processors, changes_
 from minivllm.runtime.sampling_rng import uniform_for_next_token
 
 _CPU_CHUNK = 200_000
-"""Logits that are drawn from at once: their float64 copies stay in the cache, which is over twice as fast."""
+"""Logits that are drawn from at once: float64 copies of so few stay in the cache (top-p is a third faster by it)."""
 
 _GPU_CHUNK = 2**24
 """On a GPU few large steps are faster; this only bounds the memory that they take (128 MiB a copy)."""

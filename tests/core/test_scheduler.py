@@ -162,7 +162,7 @@ class TestTheDoor:
         # vLLM #39734: it waits for ever, and everyone behind it too.
         engine = WatchedEngine(num_blocks=4)
         engine.add("fits", prompt(8), max_tokens=4)
-        with pytest.raises(RequestTooLargeError, match="needs up to 5 KV cache blocks.*the cache has 4"):
+        with pytest.raises(RequestTooLargeError, match=r"needs up to 5 KV cache blocks.*the cache has 4"):
             engine.add("never", prompt(8), max_tokens=10)
         engine.run()
         assert engine.token_ids("fits") == expected_output(prompt(8), 4)

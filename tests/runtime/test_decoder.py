@@ -2,7 +2,16 @@
 
 import pytest
 import torch
-from tiny_models import PEERS, VOCAB_SIZE, PlannedRunner, config_of, load_into_ours, make_peer, peer_logits
+from tiny_models import (
+    PEERS,
+    VOCAB_SIZE,
+    PlannedRunner,
+    config_of,
+    load_into_ours,
+    make_peer,
+    one_thread,  # noqa: F401  # an autouse fixture
+    peer_logits,
+)
 
 from minivllm.errors import ModelIntegrityError
 from minivllm.runtime.models.decoder import Decoder
@@ -63,6 +72,7 @@ def test_shared_blocks_give_the_logits_of_transformers(name: str) -> None:
     run = PlannedRunner(load_into_ours(peer))
     common = prompt(72)
     first = run.new([*common, *prompt(3, seed=1)])
+    run.give_blocks(first, 75)
     others = [run.new([*common, *prompt(5, seed=seed)], first, 18) for seed in (2, 3, 4)]
     all_cached = run.new(common, first, 18)
     unrelated = run.new(prompt(9, seed=5))

@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 import torch
-from tiny_models import VOCAB_SIZE, PlannedRunner, load_into_ours, make_peer, peer_logits
+from tiny_models import (
+    VOCAB_SIZE,
+    PlannedRunner,
+    load_into_ours,
+    make_peer,
+    one_thread,  # noqa: F401  # an autouse fixture
+    peer_logits,
+)
 
 from minivllm.core.slot_mapping import slot_mapping
 from minivllm.errors import ConfigError
@@ -51,8 +58,8 @@ def test_tokens_that_the_prefix_cache_holds_are_not_written(decoder) -> None:
     run = PlannedRunner(decoder)
     batch = InputBatch(max_num_seqs=16, max_model_len=256, block_size=4)
     first = run.new(prompt(8))
+    batch.prepare(run.plan((first, 8)))
     again = run.new(prompt(8), first, 2)
-    inputs = batch.prepare(run.plan((first, 8)))
     inputs = batch.prepare(run.plan((again, 1)))
     assert inputs.positions.tolist() == [7]
     assert inputs.attention.slot_mapping.tolist() == [-1]

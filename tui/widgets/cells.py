@@ -37,8 +37,8 @@ def block_cells(model: DashboardModel) -> list[Cell]:
     """
     fold, size = model.fold, model.header.block_size
     blocks, cells = fold.blocks, [_FREE] * len(fold.blocks)
-    for block_id in fold.free_queue:
-        if blocks[block_id].hash is not None:
+    for block_id, block in enumerate(blocks):
+        if block.hash is not None and block.ref_cnt == 0:
             cells[block_id] = Cell(CACHED, model.last_owner_letter(block_id) or EMPTY, "cached")
     shared: dict[int, int] = {}
     # All sequences and not only the running ones: a frame may fall between a block and its admission.

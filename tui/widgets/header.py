@@ -40,9 +40,9 @@ class Header(Panel):
         rate, hits = model.tokens_per_second(), model.hit_rate()
         facts: list[list[Span]] = []
         if counters.invariant_violations:
-            facts.append([(plural(counters.invariant_violations, "INVARIANT VIOLATION"), "bad*!")])
+            facts.append([(f" {plural(counters.invariant_violations, 'invariant violation').upper()} ", "bad*!")])
         if model.fold.lost_events:
-            facts.append([(f"{plural(model.fold.lost_events, 'EVENT')} LOST", "bad*!")])
+            facts.append([(f" {plural(model.fold.lost_events, 'event').upper()} LOST ", "bad*!")])
         facts.append([(clean(model.header.model)[-28:], "text*" if width >= 100 else "accent*")])
         facts.append([("step ", "muted"), (f"{model.fold.step:,}", "text*")])
         if rate is not None:

@@ -26,7 +26,7 @@ class Waiting(Panel):
         waiting = model.fold.waiting
         if not waiting:
             return [Row(width).put("nobody waits", "faint").line()]
-        shown = waiting if len(waiting) <= height else waiting[: height - 1]
+        shown = waiting if len(waiting) <= height else waiting[: max(height - 1, 1)]
         name_width = min(max(len(short_name(seq_id)) for seq_id in shown), 14)
         for detail in (2, 1, 0):
             rows = [_waiting(model, position, name_width, detail) for position in range(len(shown))]
@@ -34,7 +34,7 @@ class Waiting(Panel):
             if all(cell_len(text_of(row)) <= width for row in rows):
                 break
         lines = [line(width, *row) for row in rows]
-        if len(shown) < len(waiting):
+        if len(lines) < min(height, len(waiting)):
             lines.append(Row(width).put(f"+ {len(waiting) - len(shown):,} more behind", "muted").line())
         return lines
 

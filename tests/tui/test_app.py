@@ -1,0 +1,318 @@
+"""The real app, driven by keys at the sizes people have: what is on the screen, and what it costs."""
+
+import asyncio
+import re
+import time
+from collections.abc import Awaitable, Callable
+from threading import Thread
+
+import pytest
+from textual.geometry import Region
+from textual.pilot import Pilot
+
+from minivllm.events import types as ev
+from minivllm.tui.app import DashboardApp
+from minivllm.tui.source import InProcessSource
+from minivllm.tui.theme import DARK, LIGHT
+from minivllm.tui.widgets.panel import Panel
+
+SIZES = [(80, 24), (120, 36), (200, 60)]
+WATCH = "The first blocks are computed once and shared."
+FRAME = 0.15
+"""Seconds in which at least one frame is drawn."""
+
+
+def drive(app: DashboardApp, script: Callable[[Pilot], Awaitable[None]], size: tuple[int, int] = (120, 36)) -> None:
+    """Run `app` without a terminal while `script` presses its keys."""
+
+    async def main() -> None:
+        async with app.run_test(size=size) as pilot:
+            await pilot.pause(FRAME)
+            await script(pilot)
+
+    asyncio.run(main())
+
+
+def app_for(stage, watch: str = WATCH) -> DashboardApp:
+    return DashboardApp(InProcessSource(stage.header, stage.events), watch)
+
+
+def panel(app: DashboardApp, id: str) -> Panel:
+    return app.screen_stack[1].query_one(f"#{id}", Panel)
+
+
+def drawn(app: DashboardApp, id: str) -> list[str]:
+    """The rows of a panel as they are painted."""
+    shown = panel(app, id)
+    return [shown.render_line(y).text for y in range(shown.content_size.height)]
+
+
+def all_drawn(app: DashboardApp) -> str:
+    panels = app.screen_stack[1].query(Panel)
+    return "\n".join("\n".join([str(p.border_title or ""), *drawn(app, p.id)]) for p in panels if p.display)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_every_panel_has_its_place_and_shows_the_run(size: tuple[int, int], shared_prefix) -> None:
+    app = app_for(shared_prefix.run(22))
+
+    async def script(pilot: Pilot) -> None:
+        shown = [p for p in app.screen.query(Panel) if p.display and p.region.area]
+        screen = Region(0, 0, *size)
+        for number, one in enumerate(shown):
+            assert screen.contains_region(one.region), one
+            assert one.content_size.height >= 1, one
+            assert not any(one.region.overlaps(other.region) for other in shown[number + 1 :]), one
+            for row in range(one.content_size.height):
+                assert one.render_line(row).cell_length == one.content_size.width
+        expected = {"header", "watch", "slots", "blockmap", "freequeue", "budget", "waiting", "eventlog"}
+        assert {p.id for p in shown} == expected | ({"finished"} if size[1] > 30 else set())
+        text = all_drawn(app)
+        for words in ("Batch slots  4 of 4", "DECODE", "all 4 slots taken", "next 20 21", "█4", "step 22", "LIVE"):
+            assert words in text
+        assert "smell of their own hive" in text
+        assert WATCH in text
+
+    drive(app, script, size)
+
+
+@pytest.mark.parametrize("size", [(20, 5), (40, 12), (300, 90)])
+def test_odd_sizes_do_no_harm(size: tuple[int, int], memory_pressure) -> None:
+    app = app_for(memory_pressure.run(40))
+
+    async def script(pilot: Pilot) -> None:
+        await pilot.press("question_mark", "escape", "t", "space")
+        await pilot.resize_terminal(97, 30)
+        await pilot.pause(FRAME)
+        assert "memory" not in app.screen.classes
+        assert "r0" in all_drawn(app)
+
+    drive(app, script, size)
+
+
+def test_before_the_first_event_an_idle_engine_is_shown(shared_prefix) -> None:
+    app = app_for(shared_prefix)
+
+    async def script(pilot: Pilot) -> None:
+        text = all_drawn(app)
+        assert "step 0" in text and "nobody waits" in text and "Token budget  0 of 64" in text
+        assert drawn(app, "slots")[0].split() == ["0", "·", "free"]
+
+    drive(app, script)
+
+
+def test_pausing_holds_the_picture_while_folding_goes_on(shared_prefix) -> None:
+    app = app_for(shared_prefix.run(20))
+    before = len(shared_prefix.events)
+
+    async def script(pilot: Pilot) -> None:
+        await pilot.press("space")
+        held = all_drawn(app)
+        for event in shared_prefix.run(15).events[before:]:
+            app._source.put(event)
+        await pilot.pause(FRAME)
+        assert app.model.fold.step == 35
+        assert "PAUSED, 15 steps behind" in all_drawn(app)
+        assert drawn(app, "slots") == [row for row in drawn(app, "slots") if row in held]
+        # A still picture can be laid out anew and painted in other colours without moving on.
+        await pilot.press("t")
+        await pilot.resize_terminal(80, 24)
+        await pilot.pause(FRAME)
+        assert "step 20" in all_drawn(app)
+        await pilot.press("space")
+        await pilot.pause(FRAME)
+        assert "step 35" in all_drawn(app) and "LIVE" in all_drawn(app)
+
+    drive(app, script)
+
+
+def test_the_theme_changes_between_dark_and_light(shared_prefix) -> None:
+    app = app_for(shared_prefix.run(20))
+
+    def background() -> str:
+        strip = panel(app, "blockmap").render_line(0)
+        return next(segment.style.bgcolor.get_truecolor().hex for segment in strip if segment.style.bgcolor)
+
+    async def script(pilot: Pilot) -> None:
+        text = all_drawn(app)
+        assert background() == DARK.background
+        await pilot.press("t")
+        await pilot.pause(FRAME)
+        assert app.theme == LIGHT.name
+        assert background() == LIGHT.background
+        assert all_drawn(app) == text
+        await pilot.press("t")
+        await pilot.pause(FRAME)
+        assert background() == DARK.background
+
+    drive(app, script)
+
+
+def test_without_colour_the_same_characters_are_drawn_in_grey(shared_prefix, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared_prefix.run(60)
+    texts: list[str] = []
+    colours: list[set[str]] = []
+
+    async def script(pilot: Pilot) -> None:
+        texts.append(all_drawn(pilot.app))
+        found = re.findall(r"fill: #(..)(..)(..)", pilot.app.export_screenshot())
+        colours.append({"".join(rgb) for rgb in found if len(set(rgb)) > 1})
+
+    drive(app_for(shared_prefix), script)
+    monkeypatch.setenv("NO_COLOR", "1")
+    drive(app_for(shared_prefix), script)
+    assert texts[0] == texts[1]
+    assert len(colours[0]) > 10
+    assert colours[1] == set()
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_help_explains_every_panel_on_the_screen(size: tuple[int, int], shared_prefix) -> None:
+    app = app_for(shared_prefix.run(5))
+
+    async def script(pilot: Pilot) -> None:
+        shown = [p for p in app.screen.query(Panel) if p.display]
+        await pilot.press("question_mark")
+        await pilot.pause(FRAME)
+        text = "\n".join(str(entry.render()) for entry in app.screen.query(".entry"))
+        for one in shown:
+            assert one.HELP_TITLE in text and one.HELP_TEXT in text
+            assert one.HELP_TEXT.count(". ") == 1, "two sentences"
+        assert ("Finished  " in text) == (size[1] > 30)
+        await pilot.press("q")
+        await pilot.pause(FRAME)
+        assert not app.screen.query(".entry") and app.is_running
+
+    drive(app, script, size)
+
+
+@pytest.mark.parametrize("key", ["q", "ctrl+c"])
+def test_a_key_ends_the_app_at_any_time(key: str, shared_prefix) -> None:
+    app = app_for(shared_prefix.run(5))
+
+    async def script(pilot: Pilot) -> None:
+        if key == "ctrl+c":
+            await pilot.press("question_mark")
+        await pilot.press(key)
+        await pilot.pause(FRAME)
+        assert app._exit
+
+    drive(app, script)
+
+
+def test_every_key_binding_has_an_id_so_that_it_can_be_changed() -> None:
+    ids = [binding.id for binding in DashboardApp.BINDINGS]
+    assert all(ids) and len(ids) == len(set(ids))
+
+
+def test_the_summary_comes_from_another_thread_and_after_the_last_event(shared_prefix) -> None:
+    app = DashboardApp(InProcessSource(shared_prefix.header), WATCH)
+    sentences = ["8 requests finished.", "Nobody was preempted. " * 12]
+
+    def run() -> None:
+        app.show_summary(sentences)
+        for event in shared_prefix.run().events:
+            app._source.put(event)
+
+    async def script(pilot: Pilot) -> None:
+        thread = Thread(target=run)
+        thread.start()
+        await asyncio.to_thread(thread.join)
+        await pilot.pause(3 * FRAME)
+        assert app.model.fold.last_seq == shared_prefix.events[-1].seq
+        assert panel(app, "summary").border_title == "Finished: press q to leave"
+        rows = " ".join(" ".join(drawn(app, "summary")).split())
+        assert rows == " ".join(" ".join(sentences).split())
+        assert "FINISHED" in drawn(app, "header")[0]
+        assert not panel(app, "slots").display
+        assert app.is_running
+
+    drive(app, script)
+
+
+def test_a_run_that_was_cut_short_still_shows_its_slots(shared_prefix) -> None:
+    app = app_for(shared_prefix.run(20))
+
+    async def script(pilot: Pilot) -> None:
+        await pilot.press("space")
+        app.show_summary(["The run was stopped."])
+        await pilot.pause(FRAME)
+        assert not panel(app, "summary").display, "a held picture is held to the end"
+        await pilot.press("space")
+        await pilot.pause(2 * FRAME)
+        assert "The run was stopped." in drawn(app, "summary")[0]
+        assert panel(app, "slots").display and "r0" in drawn(app, "slots")[0]
+
+    drive(app, script)
+
+
+HOSTILE = "\x1b[31m\x1b]0;owned\x07[bold red]x[/bold red] [@click=app.quit]y[/] \u202egnp.exe\x9b2J {0} %s \\[ 漢字"
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_text_from_outside_can_neither_steer_the_terminal_nor_the_markup(size: tuple[int, int], stage, ask) -> None:
+    asks = [ask(f"{HOSTILE}{i}", HOSTILE, f"{HOSTILE}\n" * 9, arrives=3 * i) for i in range(7)]
+    run = stage(asks, model=HOSTILE).run(30)
+    app = app_for(run, watch=HOSTILE)
+
+    async def script(pilot: Pilot) -> None:
+        for text in (all_drawn(app), app.export_screenshot()):
+            assert not set(text) & {chr(c) for c in (*range(9), *range(11, 32), *range(127, 160), 0x202E)}
+        assert "[bold red]x[/bold red]" in all_drawn(app)
+        app.show_summary([HOSTILE])
+        await pilot.pause(2 * FRAME)
+        assert "[bold red]x[/bold red]" in drawn(app, "summary")[0]
+
+    drive(app, script, size)
+
+
+def test_a_frame_repaints_only_the_rows_that_changed(shared_prefix) -> None:
+    app = app_for(shared_prefix.run(20))
+    painted: list[tuple[str, int]] = []
+
+    async def script(pilot: Pilot) -> None:
+        for one in app.screen.query(Panel):
+            # Count what is painted anew; a row that did not change comes from the panel's cache.
+            original = one._paint
+            one._paint = lambda line, one=one, original=original: (painted.append(one.id), original(line))[1]
+        token = ev.TokenSampled(app.model.fold.last_seq + 1, 20, 0.9, "r2.0", 1, " more")
+        app._source.put(token)
+        await pilot.pause(FRAME)
+        assert drawn(app, "slots")[5].rstrip().endswith(" more")
+        # The slot's two rows (its count and its text), and nothing anywhere else.
+        assert sorted(painted) == ["slots", "slots"]
+
+    drive(app, script)
+
+
+def test_twenty_thousand_events_a_second_are_drained_without_loss(stage, ask) -> None:
+    asks = [ask(f"r{i}", f"{i} " + "word " * (i % 50), f"answer {i} " * 40, arrives=i // 4) for i in range(200)]
+    run = stage(asks, num_blocks=1024, max_num_seqs=32, max_num_batched_tokens=512).run()
+    events = run.events
+    assert len(events) > 20_000
+    app = DashboardApp(InProcessSource(run.header), WATCH)
+    took: list[float] = []
+
+    def produce() -> None:
+        started = time.perf_counter()
+        for number, event in enumerate(events):
+            app._source.put(event)
+            # In portions of a millisecond's worth, at 20,000 a second.
+            if number % 20 == 19:
+                time.sleep(max(0.0, started + number / 20_000 - time.perf_counter()))
+        took.append(time.perf_counter() - started)
+
+    async def script(pilot: Pilot) -> None:
+        thread = Thread(target=produce)
+        thread.start()
+        await asyncio.to_thread(thread.join)
+        for _ in range(100):
+            if app.model.fold.last_seq == events[-1].seq:
+                break
+            await pilot.pause(0.1)
+        assert app.model.fold.last_seq == events[-1].seq == len(events) - 1
+        assert app.model.fold.state == run.engine.inspect()
+
+    drive(app, script)
+    # The producer was not held up: it had its events out about when it meant to.
+    assert took[0] < 2 * len(events) / 20_000 + 1

@@ -1,0 +1,144 @@
+"""The block map is read back off its lines and compared with the fold: it can show nothing else."""
+
+from collections import defaultdict
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from minivllm.events import types as ev
+from minivllm.tui.lines import Line, text_of
+from minivllm.tui.model import DashboardModel
+from minivllm.tui.widgets.blockmap import BlockMap, lay_out
+from minivllm.tui.widgets.cells import CACHED, EMPTY, FILL, block_cells, group_cells
+
+
+def read_cells(lines: list[Line], num_blocks: int, width: int, height: int) -> list[str]:
+    """The two characters of every block, read off the drawn map as a person would."""
+    grid = lay_out(num_blocks, width, height - 1)
+    assert grid.blocks_per_cell == 1
+    cells: list[str] = []
+    for line in lines[:-1]:
+        text = text_of(line)
+        if not text.strip():
+            continue
+        digits = len(str(num_blocks - 1))
+        if grid.numbered:
+            step = digits + 1 + grid.glyphs + 1 + grid.gap
+            for start in range(0, len(text), step):
+                number, cell = text[start : start + digits], text[start + digits + 1 : start + step - grid.gap]
+                assert int(number) == len(cells)
+                assert len(set(cell[:-1])) == 1
+                cells.append(cell[-2:])
+        else:
+            assert int(text[:digits]) == len(cells)
+            body, step = text[digits + 1 :], 2 + grid.gap
+            cells += [body[start : start + 2] for start in range(0, len(body), step)]
+    return cells
+
+
+def expected_cells(model: DashboardModel) -> list[str]:
+    """The same from the fold, block by block and without any of the map's own code."""
+    fold, size = model.fold, model.header.block_size
+    owners: dict[int, list[tuple[str, int]]] = defaultdict(list)
+    for seq_id, sequence in fold.sequences.items():
+        for logical, block_id in enumerate(sequence.block_table):
+            tokens = min(max(sequence.num_computed_tokens - logical * size, 0), size)
+            owners[block_id].append((seq_id, tokens))
+    cells = []
+    for block_id, block in enumerate(fold.blocks):
+        held_by = owners[block_id]
+        assert block.ref_cnt == len(held_by)
+        if held_by:
+            fill = FILL[max(tokens for _, tokens in held_by) * 8 // size]
+            cells.append(fill + (model.letter(held_by[0][0]) if len(held_by) == 1 else str(len(held_by))))
+        elif block.hash is not None:
+            cells.append(CACHED + (model.last_owner_letter(block_id) or EMPTY))
+        else:
+            cells.append(EMPTY * 2)
+    return cells
+
+
+@pytest.mark.parametrize("size", [(37, 11), (68, 16), (112, 40)])
+@pytest.mark.parametrize("scenario", ["shared_prefix", "memory_pressure"])
+def test_the_drawn_owners_and_counts_are_those_of_the_fold(
+    scenario: str, size: tuple[int, int], request: pytest.FixtureRequest
+) -> None:
+    stage = request.getfixturevalue(scenario)
+    model, blockmap = DashboardModel(stage.header), BlockMap()
+    seen: set[str] = set()
+    for number, event in enumerate(stage.run().events):
+        model.apply(event)
+        # Not only between steps: a frame may fall anywhere.
+        if number % 7 == 0 or isinstance(event, ev.StepEnd):
+            cells = read_cells(blockmap.lines(model, *size), stage.header.num_blocks, *size)
+            assert cells == expected_cells(model)
+            seen.update(cell[0] for cell in cells)
+            seen.update(cell[1] for cell in cells)
+    assert {CACHED, EMPTY, "█", "▁", "▄", "a", "h"} <= seen
+    assert scenario == "memory_pressure" or {"2", "4"} <= seen
+
+
+def test_only_the_marks_of_touched_blocks_are_reversed(shared_prefix) -> None:
+    model, blockmap = DashboardModel(shared_prefix.header), BlockMap()
+    for event in shared_prefix.run(25).events:
+        model.apply(event)
+        reversed_marks = [
+            text for line in blockmap.lines(model, 68, 16)[:-1] for text, style in line if style.endswith("!")
+        ]
+        assert len(reversed_marks) == len(model.changed)
+        assert all(len(mark) == 1 for mark in reversed_marks)
+
+
+@given(st.integers(1, 5000), st.integers(12, 220), st.integers(2, 60))
+def test_every_block_has_a_place_within_the_room(num_blocks: int, width: int, height: int) -> None:
+    grid = lay_out(num_blocks, width, height)
+    digits = len(str(num_blocks - 1))
+    rows = -(-num_blocks // (grid.per_row * grid.blocks_per_cell))
+    assert rows + (rows - 1 if grid.spread else 0) <= height
+    cell = grid.glyphs + 1 + (digits + 1 if grid.numbered else 0)
+    row_width = grid.per_row * cell + (grid.per_row - 1) * grid.gap + (0 if grid.numbered else digits + 1)
+    assert row_width <= width
+
+
+def test_few_blocks_are_drawn_with_their_numbers_and_many_without() -> None:
+    assert lay_out(64, 68, 15).numbered
+    assert lay_out(64, 112, 40).glyphs > 1
+    assert not lay_out(256, 68, 15).numbered
+    assert lay_out(256, 68, 15).blocks_per_cell == 1
+    assert lay_out(4096, 68, 15).blocks_per_cell > 1
+
+
+@pytest.mark.parametrize("size", [2, 3, 8])
+def test_a_group_shows_how_much_is_used_and_whose(size: int, memory_pressure) -> None:
+    model = DashboardModel(memory_pressure.header)
+    for event in memory_pressure.run(45).events:
+        model.apply(event)
+    cells = block_cells(model)
+    blocks = model.fold.blocks
+    groups = group_cells(model, cells, size)
+    assert len(groups) == -(-len(cells) // size)
+    for number, group in enumerate(groups):
+        members = range(number * size, min((number + 1) * size, len(cells)))
+        used = [i for i in members if blocks[i].ref_cnt]
+        marks = {cells[i].mark for i in used}
+        assert group.mark == (marks.pop() if len(marks) == 1 else "+" if marks else EMPTY)
+        if used:
+            assert group.glyph == FILL[max(len(used) * 8 // len(members), 1)] or len(used) == len(members)
+        else:
+            assert (group.glyph == CACHED) == any(blocks[i].hash for i in members)
+        assert group.style.endswith("!") == any(i in model.changed for i in members)
+
+
+@pytest.mark.parametrize("width", [20, 37, 68, 112])
+@pytest.mark.parametrize("num_blocks", [8, 64, 256, 4096])
+def test_no_line_of_the_map_is_wider_than_its_panel(width: int, num_blocks: int, stage, ask) -> None:
+    run = stage([ask("r0", "a b c", "d e f", max_tokens=20)], num_blocks=num_blocks).run(1)
+    model = DashboardModel(run.header)
+    for event in run.events:
+        model.apply(event)
+    lines = BlockMap().lines(model, width, 10)
+    assert len(lines) == 10
+    assert all(cell_len(text_of(line)) <= width for line in lines)
+    assert ("1 cell = " in text_of(lines[-1])) == (lay_out(num_blocks, width, 9).blocks_per_cell > 1)

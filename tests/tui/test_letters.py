@@ -1,0 +1,58 @@
+"""A letter stands for one sequence at a time, and for an ended one only until another gets it."""
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minivllm.tui.letters import ALPHABET, NO_LETTER, Letters, hue
+
+
+def test_letters_are_given_in_order_and_kept() -> None:
+    letters = Letters()
+    for seq_id in ("r0.0", "r1.0", "r0.0"):
+        letters.assign(seq_id)
+    assert [letters.of("r0.0"), letters.of("r1.0")] == ["a", "b"]
+    assert letters.of("r2.0") is None
+    assert letters.of(None) is None
+
+
+def test_an_ended_sequence_keeps_its_letter_until_it_is_needed_again() -> None:
+    letters = Letters()
+    letters.assign("old")
+    letters.release("old")
+    for number in range(len(ALPHABET) - 1):
+        letters.assign(f"s{number}")
+        letters.release(f"s{number}")
+    assert letters.of("old") == "a"
+    letters.assign("new")
+    assert letters.of("new") == "a"
+    assert letters.of("old") is None
+
+
+def test_more_live_sequences_than_letters_share_a_sign_that_is_no_letter() -> None:
+    letters = Letters()
+    for number in range(len(ALPHABET) + 1):
+        letters.assign(f"s{number}")
+    assert letters.of(f"s{len(ALPHABET)}") == NO_LETTER
+    assert hue(NO_LETTER) == hue(None) == "muted"
+
+
+@given(st.lists(st.tuples(st.integers(0, 80), st.booleans())))
+def test_two_live_sequences_never_have_the_same_letter(steps: list[tuple[int, bool]]) -> None:
+    letters, live = Letters(), set()
+    for number, enters in steps:
+        seq_id = f"s{number}"
+        if enters:
+            letters.assign(seq_id)
+            live.add(seq_id)
+        else:
+            letters.release(seq_id)
+            live.discard(seq_id)
+        held = [letter for seq_id in live if (letter := letters.of(seq_id)) != NO_LETTER]
+        assert None not in held
+        assert len(held) == len(set(held))
+
+
+def test_neighbours_in_the_alphabet_differ_in_colour() -> None:
+    assert all(hue(a) != hue(b) for a, b in pairwise(ALPHABET))

@@ -1,0 +1,81 @@
+"""What stands around the fold: letters, touched blocks, rates, and the still picture."""
+
+import pytest
+
+from minivllm.events import types as ev
+from minivllm.tui.model import RATE_WINDOW, DashboardModel
+
+
+def feed(model: DashboardModel, events: list[ev.Event]) -> DashboardModel:
+    for event in events:
+        model.apply(event)
+    return model
+
+
+def test_the_model_folds_what_the_engine_is(memory_pressure) -> None:
+    model = DashboardModel(memory_pressure.header)
+    seen = 0
+    while memory_pressure.step():
+        feed(model, memory_pressure.events[seen:])
+        seen = len(memory_pressure.events)
+        assert model.fold.state == memory_pressure.engine.inspect()
+
+
+def test_the_pool_is_divided_into_used_cached_and_empty(memory_pressure) -> None:
+    model = feed(DashboardModel(memory_pressure.header), memory_pressure.run(60).events)
+    use, blocks = model.pool_use(), model.fold.blocks
+    assert use.used == sum(block.ref_cnt > 0 for block in blocks)
+    assert use.cached == sum(block.ref_cnt == 0 and block.hash is not None for block in blocks)
+    assert sum(use) == len(blocks)
+
+
+def test_touched_blocks_are_those_of_the_last_step_alone(shared_prefix) -> None:
+    events = shared_prefix.run(30).events
+    model = feed(DashboardModel(shared_prefix.header), events)
+    last = max(event.step for event in events)
+    assert model.changed == {event.block_id for event in events if event.step == last and hasattr(event, "block_id")}
+
+
+def test_tokens_per_second_are_those_of_the_last_two_seconds(shared_prefix) -> None:
+    events = shared_prefix.run().events
+    model = DashboardModel(shared_prefix.header)
+    assert model.tokens_per_second() is None
+    feed(model, events)
+    ends = [event.t for event in events if isinstance(event, ev.StepEnd)]
+    first = next(t for t in ends if ends[-1] - t <= RATE_WINDOW)
+    tokens = sum(isinstance(event, ev.TokenSampled) and event.t > first for event in events)
+    assert model.tokens_per_second() == pytest.approx(tokens / (ends[-1] - first))
+
+
+def test_the_hit_rate_is_hits_over_looked_up_tokens(shared_prefix) -> None:
+    model = DashboardModel(shared_prefix.header)
+    assert model.hit_rate() is None
+    feed(model, shared_prefix.run().events)
+    counters = model.fold.counters
+    assert 0.5 < model.hit_rate() == counters.prefix_cache_hits / counters.prefix_cache_queries < 1
+
+
+def test_a_sequence_has_its_letter_from_its_first_block_on(shared_prefix) -> None:
+    model = DashboardModel(shared_prefix.header)
+    for event in shared_prefix.run(1).events:
+        model.apply(event)
+        if isinstance(event, ev.BlockAllocated):
+            assert model.letter(event.seq_id) is not None
+    assert {model.letter("r0.0"), model.letter("r1.0")} == {"a", "b"}
+
+
+def test_a_still_picture_does_not_move_while_the_model_goes_on(memory_pressure) -> None:
+    events = memory_pressure.run().events
+    cut = len(events) // 2
+    model = feed(DashboardModel(memory_pressure.header), events[:cut])
+    twin = feed(DashboardModel(memory_pressure.header), events[:cut])
+    still = model.still()
+    feed(model, events[cut:])
+    assert still.fold.state == twin.fold.state != model.fold.state
+    assert list(still.fold.history) == list(twin.fold.history)
+    assert still.log.decisions == twin.log.decisions
+    assert (still.changed, still.used) == (twin.changed, twin.used)
+    assert still.tokens_per_second() == twin.tokens_per_second()
+    seq_ids = [event.seq_id for event in events if hasattr(event, "seq_id")]
+    assert [still.letter(s) for s in seq_ids] == [twin.letter(s) for s in seq_ids]
+    assert [still.last_owner_letter(b) for b in range(24)] == [twin.last_owner_letter(b) for b in range(24)]

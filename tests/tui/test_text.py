@@ -1,0 +1,77 @@
+"""Text from outside is made safe, short and steady."""
+
+import unicodedata
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from minivllm.tui.text import LONGEST_TEXT, clean, fit, id_ranges, short_name, tail
+
+ANY_TEXT = st.text(max_size=300)
+HARMFUL = {"Cc", "Cs", "Zl", "Zp", "Co"}
+
+
+@given(ANY_TEXT)
+def test_clean_text_holds_nothing_that_a_terminal_obeys(text: str) -> None:
+    cleaned = clean(text)
+    assert not [c for c in cleaned if unicodedata.category(c) in HARMFUL]
+    assert not set(cleaned) & set("\x1b\x9b\u200b\u200d\u202a\u202e\u2066\u2069\ufeff\ufe0f")
+
+
+def test_an_escape_sequence_loses_its_power_and_keeps_its_letters() -> None:
+    assert clean("\x1b[31mred\x1b]0;title\x07 \x9b2J") == "[31mred]0;title 2J"
+
+
+def test_a_line_break_shows_as_a_sign_and_a_tab_as_a_space() -> None:
+    assert clean("one\n\n  two\tthree\r\n") == "one↵two three↵"
+
+
+@given(ANY_TEXT, st.integers(0, 60))
+def test_fitted_text_has_exactly_the_asked_width(text: str, width: int) -> None:
+    assert cell_len(fit(clean(text), width)) == width
+
+
+@given(st.text(min_size=0, max_size=4 * LONGEST_TEXT), st.integers(2, 80))
+def test_a_tail_never_grows_wider_than_its_room(text: str, width: int) -> None:
+    assert cell_len(tail(text, width)) <= width
+
+
+@given(st.text("abc xyz 漢字", max_size=400), st.integers(8, 60))
+def test_a_tail_ends_with_the_newest_text(text: str, width: int) -> None:
+    shown = tail(text, width).removeprefix("…")
+    assert text.endswith(shown)
+    # Less than a third of the room, or a word, is given away to stand still.
+    if cell_len(text) > width:
+        assert cell_len(shown) >= width // 2 - 4
+
+
+def test_a_growing_text_stands_still_between_its_jumps() -> None:
+    text = "".join(f" word{number}" for number in range(200))
+    beginnings = [tail(text[:end], 40)[:5] for end in range(len(text))]
+    jumps = sum(a != b for a, b in pairwise(beginnings[40:]))
+    assert jumps <= len(text) / 10
+
+
+def test_neighbouring_block_ids_are_joined_up_and_down() -> None:
+    assert id_ranges([3, 9, 10, 11, 12, 22]) == "3 9-12 22"
+    assert id_ranges([8, 7, 6, 5, 0, 1]) == "8-5 0 1"
+    assert id_ranges([1, 2, 1]) == "1 2 1"
+    assert id_ranges([]) == ""
+
+
+@given(st.lists(st.integers(0, 40), unique=True))
+def test_joined_block_ids_can_be_read_back(ids: list[int]) -> None:
+    read: list[int] = []
+    for run in id_ranges(ids).split():
+        first, _, last = run.partition("-")
+        step = 1 if int(last or first) >= int(first) else -1
+        read += range(int(first), int(last or first) + step, step)
+    assert read == ids
+
+
+def test_a_first_sequence_goes_by_the_name_of_its_request() -> None:
+    assert short_name("r5.0") == "r5"
+    assert short_name("r5.1") == "r5.1"
+    assert short_name("a.0.0") == "a.0"
