@@ -20,6 +20,7 @@ from collections.abc import Sequence as Seq
 from typing import TYPE_CHECKING, Any, NotRequired, Protocol, TypedDict
 
 from minivllm import __version__
+from minivllm.beams import BeamDriver
 from minivllm.clock import Clock, MonotonicClock
 from minivllm.config import EngineConfig
 from minivllm.core.block_pool import BlockPool
@@ -100,6 +101,9 @@ class LLMEngine:
         )
         self._validator = RequestValidator(config, tokenizer.vocab_size, runner.max_model_len)
         self._output_processor = OutputProcessor(tokenizer)
+        self._beams = BeamDriver(
+            self._scheduler, self._output_processor, tokenizer.eos_token_ids, runner.max_model_len, self._bus
+        )
         self._last_plan: SchedulerOutput | None = None
         self._num_arrived = 0
         self._dead_because: BaseException | None = None
@@ -115,7 +119,14 @@ class LLMEngine:
 
     # ---- requests ----
 
-    def add_request(self, request_id: str, prompt: Prompt, params: SamplingParams, priority: int = 0) -> None:
+    def add_request(
+        self,
+        request_id: str,
+        prompt: Prompt,
+        params: SamplingParams,
+        priority: int = 0,
+        cache_salt: str | None = None,
+    ) -> None:
         """Queue a request.
 
         Raises a subclass of `InvalidRequestError`, before anything has changed, if it can never be served.
@@ -131,9 +142,14 @@ class LLMEngine:
             priority=priority,
             arrival_time=self._clock.now(),
             arrival_number=self._num_arrived,
+            cache_salt=cache_salt,
+            # To choose the best of several samples takes their log-probabilities, asked for or not.
+            num_logprobs=0 if params.logprobs is None and params.num_sequences > params.n else params.logprobs,
         )
         self._scheduler.add_request(request)
         self._num_arrived += 1
+        if params.use_beam_search:
+            self._beams.start(request)
         self._output_processor.add_sequence(request.sequences[0])
 
     def abort_request(self, request_id: str) -> RequestOutput | None:
@@ -144,6 +160,7 @@ class LLMEngine:
         for sequence in request.sequences:
             if not sequence.status.is_finished:
                 self._finish(sequence, Stop(RequestStatus.FINISHED_ABORTED))
+        self._beams.forget(request)
         return self._output_processor.make_output(request)
 
     def has_unfinished_requests(self) -> bool:
@@ -173,6 +190,9 @@ class LLMEngine:
         started = now()
         plan = self._last_plan = self._scheduler.schedule()
         scheduled = now()
+        for item in plan.scheduled:
+            for sample in item.sampling[1:]:  # just forked
+                self._output_processor.add_sequence(sample)
         if self.config.check_invariants:
             self._check_invariants(plan)
         execution_started = now()
@@ -180,9 +200,12 @@ class LLMEngine:
         executed = now()
         sampled = self._runner.sample_tokens(plan, logits)
         touched: dict[str, Request] = {}
-        sampling = (item.sequence for item in plan.scheduled if item.samples)
-        for sequence, token in zip(list(sampling), sampled, strict=True):
-            self._append_token(sequence, token)
+        sampling = [sequence for item in plan.scheduled for sequence in item.sampling]
+        for sequence, token in zip(sampling, sampled, strict=True):
+            if sequence.request.params.use_beam_search:
+                self._beams.offer(sequence, token)
+            else:
+                self._append_token(sequence, token)
             touched[sequence.request.request_id] = sequence.request
         if self._bus.active:
             self._bus.emit(

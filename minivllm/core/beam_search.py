@@ -15,7 +15,7 @@ Source: transformers `generation/utils.py` (`_beam_search`); in vLLM, V0's `samp
 """
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 
@@ -58,12 +58,11 @@ class BeamSearch:
     length_penalty: float = 1.0
     early_stopping: bool | Literal["never"] = False
 
-    def __post_init__(self) -> None:
-        self.scores: dict[Hashable, float] = {}
-        """Log-probability of each live beam; a beam that is not there has 0 (the prompt)."""
-        self.hypotheses: list[Hypothesis] = []
-        """The finished ones, best first."""
-        self.done = False
+    scores: dict[Hashable, float] = field(default_factory=dict)
+    """Log-probability of each live beam, kept by the caller; a beam that is not there has 0 (the prompt)."""
+    hypotheses: list[Hypothesis] = field(default_factory=list)
+    """The finished ones, best first."""
+    done: bool = False
 
     @property
     def num_candidates(self) -> int:

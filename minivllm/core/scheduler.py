@@ -248,7 +248,7 @@ class Scheduler:
         # Only a chunk that reaches the last known token predicts the next one.
         if end == sequence.num_tokens:
             item.sampling.append(sequence)
-            if sequence.request.num_unforked:
+            if sequence.request.num_unforked and not sequence.request.params.use_beam_search:
                 item.sampling += self._fork_samples(sequence)
 
     # ---- forks ----

@@ -16,7 +16,7 @@ class QuickRunner(FakeRunner):
     """Without the read-back, which costs more than all the rest."""
 
     def execute_model(self, plan):
-        return [item.sequence for item in plan.scheduled if item.samples]
+        return [sequence for item in plan.scheduled for sequence in item.sampling]
 
 
 @pytest.mark.parametrize("policy", ["fcfs", "priority"])
