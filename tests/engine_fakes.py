@@ -116,7 +116,7 @@ class FakeRunner:
         self.num_tokens_run = 0
 
     def execute_model(self, plan: SchedulerOutput) -> list[Sequence]:
-        copied = [(copy.dst, self._block(copy.src)) for copy in plan.copies]
+        copied = [(copy.dst, self.block(copy.src)) for copy in plan.copies]
         for dst, content in copied:
             for offset, entry in enumerate(content):
                 self.kv[dst * self.block_size + offset] = entry
@@ -132,7 +132,8 @@ class FakeRunner:
             self._read_back(item.sequence, item.start + item.num_tokens)
         return [sequence for item in plan.scheduled for sequence in item.sampling]
 
-    def _block(self, block_id: int) -> list[tuple[int, ...] | None]:
+    def block(self, block_id: int) -> list[tuple[int, ...] | None]:
+        """What the slots of a block hold."""
         first = block_id * self.block_size
         return [self.kv.get(slot) for slot in range(first, first + self.block_size)]
 
@@ -213,6 +214,9 @@ class WatchedEngine:
 
     def token_ids(self, request_id: str) -> list[int]:
         return self.outputs[request_id].outputs[0].token_ids
+
+    def events_of_last_step(self, kind: type[Event]) -> list[Event]:
+        return [event for event in self.events if type(event) is kind and event.step == self.fold.step]
 
     def events_of(self, kind: type[Event]) -> list[Event]:
         return [event for event in self.events if type(event) is kind]

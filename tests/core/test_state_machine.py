@@ -1,19 +1,21 @@
 """Random histories of a small engine, against everything that must always hold.
 
-Hypothesis invents arrivals, aborts and steps; pools are tiny, prompts come from a small tree of shared
+Hypothesis invents arrivals (with samples, beams and salts), aborts and steps; pools are tiny, prompts come from a small tree of shared
 prefixes over two letters, and so collisions, evictions and preemptions happen all the time. After every
 action all invariants are checked, the fold is compared with the engine, and the fake model reads back
 every slot that attention would read. At the end everything drains, and the outputs must be those of the
 model run alone.
 """
 
-from engine_fakes import WatchedEngine, expected_output
+from engine_fakes import EOS, WatchedEngine, expected_beams, expected_output
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
 
+from minivllm.core.beam_search import BeamSearch
 from minivllm.core.invariants import check_invariants
-from minivllm.errors import RequestTooLargeError
+from minivllm.errors import InvalidSamplingParamsError, RequestTooLargeError
+from minivllm.events import types as ev
 
 LETTERS = st.integers(0, 1)
 
@@ -44,7 +46,10 @@ class EngineMachine(RuleBasedStateMachine):
             max_model_len=num_blocks * block_size + 1,
             vocab_size=2,
         )
-        self.expected: dict[str, list[int]] = {}
+        self.expected: dict[str, list[list[int]]] = {}
+        self.with_beams: set[str] = set()
+        self.frozen: dict[int, list] = {}
+        """What every shared block held after the last step."""
         self.num_added = 0
         return multiple([0], [0, 1])
 
@@ -52,8 +57,16 @@ class EngineMachine(RuleBasedStateMachine):
     def grow_a_prompt(self, stem, more):
         return (stem + more)[:40]
 
-    @rule(target=request_ids, prompt=prompts, max_tokens=st.integers(1, 10), priority=st.integers(0, 2))
-    def add_request(self, prompt, max_tokens, priority):
+    @rule(
+        target=request_ids,
+        prompt=prompts,
+        max_tokens=st.integers(1, 10),
+        priority=st.integers(0, 2),
+        n=st.integers(1, 3),
+        beams=st.booleans(),
+        salt=st.sampled_from([None, None, "red", "blue"]),
+    )
+    def add_request(self, prompt, max_tokens, priority, n, beams, salt):
         limit = self.watched.runner.max_model_len
         if len(prompt) >= limit:
             return multiple()
@@ -61,25 +74,50 @@ class EngineMachine(RuleBasedStateMachine):
         self.num_added += 1
         try:
             ranked = self.watched.config.scheduling_policy == "priority"
-            self.watched.add(request_id, prompt, max_tokens=max_tokens, priority=priority if ranked else 0)
-        except RequestTooLargeError:
+            self.watched.add(
+                request_id,
+                prompt,
+                max_tokens=max_tokens,
+                priority=priority if ranked else 0,
+                n=n,
+                use_beam_search=beams and n > 1,
+                cache_salt=salt,
+            )
+        except (RequestTooLargeError, InvalidSamplingParamsError):  # more sequences than blocks or slots
             return multiple()
-        self.expected[request_id] = expected_output(prompt, min(max_tokens, limit - len(prompt)), vocab_size=2)
+        length = min(max_tokens, limit - len(prompt))
+        if beams and n > 1:
+            search = BeamSearch(width=n, max_tokens=length, eos_token_ids=frozenset({EOS}))
+            self.expected[request_id] = expected_beams(prompt, search)
+            self.with_beams.add(request_id)
+        else:
+            self.expected[request_id] = [expected_output(prompt, length, vocab_size=2, index=i) for i in range(n)]
         return request_id
 
     @rule(request_id=consumes(request_ids))
     def abort_a_request(self, request_id):
         output = self.watched.engine.abort_request(request_id)
         if output is not None:  # it had not finished by itself
-            produced = output.outputs[0].token_ids
-            assert produced == self.expected.pop(request_id)[: len(produced)]
-            assert output.outputs[0].finish_reason == "abort"
+            expected = self.expected.pop(request_id)
+            if request_id not in self.with_beams:
+                for one, tokens in zip(output.outputs, expected, strict=False):
+                    assert one.token_ids == tokens[: len(one.token_ids)]
         self.watched.compare()
 
     @rule(number=st.integers(1, 4))
     def run_steps(self, number):
         for _ in range(number):
             self.watched.step()
+            self.check_that_no_shared_block_was_written()
+
+    def check_that_no_shared_block_was_written(self):
+        """A block with several owners keeps what it held when it came to have them, until it is reused."""
+        blocks, runner = self.watched.fold.blocks, self.watched.runner
+        reused = {e.block_id for e in self.watched.events_of_last_step(ev.BlockAllocated)}
+        reused |= {e.dst for e in self.watched.events_of_last_step(ev.BlockCopied)}
+        for block_id, content in self.frozen.items():
+            assert block_id in reused or blocks[block_id].ref_cnt < 2 or runner.block(block_id) == content
+        self.frozen = {i: runner.block(i) for i, block in enumerate(blocks) if block.ref_cnt > 1}
 
     @invariant()
     def every_invariant_holds(self):
@@ -90,8 +128,8 @@ class EngineMachine(RuleBasedStateMachine):
         if not hasattr(self, "watched"):
             return
         self.watched.run(max_steps=2_000)
-        produced = {request_id: self.watched.token_ids(request_id) for request_id in self.expected}
-        assert produced == self.expected
+        for request_id, expected in self.expected.items():
+            assert [output.token_ids for output in self.watched.outputs[request_id].outputs] == expected
         pool = self.watched.pool
         assert pool.num_free_blocks == len(pool.blocks)
         assert all(block.ref_cnt == 0 for block in pool.blocks)
