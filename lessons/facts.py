@@ -41,12 +41,16 @@ class RunFacts:
         """By sequence id, in order of arrival."""
         self.hits_per_hash: dict[str, int] = {}
         """Hash of a block's contents -> how often a sequence found it at its first admission."""
+        self.times_hashed: dict[str, int] = {}
+        """Hash -> how many blocks were filled with these contents: how often they were computed."""
         self.hits_on_free_blocks = 0
         """Of all hits, those on blocks that nobody held."""
         self.recomputed_tokens = 0
         """Tokens of resumed sequences whose keys and values were gone."""
         self.mixed_steps = 0
         """Steps that held both a piece of a prompt and a decode."""
+        self.missed_turns = 0
+        """How often a running sequence got no token of a step."""
         self.slot_handovers = 0
         """Admissions into a slot that another sequence had before."""
         self.steps_with_waiting = 0
@@ -76,6 +80,9 @@ class RunFacts:
         if block_hash is not None and self.requests[event.seq_id].admitted_in_step is None:
             self.hits_per_hash[block_hash] = self.hits_per_hash.get(block_hash, 0) + 1
 
+    def _hashed(self, event: ev.BlockHashed) -> None:
+        self.times_hashed[event.hash] = self.times_hashed.get(event.hash, 0) + 1
+
     def _admitted(self, event: ev.RequestAdmitted) -> None:
         request = self.requests[event.seq_id]
         request.admitted_in_step = event.step
@@ -103,6 +110,8 @@ class RunFacts:
     def _step_end(self, event: ev.StepEnd) -> None:
         kinds = {item.kind for item in self.fold.scheduled}
         self.mixed_steps += len(kinds) == 2
+        scheduled = {item.seq_id for item in self.fold.scheduled}
+        self.missed_turns += sum(seq_id not in scheduled for seq_id in self.fold.running)
         if self.fold.waiting:
             self.steps_with_waiting += 1
             self.slots_busy_while_waiting += len(self.fold.scheduled)
@@ -115,6 +124,7 @@ _NOTES = {
     ev.RequestResumed: RunFacts._resumed,
     ev.RequestPreempted: RunFacts._preempted,
     ev.BlockHit: RunFacts._hit,
+    ev.BlockHashed: RunFacts._hashed,
     ev.StepScheduled: RunFacts._scheduled,
     ev.StepEnd: RunFacts._step_end,
 }

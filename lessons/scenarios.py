@@ -55,16 +55,17 @@ def _ask(request_id: str, question: str, max_tokens: int, after_steps: int = 0, 
     messages: tuple[Message, ...] = ({"role": "user", "content": question},)
     if system is not None:
         messages = ({"role": "system", "content": system}, *messages)
-    # A small model repeats itself when it is greedy; the penalty keeps the text worth reading.
-    params = SamplingParams(temperature=0.0, max_tokens=max_tokens, repetition_penalty=1.1)
+    # A small model repeats itself when it is greedy; the penalty keeps the text worth reading. (Not the repetition
+    # penalty: that one would also make the words of the question less likely in the answer.)
+    params = SamplingParams(temperature=0.0, max_tokens=max_tokens, frequency_penalty=0.3)
     return Arrival(request_id=request_id, messages=messages, params=params, after_steps=after_steps)
 
 
-_LIBRARIAN = (
-    "You are Paige, the assistant of a small public library. The library is open from nine to six on weekdays and from "
-    "ten to two on Saturdays. Readers may borrow six books for three weeks and renew each of them twice. Children's books "
-    "are on the ground floor, novels on the first floor, and science and history on the second. Answer in two or three "
-    "friendly sentences, and end with one book that the reader may like."
+_TEACHER = (
+    "You are a patient science teacher for children between eight and ten years. Explain one thing at a time, in simple "
+    "words and short sentences. Begin with the answer itself, then say why it is so, and give one example that a child "
+    "can see at home or outside. Do not use formulas or long technical terms; if you need a new word, explain it first. "
+    "Be friendly and honest: when nobody knows the answer yet, say so. Never write more than one paragraph."
 )
 
 SHARED_PREFIX = Scenario(
@@ -76,16 +77,16 @@ SHARED_PREFIX = Scenario(
     ),
     waves=(
         (
-            _ask("ada", "When are you open on a Saturday?", 96, system=_LIBRARIAN),
-            _ask("ben", "How many books can I take home?", 96, system=_LIBRARIAN),
-            _ask("cleo", "Where do I find books about the stars?", 96, system=_LIBRARIAN),
-            _ask("dan", "My daughter is five. What should we read?", 96, system=_LIBRARIAN),
+            _ask("ada", "Why is the sky blue?", 96, system=_TEACHER),
+            _ask("ben", "How do birds fly?", 96, system=_TEACHER),
+            _ask("cleo", "Where does rain come from?", 96, system=_TEACHER),
+            _ask("dan", "Why do we sleep at night?", 96, system=_TEACHER),
         ),
         (
-            _ask("eve", "Can I keep a book for longer than three weeks?", 96, system=_LIBRARIAN),
-            _ask("finn", "I like stories about the sea.", 96, system=_LIBRARIAN),
-            _ask("gil", "Is there anything on ancient Rome?", 96, system=_LIBRARIAN),
-            _ask("hana", "What do you read yourself?", 96, system=_LIBRARIAN),
+            _ask("eve", "What do plants eat?", 96, system=_TEACHER),
+            _ask("finn", "Why is the sea salty?", 96, system=_TEACHER),
+            _ask("gil", "How does a magnet work?", 96, system=_TEACHER),
+            _ask("hana", "Why does ice float on water?", 96, system=_TEACHER),
         ),
     ),
 )
@@ -103,7 +104,7 @@ BURST = Scenario(
             _ask("ben", "Write a short story about a lighthouse.", 128),
             _ask("cleo", "Name three primary colors.", 24),
             _ask("dan", "Explain why the sky is blue.", 96),
-            _ask("eve", "What is 7 plus 5?", 16),
+            _ask("eve", "How many legs does a spider have?", 16),
             _ask("finn", "Describe how to bake bread.", 128),
             _ask("gil", "Say hello in Spanish.", 16),
             _ask("hana", "Why do leaves change color in autumn?", 96),

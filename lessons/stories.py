@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from minivllm.lessons.facts import RequestFacts, RunFacts
 from minivllm.lessons.scenarios import Scenario
+from minivllm.tui.text import plural
 
 
 def tell(scenario: Scenario, facts: RunFacts) -> list[str]:
@@ -16,27 +17,24 @@ def tell(scenario: Scenario, facts: RunFacts) -> list[str]:
     return _STORIES[scenario.name](facts)
 
 
-def plural(count: int, noun: str) -> str:
-    """1 -> "1 block", 2 -> "2 blocks"."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
 def _shared_prefix(facts: RunFacts) -> list[str]:
     counters = facts.fold.counters
     finders = [request for request in facts.requests.values() if request.num_cached_tokens]
-    computed = counters.prefix_cache_queries - counters.prefix_cache_hits
     if not finders:
         first = "No request found anything in the prefix cache, so each computed the system prompt for itself."
     else:
+        blocks = len(facts.hits_per_hash)
+        computed = sum(facts.times_hashed[block_hash] for block_hash in facts.hits_per_hash)
+        how_often = "each computed once" if computed == blocks else f"computed {_times(computed)} in all"
         first = (
             f"{_of(len(finders), facts)} began with tokens that were in the cache already: "
-            f"{plural(len(facts.hits_per_hash), 'block')} of {facts.fold.header.block_size} tokens, each computed once, "
-            f"hit {plural(sum(facts.hits_per_hash.values()), 'time')}."
+            f"{plural(blocks, 'block')} of {facts.fold.header.block_size} tokens, {how_often}, were hit "
+            f"{_times(sum(facts.hits_per_hash.values()))}."
         )
     return [
         first,
         f"Of {plural(counters.prefix_cache_queries, 'prompt token')} the cache gave {counters.prefix_cache_hits:,}, "
-        f"so {computed:,} went through the model.",
+        f"so {counters.prefix_cache_queries - counters.prefix_cache_hits:,} went through the model.",
         f"{plural(facts.hits_on_free_blocks, 'hit')} took a block from the free queue: nobody held it any more, "
         "but a freed block keeps its contents until it is reused."
         if facts.hits_on_free_blocks
@@ -53,12 +51,12 @@ def _burst(facts: RunFacts) -> list[str]:
         first = f"{_of(len(waited), facts)} had to wait for one of the {slots} slots, {name} longest: {plural(longest, 'step')}."
         mean = facts.slots_busy_while_waiting / max(facts.steps_with_waiting, 1)
         second = (
-            f"{plural(facts.slot_handovers, 'time')} a slot went from one that had ended to one that waited; "
+            f"A slot went from one that had ended to one that waited {_times(facts.slot_handovers)}; "
             f"while anybody waited, {mean:.1f} of {slots} slots were busy."
         )
     else:
         first = f"No request that got a slot had to wait for it: there were {slots}."
-        second = f"{plural(facts.slot_handovers, 'time')} a slot was used again."
+        second = f"A slot was used again {_times(facts.slot_handovers)}."
     return [first, second, _tokens_per_step(counters.generation_tokens, steps)]
 
 
@@ -74,10 +72,14 @@ def _long_and_short(facts: RunFacts) -> list[str]:
             f"The prompt of {_prompt(longest)}, was too long for a step's budget of {budget}: "
             f"it went through in {len(longest.chunks)} chunks, of {min(longest.chunks)} to {max(longest.chunks)} tokens."
         )
-    others = "1 step held" if facts.mixed_steps == 1 else f"{facts.mixed_steps} steps held"
+    missed = (
+        "and no running answer missed a step"
+        if facts.missed_turns == 0
+        else f"and running answers missed a step {_times(facts.missed_turns)}"
+    )
     return [
         first,
-        f"{others} a piece of a prompt and the next token of an answer together: no answer stood still for a prompt.",
+        f"{plural(facts.mixed_steps, 'step')} worked on a prompt and on the next tokens of answers together, {missed}.",
         _tokens_per_step(facts.fold.counters.generation_tokens, facts.fold.step),
     ]
 
@@ -85,24 +87,25 @@ def _long_and_short(facts: RunFacts) -> list[str]:
 def _memory_pressure(facts: RunFacts) -> list[str]:
     counters, total = facts.fold.counters, len(facts.fold.blocks)
     victims = [request for request in facts.requests.values() if request.num_preemptions]
+    evicted = plural(counters.evicted_blocks, "freed block")
     if not victims:
         first = f"Nobody was preempted: {total} blocks were enough."
         second = "So nothing had to be computed twice."
     else:
-        most = max(victims, key=lambda request: request.num_preemptions)
+        who = "newest" if facts.fold.header.scheduling_policy == "fcfs" else "least important"
+        names = ", ".join(f"{request.name} {_times(request.num_preemptions)}" for request in victims)
         first = (
-            f"{plural(counters.num_preemptions, 'time')} no block of the {total} was free for a sequence that needed one, and the "
-            f"newest lost all of its blocks; {most.name} lost them {plural(most.num_preemptions, 'time')}."
+            f"{_times(counters.num_preemptions).capitalize()} a sequence needed a block and none of the {total} was free: "
+            f"the {who} lost all of its own ({names})."
         )
         second = (
             f"Those that came back found {plural(counters.resumed_hit_tokens, 'token')} still in the cache "
-            f"and computed {facts.recomputed_tokens:,} again: all that a preemption costs is time."
+            f"and computed {facts.recomputed_tokens:,} again: a preemption costs time, and no word of the text."
         )
-    evicted = plural(counters.evicted_blocks, "freed block")
     return [
         first,
         second,
-        f"{_of(counters.finished_requests, facts)} finished, and {evicted} with cached text had to be reused to make room.",
+        f"{_of(counters.finished_requests, facts)} finished; {evicted}, still full of cached tokens, had to be reused for it.",
     ]
 
 
@@ -110,6 +113,10 @@ def _of(count: int, facts: RunFacts) -> str:
     """3 of 4 -> "3 of 4 requests"; all of them -> "All 4 requests"."""
     total = len(facts.requests)
     return f"All {total} requests" if count == total > 1 else f"{count} of {plural(total, 'request')}"
+
+
+def _times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count:,} times")
 
 
 def _prompt(request: RequestFacts) -> str:

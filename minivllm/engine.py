@@ -115,7 +115,9 @@ class LLMEngine:
         from minivllm.runtime.model_runner import ModelRunner
 
         model = load_model(config)
-        return cls(config, ModelRunner(config, model), model.tokenizer, clock=clock)
+        clock = clock or MonotonicClock()
+        # One clock for both: on the virtual one the runner's times must stand still, too.
+        return cls(config, ModelRunner(config, model, clock.now), model.tokenizer, clock=clock)
 
     # ---- requests ----
 

@@ -59,6 +59,10 @@ class RequestValidator:
         self._check_prompt(request_id, token_ids)
         self._check_ids("logit_bias", params.logit_bias or ())
         self._check_ids("stop_token_ids", params.stop_token_ids)
+        if params.min_tokens and len(set(params.stop_token_ids)) >= self._vocab_size - 1:
+            raise InvalidSamplingParamsError(
+                "stop_token_ids leaves no token that may come before min_tokens: name fewer ids or set min_tokens to 0."
+            )
 
     def _check_prompt(self, request_id: str, token_ids: list[int]) -> None:
         if not token_ids:

@@ -102,8 +102,8 @@ def write_gguf(
     writer.add_add_bos_token(False)
     writer.add_chat_template(CHAT_TEMPLATE)
     for key, value in (metadata or {}).items():
-        add = {str: writer.add_string, int: writer.add_uint32, float: writer.add_float32}[type(value)]
-        add(key, value)
+        writer.kv_data[0].pop(key, None)
+        {str: writer.add_string, int: writer.add_uint32}[type(value)](key, value)
     for name, weight in weights.items():
         if arch == "llama" and name.endswith(("q_proj.weight", "k_proj.weight")):
             weight = _llama_cpp_order(weight, HEADS if "q_proj" in name else KV_HEADS)

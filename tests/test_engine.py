@@ -33,6 +33,13 @@ class TestTheDoor:
             ("x", [1, "2"], {}, errors.TokenOutOfVocabularyError, "prompt_token_ids holds '2'"),
             ("x", [1], {"logit_bias": {100: 1.0}}, errors.TokenOutOfVocabularyError, "logit_bias holds 100"),
             ("x", [1], {"stop_token_ids": [5000]}, errors.TokenOutOfVocabularyError, "stop_token_ids holds 5000"),
+            (
+                "x",
+                [1],
+                {"stop_token_ids": list(range(99)), "min_tokens": 1},
+                errors.InvalidSamplingParamsError,
+                "no token that may come before min_tokens",
+            ),
             ("a", [1], {}, errors.DuplicateRequestError, "'a' is in use"),
             ("", [1], {}, errors.InvalidRequestError, "non-empty string"),
             ("x", [1] * 30, {"max_tokens": 19}, errors.RequestTooLargeError, "the cache has 8"),

@@ -102,7 +102,7 @@ def miss(why: ev.MissReason) -> str:
 
 def _admitted(event: ev.RequestAdmitted | ev.RequestResumed) -> tuple[str, str, str]:
     verb = "enters" if isinstance(event, ev.RequestAdmitted) else "resumes in"
-    cached = f", {event.num_cached_tokens} tokens from cache" if event.num_cached_tokens else ""
+    cached = f", {event.num_cached_tokens} tokens cached" if event.num_cached_tokens else ""
     return f"{verb} slot {event.slot}", cached, "good"
 
 
@@ -124,10 +124,10 @@ _TELL = {
     ev.BlockAllocated: lambda e: ("takes", "", "text"),
     ev.BlockHashed: lambda e: ("fills", ", now cached", "muted"),
     ev.BlockHit: lambda e: ("reuses", ", already computed", "good"),
-    ev.BlockMissed: lambda e: (f"misses at its block {e.logical}", f": {miss(e.why)}", "muted"),
+    ev.BlockMissed: lambda e: (f"misses its block {e.logical}", f": {miss(e.why)}", "muted"),
     ev.BlockReleased: lambda e: ("lets go of", "", "muted"),
     ev.BlockFreed: lambda e: ("freed", ", still cached" if e.position == "tail" else ", empty", "muted"),
-    ev.BlockEvicted: lambda e: ("loses", ", evicted from cache", "warn"),
+    ev.BlockEvicted: lambda e: ("loses", ", evicted", "warn"),
     ev.InvariantViolated: lambda e: (f"INVARIANT {clean(e.name)} violated", f": {clean(e.detail)}", "bad"),
     ev.Gap: lambda e: (f"{plural(e.lost, 'event')} lost", ": what follows may be wrong", "bad"),
 }

@@ -10,6 +10,7 @@ the pool is just what the workload's largest batch needs.
 
 import argparse
 import json
+import math
 import subprocess
 import sys
 
@@ -38,6 +39,7 @@ def measure_this_process(spec: WorkloadSpec, *, model: str, dtype: str, num_thre
     from minivllm.runtime.kv_cache import KVCacheSpec
     from minivllm.runtime.loader import load_model
     from minivllm.runtime.model_runner import ModelRunner
+    from minivllm.runtime.models.weight_map import weight_shards
 
     set_num_threads(num_threads)
     before_model = peak_rss_bytes()
@@ -51,9 +53,9 @@ def measure_this_process(spec: WorkloadSpec, *, model: str, dtype: str, num_thre
     )
     loaded = load_model(config)
     after_loading = peak_rss_bytes()
-    # By address, so that an embedding that is also the LM head counts once.
-    tensors = {tensor.data_ptr(): tensor for tensor in loaded.decoder.parameters()}
-    weights = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
+    # From the checkpoint's shapes and not from the decoder's tensors: those may be laid out for a kernel.
+    num_weights = sum(math.prod(shard.shape) for shard in weight_shards(loaded.config).values())
+    weights = num_weights * loaded.dtype.itemsize
     kv_cache = config.num_gpu_blocks_override * KVCacheSpec.of(loaded.config, BLOCK_SIZE, loaded.dtype).bytes_per_block
     engine = LLMEngine(config, ModelRunner(config, loaded), loaded.tokenizer)
     for round_number in range(NUM_ROUNDS):

@@ -58,12 +58,13 @@ def print_report(
     title: str, columns: Seq[str], rows: Seq[Seq[str]], notes: Seq[str], result: dict[str, object], as_json: bool
 ) -> None:
     """Print the table (first column left, the others right), one line for each note, and perhaps the JSON."""
-    table = Table(title=title, title_justify="left")
+    table = Table()
     for number, column in enumerate(columns):
         table.add_column(column, justify="right" if number else "left")
     for row in rows:
         table.add_row(*row)
     console = Console(highlight=False)
+    console.print(title, markup=False, soft_wrap=True)
     console.print(table)
     for note in notes:
         console.print(note, markup=False, soft_wrap=True)

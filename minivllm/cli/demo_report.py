@@ -12,9 +12,9 @@ from minivllm.events import types as ev
 from minivllm.events.fold import Fold
 from minivllm.lessons.facts import RunFacts
 from minivllm.lessons.scenarios import Scenario
-from minivllm.lessons.stories import plural, tell
+from minivllm.lessons.stories import tell
 from minivllm.tui.decisions import DecisionLog
-from minivllm.tui.text import clean, fit
+from minivllm.tui.text import clean, fit, plural
 
 SECONDS_WITHOUT_A_WORD = 2.0
 _TOLD = (

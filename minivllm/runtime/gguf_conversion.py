@@ -133,6 +133,8 @@ def _build_config(header: GgufHeader, arch: str) -> dict[str, Any]:
 
     if "token_embd.weight" not in header.tensors:
         raise ModelIntegrityError(f"{header.path} has no token embeddings: it is not a complete language model.")
+    if number("block_count") > len(header.tensors):  # a wild number here must not become a list of that many layers
+        raise ModelIntegrityError(f"{header.path} has fewer tensors than layers: it is not a complete model.")
     num_heads = number("attention.head_count")
     hidden_size = number("embedding_length")
     return {
@@ -218,7 +220,9 @@ def _convert_tokenizer(header: GgufHeader, directory: Path) -> None:
     except OSError:  # the disk, not the file
         raise
     except Exception as error:  # nothing says what it raises for lists that do not fit together
-        raise ModelIntegrityError(f"The tokenizer in {header.path} cannot be rebuilt ({error}): download it again.") from error
+        raise ModelIntegrityError(
+            f"The tokenizer in {header.path} cannot be rebuilt ({error}): download it again."
+        ) from error
     link.unlink()
     beside.rmdir()
     if header.metadata.get("tokenizer.ggml.pre") == "smollm":

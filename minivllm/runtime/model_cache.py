@@ -128,8 +128,7 @@ class ModelCache:
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise self._no_space(needed_bytes, "the disk ran full") from error
-            ours = str(error.filename).startswith(str(self.root))  # and not, say, a source file of the user's
-            if ours and error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            if str(error.filename).startswith(str(self.root)):  # and not, say, a source file of the user's
                 raise ModelError(
                     f"The model cache {self.root} cannot be written ({error.strerror}): "
                     f"set MINIVLLM_CACHE to a directory that you can write to."

@@ -163,7 +163,8 @@ def test_without_colour_the_same_characters_are_drawn_in_grey(shared_prefix, mon
     drive(app_for(shared_prefix), script)
     assert texts[0] == texts[1]
     assert len(colours[0]) > 10
-    assert colours[1] == set()
+    # What is left is the foreground that Rich gives to text without a style.
+    assert colours[1] <= {"c5c8c6"}
 
 
 @pytest.mark.parametrize("size", SIZES)

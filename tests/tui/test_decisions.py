@@ -50,14 +50,14 @@ def test_the_blocks_of_one_prompt_become_one_sentence(shared_prefix) -> None:
     lines = told(shared_prefix, 1)
     assert "1 r0 takes 0-6" in lines
     assert "1 r1 reuses 0-5, already computed" in lines
-    assert "1 r1 misses at its block 6: never seen" in lines
-    assert "1 r1 enters slot 1, 48 tokens from cache" in lines
+    assert "1 r1 misses its block 6: never seen" in lines
+    assert "1 r1 enters slot 1, 48 tokens cached" in lines
 
 
 def test_a_preemption_says_for_whom_and_an_eviction_whose(memory_pressure) -> None:
     lines = told(memory_pressure)
     assert any("is preempted: r" in line and "needs 1 block, 0 free" in line for line in lines)
-    assert any(" loses " in line and line.endswith("evicted from cache") for line in lines)
+    assert any(" loses " in line and line.endswith(", evicted") for line in lines)
     assert any("resumes in slot" in line for line in lines)
 
 

@@ -231,7 +231,7 @@ def test_the_header_counts_what_the_fold_counts(memory_pressure) -> None:
     model = model_of(memory_pressure, 60)
     (row,) = rows(Header(), model, 180, 1)
     use, counters = model.pool_use(), model.fold.counters
-    assert f"blocks {use.used} used, {use.cached} cached, {use.empty} empty" in row
+    assert f"blocks {use.used} used {use.cached} cached {use.empty} empty" in row
     assert f"{counters.num_preemptions} preempted" in row
     assert f"{counters.evicted_blocks} evicted" in row
     assert "step 60" in row and "smollm2" in row and row.endswith("● LIVE")

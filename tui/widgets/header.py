@@ -23,12 +23,13 @@ class Header(Panel):
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         row = Row(width - cell_len(self.badge[0]) - 2)
-        row.put(" minivllm" if width >= 100 else "", "accent*")
+        row.put(" minivllm  " if width >= 100 else "", "accent*")
+        gap = "   " if width >= 100 else "  "
         for fact in self._facts(model, width):
-            if sum(cell_len(text) for text, _ in fact) + 3 <= row.room:
-                row.put("   " if width >= 100 else "  ")
+            if sum(cell_len(text) for text, _ in fact) + len(gap) <= row.room:
                 for text, style in fact:
                     row.put(text, style)
+                row.put(gap)
         row.put("", width=row.room)
         row.room += cell_len(self.badge[0]) + 2
         row.put(" ").put(*self.badge).put(" ")
@@ -43,24 +44,20 @@ class Header(Panel):
             facts.append([(f" {plural(counters.invariant_violations, 'invariant violation').upper()} ", "bad*!")])
         if model.fold.lost_events:
             facts.append([(f" {plural(model.fold.lost_events, 'event').upper()} LOST ", "bad*!")])
-        facts.append([(clean(model.header.model)[-28:], "text*" if width >= 100 else "accent*")])
+        facts.append([(f" {clean(model.header.model)[-24:]}", "text*")])
         facts.append([("step ", "muted"), (f"{model.fold.step:,}", "text*")])
+        blocks = [(use.used, "used"), (use.cached, "cached"), (use.empty, "empty")]
+        label = "blocks " if width >= 100 else ""
+        facts.append([(label, "muted"), *(span for count, word in blocks for span in _count(count, word))])
         if rate is not None:
-            unit = " tok/s" if model.header.clock == "monotonic" else " tok per virtual s"
+            unit = " tok/s" if model.header.clock == "monotonic" else " tok/virtual s"
             facts.append([(f"{rate:,.0f}", "text*"), (unit, "muted")])
         if hits is not None:
             facts.append([("hits ", "muted"), (f"{hits:.0%}", "text*")])
-        facts.append(
-            [
-                ("blocks " if width >= 100 else "", "muted"),
-                (f"{use.used:,}", "text*"),
-                (" used, ", "muted"),
-                (f"{use.cached:,}", "text*"),
-                (" cached, ", "muted"),
-                (f"{use.empty:,}", "text*"),
-                (" empty", "muted"),
-            ]
-        )
-        facts.append([(f"{counters.num_preemptions:,}", "text*"), (" preempted", "muted")])
-        facts.append([(f"{counters.evicted_blocks:,}", "text*"), (" evicted", "muted")])
+        facts.append(_count(counters.num_preemptions, "preempted"))
+        facts.append(_count(counters.evicted_blocks, "evicted"))
         return facts
+
+
+def _count(count: int, word: str) -> list[Span]:
+    return [(f"{count:,}", "text*"), (f" {word} ", "muted")]

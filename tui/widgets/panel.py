@@ -54,6 +54,8 @@ class Panel(Widget, can_focus=False):
         if width <= 0 or height <= 0:
             return
         title = self.title(model, width)
+        if not self.styles.border_left[0]:
+            title = f" {title} "  # a rule without corners comes right up to the words
         if title != self.border_title:
             self.border_title = title
         new, old = self.lines(model, width, height), self._lines

@@ -1,0 +1,287 @@
+"""The scenarios show what they say they show, with bytes as tokens and with a real tokenizer's.
+
+Each is played on the real engine with all invariants checked, and the fold of its events is compared with
+the engine after every step.
+"""
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import torch
+from engine_fakes import FakeRunner
+
+from minivllm.clock import VirtualClock
+from minivllm.config import EngineConfig
+from minivllm.engine import LLMEngine
+from minivllm.events import types as ev
+from minivllm.events.types import Event
+from minivllm.lessons.facts import RunFacts
+from minivllm.lessons.player import ScenarioPlayer
+from minivllm.lessons.scenarios import BURST, LONG_AND_SHORT, MEMORY_PRESSURE, SCENARIOS, SHARED_PREFIX, Scenario
+from minivllm.lessons.stories import tell
+from minivllm.outputs import RequestOutput
+from minivllm.runtime.tokenizer import Tokenizer
+
+MODELS = ("tiny-random", "smollm2-tokens")
+"""A real model whose tokens are bytes, and SmolLM2's tokens with a fake model, which takes no time."""
+
+
+@dataclass
+class Played:
+    """A scenario from its first step to its last."""
+
+    engine: LLMEngine
+    facts: RunFacts
+    events: list[Event] = field(default_factory=list)
+    outputs: dict[str, RequestOutput] = field(default_factory=dict)
+
+    def of(self, kind: type[Event]) -> list[Event]:
+        return [event for event in self.events if type(event) is kind]
+
+    def steps(self) -> dict[int, list[ev.StepScheduled]]:
+        """What was scheduled in each step."""
+        steps: dict[int, list[ev.StepScheduled]] = {}
+        for event in self.of(ev.StepScheduled):
+            steps.setdefault(event.step, []).append(event)
+        return steps
+
+
+def play(scenario: Scenario, model: str, smollm2_path: Path, **options: object) -> Played:
+    config = EngineConfig(**{**scenario.options, "model": "tiny-random", "check_invariants": True, **options})
+    if model == "tiny-random":
+        engine = LLMEngine.from_config(config, clock=VirtualClock())
+    else:
+        tokenizer = Tokenizer.from_directory(smollm2_path)
+        runner = FakeRunner(
+            config.num_gpu_blocks_override, config.block_size, config.max_model_len, tokenizer.vocab_size
+        )
+        engine = LLMEngine(config, runner, tokenizer, clock=VirtualClock())
+    played = Played(engine, RunFacts(engine.log_header()))
+    engine.subscribe(played.events.append)
+    engine.subscribe(played.facts.apply)
+    player = ScenarioPlayer(scenario, engine)
+    for _ in range(2_000):
+        player.before_step()
+        if player.over:
+            return played
+        for output in engine.step():
+            played.outputs[output.request_id] = output
+        assert played.facts.fold.state == engine.inspect()
+    raise AssertionError(f"{scenario.name} does not end")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    """A second thread costs a model this small more than it gives, most of all beside other work."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def model(request) -> str:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def runs(model: str, smollm2_path: Path) -> dict[str, Played]:
+    """Each scenario, played once on one model."""
+    return {name: play(scenario, model, smollm2_path) for name, scenario in SCENARIOS.items()}
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_every_request_of_a_scenario_is_answered(runs: dict[str, Played], name: str):
+    played = runs[name]
+    assert sorted(played.outputs) == sorted(arrival.request_id for arrival in SCENARIOS[name].arrivals)
+    assert all(output.finished and output.outputs[0].token_ids for output in played.outputs.values())
+    counters = played.facts.fold.counters
+    assert counters.finished_requests == len(SCENARIOS[name].arrivals)
+    assert counters.invariant_violations == 0
+    assert len(played.facts.fold.free_queue) == SCENARIOS[name].options["num_gpu_blocks_override"]
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_scenario_is_long_enough_to_watch_and_short_enough_to_wait_for(runs: dict[str, Played], name: str):
+    assert 100 <= runs[name].facts.fold.step <= 600
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_requests_arrive_in_the_steps_that_the_scenario_names(runs: dict[str, Played], name: str):
+    arrived = {event.request_id: event.step for event in runs[name].of(ev.RequestArrived)}
+    ended = {event.seq_id.removesuffix(".0"): event.step for event in runs[name].of(ev.RequestFinished)}
+    began = 0
+    for wave in SCENARIOS[name].waves:
+        assert {a.request_id: arrived[a.request_id] - began for a in wave} == {
+            a.request_id: a.after_steps for a in wave
+        }
+        began = max(ended[arrival.request_id] for arrival in wave)
+
+
+def test_shared_prefix_computes_the_system_prompt_once_for_all(runs: dict[str, Played], model: str):
+    played = runs[SHARED_PREFIX.name]
+    facts = played.facts
+    first, *others = facts.requests.values()
+    system_blocks = {"tiny-random": 25, "smollm2-tokens": 6}[model]
+    assert first.num_cached_tokens == 0
+    assert all(request.num_cached_tokens >= system_blocks * 16 for request in others)
+    assert len(facts.hits_per_hash) >= system_blocks
+    assert {facts.times_hashed[block_hash] for block_hash in facts.hits_per_hash} == {1}
+    assert sum(facts.hits_per_hash.values()) * 16 == facts.fold.counters.prefix_cache_hits
+    assert max(facts.hits_per_hash.values()) == 7
+
+
+def test_shared_prefix_has_one_block_in_the_tables_of_four_users_at_once(runs: dict[str, Played]):
+    holders: dict[int, int] = {}
+    most = 0
+    for event in runs[SHARED_PREFIX.name].events:
+        if isinstance(event, (ev.BlockAllocated, ev.BlockHit)):
+            holders[event.block_id] = holders.get(event.block_id, 0) + 1
+            most = max(most, holders[event.block_id])
+        elif isinstance(event, ev.BlockReleased):
+            holders[event.block_id] -= 1
+    assert most == 4
+
+
+def test_the_second_wave_of_shared_prefix_finds_blocks_that_nobody_holds_any_more(runs: dict[str, Played]):
+    played = runs[SHARED_PREFIX.name]
+    from_free = [event for event in played.of(ev.BlockHit) if event.was_free]
+    second_wave = {f"{arrival.request_id}.0" for arrival in SHARED_PREFIX.waves[1]}
+    assert from_free
+    assert {event.seq_id for event in from_free} <= second_wave
+    assert played.facts.hits_on_free_blocks == len(from_free)
+
+
+def test_burst_refills_a_slot_in_the_step_after_it_was_left(runs: dict[str, Played]):
+    played = runs[BURST.name]
+    slots = BURST.options["max_num_seqs"]
+    assert any(event.reason == "max_num_seqs" for event in played.of(ev.RequestDeferred))
+    admitted = [event.step for event in played.of(ev.RequestAdmitted)]
+    finished = [event.step for event in played.of(ev.RequestFinished)]
+    assert len(admitted) == 12
+    # From the fifth on, each admission stands in the step after an end.
+    assert admitted[slots:] == [step + 1 for step in finished[: 12 - slots]]
+    assert max(len(items) for items in played.steps().values()) == slots
+    assert played.facts.slot_handovers == 12 - slots
+
+
+def test_burst_answers_short_requests_while_long_ones_go_on(runs: dict[str, Played]):
+    finished = [event.seq_id for event in runs[BURST.name].of(ev.RequestFinished)]
+    assert finished.index("gil.0") < finished.index("ben.0")
+
+
+def test_long_and_short_mixes_chunks_of_the_prompt_with_decodes(runs: dict[str, Played]):
+    played = runs[LONG_AND_SHORT.name]
+    budget = LONG_AND_SHORT.options["max_num_batched_tokens"]
+    mixed = [
+        items
+        for items in played.steps().values()
+        if any(item.seq_id == "diary.0" and item.kind == "prefill" for item in items)
+        and any(item.kind == "decode" for item in items)
+    ]
+    assert len(mixed) >= 8
+    # In all but the last of them the decodes and the chunk fill the budget to its last token.
+    assert all(sum(item.num_tokens for item in items) == budget for items in mixed[:-1])
+    assert played.facts.requests["diary.0"].chunks == [
+        item.num_tokens for items in mixed for item in items if item.seq_id == "diary.0"
+    ]
+    assert played.facts.mixed_steps >= len(mixed)
+
+
+def test_long_and_short_lets_no_running_answer_miss_a_step(runs: dict[str, Played]):
+    played = runs[LONG_AND_SHORT.name]
+    decoded = [
+        step
+        for step, items in played.steps().items()
+        for item in items
+        if item.seq_id == "ada.0" and item.kind == "decode"
+    ]
+    assert decoded == list(range(decoded[0], decoded[-1] + 1))
+    assert played.facts.missed_turns == 0
+
+
+def test_memory_pressure_preempts_and_resumes(runs: dict[str, Played]):
+    played = runs[MEMORY_PRESSURE.name]
+    preempted = played.of(ev.RequestPreempted)
+    assert len(preempted) >= 2
+    assert all(event.free < event.need for event in preempted)
+    assert len(played.of(ev.RequestResumed)) == len(preempted)
+    assert played.facts.recomputed_tokens > 0
+    assert played.facts.fold.counters.evicted_blocks > 0
+
+
+@pytest.mark.parametrize("model", MODELS, scope="module")
+def test_memory_pressure_writes_what_it_would_write_with_memory_to_spare(
+    runs: dict[str, Played], model: str, smollm2_path: Path
+):
+    roomy = play(MEMORY_PRESSURE, model, smollm2_path, num_gpu_blocks_override=200)
+    assert roomy.facts.fold.counters.num_preemptions == 0
+    pressed = runs[MEMORY_PRESSURE.name].outputs
+    assert {name: output.outputs[0] for name, output in pressed.items()} == {
+        name: output.outputs[0] for name, output in roomy.outputs.items()
+    }
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_scenario_is_the_same_in_every_run(runs: dict[str, Played], model: str, smollm2_path: Path, name: str):
+    assert play(SCENARIOS[name], model, smollm2_path).events == runs[name].events
+
+
+def counted(name: str, facts: RunFacts) -> list[str]:
+    """What the story of a scenario must mention."""
+    counters = facts.fold.counters
+    match name:
+        case "shared-prefix":
+            hits = sum(facts.hits_per_hash.values())
+            return [f"{counters.prefix_cache_hits:,}", f"{hits} times", "each computed once", "7 of 8 requests"]
+        case "burst":
+            return ["8 times", f"{counters.generation_tokens:,} tokens", "of 12 requests"]
+        case "long-and-short":
+            chunks = len(facts.requests["diary.0"].chunks)
+            return [f"{chunks} chunks", f"{facts.mixed_steps} steps", "no running answer missed a step"]
+        case "memory-pressure":
+            return [f"{facts.recomputed_tokens:,} again", f"{counters.evicted_blocks} freed blocks", "All 4 requests"]
+    raise AssertionError(f"{name} has no story here")
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_the_story_of_a_run_holds_three_sentences_with_its_own_numbers(runs: dict[str, Played], name: str):
+    facts = runs[name].facts
+    story = tell(SCENARIOS[name], facts)
+    assert len(story) == 3
+    assert all(sentence.endswith(".") for sentence in story)
+    assert [words for words in counted(name, facts) if words not in " ".join(story)] == []
+
+
+def test_a_story_says_so_when_the_expected_did_not_happen(smollm2_path: Path):
+    def story(scenario: Scenario, **options: object) -> str:
+        return " ".join(tell(scenario, play(scenario, "smollm2-tokens", smollm2_path, **options).facts))
+
+    assert "No request found anything" in story(SHARED_PREFIX, enable_prefix_caching=False)
+    assert "No request that got a slot had to wait" in story(BURST, max_num_seqs=16, max_num_batched_tokens=2048)
+    assert "fitted into one step's budget" in story(LONG_AND_SHORT, max_num_batched_tokens=2048)
+    assert "Nobody was preempted" in story(MEMORY_PRESSURE, num_gpu_blocks_override=200)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_run_that_has_not_begun_can_be_told(smollm2_path: Path, name: str):
+    header = play(dataclasses.replace(BURST, waves=()), "smollm2-tokens", smollm2_path).engine.log_header()
+    assert len(tell(SCENARIOS[name], RunFacts(header))) == 3
+
+
+def test_a_request_whose_step_never_comes_is_sent_when_nobody_else_is_left(smollm2_path: Path):
+    (wave,) = BURST.waves
+    late = dataclasses.replace(wave[2], after_steps=100_000)
+    played = play(dataclasses.replace(BURST, waves=((wave[0], late),)), "smollm2-tokens", smollm2_path)
+    assert sorted(played.outputs) == ["ada", "cleo"]
+
+
+def test_every_scenario_says_what_it_teaches_and_what_to_watch_in_a_sentence():
+    for name, scenario in SCENARIOS.items():
+        assert scenario.name == name
+        assert scenario.teaches[0].isupper() and scenario.teaches.endswith(".")
+        assert scenario.watch.endswith(".") and len(scenario.watch) < 140
+        assert all(arrival.params.greedy for arrival in scenario.arrivals)

@@ -1,0 +1,170 @@
+"""Loading a model: the right device and dtype, one copy in memory, and no code from the model's directory."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from minivllm.config import EngineConfig
+from minivllm.errors import ConfigError, ModelIntegrityError, UnknownModelError, UnsupportedModelError
+from minivllm.runtime.loader import load_model
+from minivllm.runtime.model_config import ModelConfig
+from minivllm.runtime.models.decoder import Decoder
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def copied(tiny_random_path, tmp_path) -> Path:
+    """A copy of the tiny model that a test may spoil."""
+    return Path(shutil.copytree(tiny_random_path, tmp_path / "model"))
+
+
+def change_config(directory: Path, **changes: object) -> None:
+    path = directory / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def logits(decoder: Decoder, token_ids: list[int]) -> torch.Tensor:
+    """[num_tokens, vocab_size], with plain causal attention and no cache."""
+
+    def attend(layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        heads_first = (tensor.transpose(0, 1)[None] for tensor in (q, k, v))
+        out = torch.nn.functional.scaled_dot_product_attention(*heads_first, is_causal=True, enable_gqa=True)
+        return out[0].transpose(0, 1)
+
+    with torch.no_grad():
+        ids = torch.tensor(token_ids)
+        return decoder.compute_logits(decoder(ids, torch.arange(len(token_ids)), attend))
+
+
+def test_a_loaded_model_computes_what_transformers_computes(tiny_random_path):
+    model = load_model(EngineConfig(model="tiny-random", device="cpu"))
+    ids = model.tokenizer.encode("The quick brown fox")
+    with torch.no_grad():
+        expected = AutoModelForCausalLM.from_pretrained(tiny_random_path)(torch.tensor([ids])).logits[0]
+    torch.testing.assert_close(logits(model.decoder, ids), expected, atol=1e-4, rtol=1e-4)
+
+
+def test_a_loaded_model_says_what_it_is():
+    model = load_model(EngineConfig(model="tiny-random", device="cpu"))
+    assert model.name == "tiny-random"
+    assert isinstance(model.config, ModelConfig) and model.config.vocab_size == model.tokenizer.vocab_size == 259
+    assert model.tokenizer.eos_token_ids == {2}
+    assert not model.decoder.training
+
+
+@pytest.mark.parametrize(
+    "asked, expected", [("auto", torch.float32), ("float32", torch.float32), ("bfloat16", torch.bfloat16)]
+)
+def test_a_cpu_computes_in_float32_unless_told_otherwise(copied, asked, expected):
+    change_config(copied, dtype="float16")
+    model = load_model(EngineConfig(model=str(copied), dtype=asked, device="cpu"))
+    assert model.dtype == expected == model.decoder.embed_tokens.weight.dtype
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a CUDA device is here")
+def test_asking_for_cuda_where_there_is_none_is_refused_before_anything_is_loaded():
+    with pytest.raises(ConfigError, match="no CUDA device"):
+        load_model(EngineConfig(model="there-is-no-such-model", device="cuda"))
+
+
+def test_a_device_left_open_is_the_best_one_here():
+    expected = "cuda" if torch.cuda.is_available() else "cpu"
+    assert load_model(EngineConfig(model="tiny-random")).device.type == expected
+
+
+def test_dummy_weights_need_no_weight_file_and_depend_on_the_seed_alone(copied):
+    (copied / "model.safetensors").unlink()
+    with pytest.raises(ModelIntegrityError, match=r"no model\.safetensors"):
+        load_model(EngineConfig(model=str(copied), device="cpu"))
+    first, again, other = (
+        load_model(EngineConfig(model=str(copied), device="cpu", load_format="dummy", seed=seed)).decoder
+        for seed in (1, 1, 2)
+    )
+    ids = list(range(20))
+    assert torch.equal(logits(first, ids), logits(again, ids))
+    assert not torch.equal(logits(first, ids), logits(other, ids))
+
+
+def test_code_beside_the_weights_is_never_run(copied, monkeypatch):
+    """A checkpoint whose config asks for its own Python files, as remote code does."""
+    trap = "import pathlib; pathlib.Path(__file__).with_name('SPRUNG').touch()\nclass Trap: pass\n"
+    for name in ("trap.py", "modeling_trap.py", "__init__.py", "conftest.py", "sitecustomize.py"):
+        (copied / name).write_text(trap)
+    classes = ("AutoConfig", "AutoModelForCausalLM", "AutoTokenizer")
+    auto_map = dict.fromkeys(classes, "trap.Trap")
+    change_config(copied, auto_map=auto_map, custom_generate="trap")
+    path = copied / "tokenizer_config.json"
+    config = json.loads(path.read_text()) | {
+        "auto_map": {"AutoTokenizer": ["trap.Trap", None]},
+        "tokenizer_class": "Trap",
+    }
+    path.write_text(json.dumps(config))
+    (copied / "pytorch_model.bin").write_bytes(b"cposix\nsystem\n(S'touch SPRUNG'\ntR.")
+    monkeypatch.chdir(copied)
+    model = load_model(EngineConfig(model=str(copied), device="cpu"))
+    assert model.tokenizer.apply_chat_template([{"role": "user", "content": "Hi"}])
+    assert not (copied / "SPRUNG").exists()
+
+
+@pytest.mark.parametrize(
+    "changes, error",
+    [
+        ({"architectures": ["MambaForCausalLM"], "model_type": "mamba"}, UnsupportedModelError),
+        ({"quantization_config": {"quant_method": "awq"}}, UnsupportedModelError),
+        ({"num_hidden_layers": 3}, ModelIntegrityError),
+        ({"intermediate_size": 96}, ModelIntegrityError),
+    ],
+)
+def test_a_config_that_does_not_fit_is_refused(copied, changes, error):
+    change_config(copied, **changes)
+    with pytest.raises(error):
+        load_model(EngineConfig(model=str(copied), device="cpu"))
+
+
+def test_a_truncated_weight_file_is_refused_in_one_sentence(copied):
+    path = copied / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-1000])
+    with pytest.raises(ModelIntegrityError, match="is damaged"):
+        load_model(EngineConfig(model=str(copied), device="cpu"))
+
+
+def test_a_directory_that_is_no_model_is_refused(tmp_path):
+    with pytest.raises(UnknownModelError, match=r"no config\.json"):
+        load_model(EngineConfig(model=str(tmp_path), device="cpu"))
+
+
+def test_loading_holds_one_copy_of_the_weights_and_little_more(smollm2_path):
+    """Peak memory of a fresh process, less what it needs before the weights: mapping the file would show as twice."""
+    code = """
+import resource, sys
+from minivllm.config import EngineConfig
+from minivllm.runtime import loader
+load_model, peak = loader.load_model, lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+load_model(EngineConfig(model="tiny-random", device="cpu"))
+before = peak()
+load_model(EngineConfig(model=sys.argv[1], device="cpu", dtype="float32"))
+print(peak() - before)
+"""
+    child = subprocess.run([sys.executable, "-c", code, smollm2_path], capture_output=True, text=True, check=True)
+    weights = 538_090_000
+    assert int(child.stdout) < 1.15 * weights + 50 * MIB
+
+
+def test_a_model_is_loaded_without_importing_transformers(smollm2_path):
+    code = """
+import sys
+from minivllm.config import EngineConfig
+from minivllm.runtime.loader import load_model
+model = load_model(EngineConfig(model="tiny-random", device="cpu"))
+model.tokenizer.apply_chat_template([{"role": "user", "content": "Hi"}])
+print(sorted({name.split(".")[0] for name in sys.modules} & {"transformers", "huggingface_hub", "gguf", "torch"}))
+"""
+    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "transformers" not in child.stdout and "torch" in child.stdout

@@ -1,0 +1,50 @@
+"""The tiny random model: quick to make, the same every time, whole, and sensitive to everything it reads."""
+
+import filecmp
+import time
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from minivllm.runtime.tiny_random import write_checkpoint
+from minivllm.runtime.weights import stream_weights
+
+
+def test_it_is_made_in_under_a_second_and_the_same_every_time(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    started = time.perf_counter()
+    write_checkpoint(tmp_path / "a")
+    assert time.perf_counter() - started < 1.0
+    write_checkpoint(tmp_path / "b")
+    names = sorted(path.name for path in (tmp_path / "a").iterdir())
+    assert filecmp.cmpfiles(tmp_path / "a", tmp_path / "b", names, shallow=False) == (names, [], [])
+
+
+def test_transformers_loads_it_without_a_missing_or_a_spare_tensor(tiny_random_path):
+    model, loading = AutoModelForCausalLM.from_pretrained(tiny_random_path, output_loading_info=True)
+    assert not any(loading.values())
+    theirs = model.state_dict()
+    assert all(torch.equal(theirs[name], tensor) for name, tensor in stream_weights(tiny_random_path))
+
+
+def test_one_byte_is_one_token(tiny_random_path):
+    tokenizer = AutoTokenizer.from_pretrained(tiny_random_path)
+    text = "Hé 你 🤗\n\0"
+    ids = tokenizer(text).input_ids
+    assert len(ids) == len(text.encode()) and tokenizer.decode(ids) == text
+    assert tokenizer("<|im_start|>").input_ids == [1] and tokenizer.eos_token_id == 2
+
+
+def test_its_next_token_depends_on_the_first_of_many_by_far_more_than_rounding(tiny_random_path):
+    """Without this a test that compares tokens would not notice a lost or a stale entry of the KV cache."""
+    model = AutoModelForCausalLM.from_pretrained(tiny_random_path)
+    prompt = torch.arange(3, 103)[None]
+    changed = prompt.clone()
+    changed[0, 0] = 200
+    with torch.no_grad():
+        before, after = (model(ids).logits[0, -1] for ids in (prompt, changed))
+    assert (before - after).abs().max() > 1e-3
+    best = before.topk(2).values
+    assert best[0] - best[1] > 1e-3
+    assert before.std() > 1.0

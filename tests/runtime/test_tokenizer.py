@@ -1,0 +1,250 @@
+"""The tokenizer gives what `transformers` gives from the same files: ids, text, chat prompts, end tokens."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import AddedToken, decoders, models, pre_tokenizers, processors
+from tokenizers import Tokenizer as Backend
+from transformers import AutoTokenizer
+
+from minivllm.errors import InvalidRequestError, ModelIntegrityError, UnsupportedModelError
+from minivllm.runtime.chat_template import ChatTemplate
+from minivllm.runtime.tokenizer import Tokenizer
+
+TEXTS = [
+    "",
+    " ",
+    "The capital of France is",
+    "  leading and trailing  ",
+    "line\nline\n\n\ttab  spaces   12345 3.14",
+    "Héllo, wörld! 你好，世界 🤗👩‍👩‍👧 e\u0301 \ufffd \x00",
+    "<|im_start|>user\nHi<|im_end|>",
+    "def f(x):\n    return x ** 2  # it's code",
+    "a" * 3000,
+]
+
+
+def write_llama3_like(directory: Path) -> Path:
+    """A tokenizer that adds a BOS, is cut to a length and padded by its file, and keeps its template in the config."""
+    directory.mkdir()
+    special = ["<|begin|>", "<|end|>", "<|eot|>"]
+    vocab = [*special, *sorted(pre_tokenizers.ByteLevel.alphabet()), "Ġt", "he", "Ġthe"]
+    merges = [("Ġ", "t"), ("h", "e"), ("Ġt", "he")]
+    backend = Backend(models.BPE(vocab={token: i for i, token in enumerate(vocab)}, merges=merges))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    # <|eot|> is not marked as special in the file, but tokenizer_config.json names it.
+    backend.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in special[:2]])
+    backend.add_tokens([AddedToken("<|eot|>", special=False, normalized=False)])
+    backend.post_processor = processors.TemplateProcessing(single="<|begin|> $A", special_tokens=[("<|begin|>", 0)])
+    backend.enable_truncation(5)
+    backend.enable_padding(length=8)
+    backend.save(str(directory / "tokenizer.json"))
+    template = (
+        "{{ bos_token }}{% for m in messages %}<{{ m['role'] }}>{{ m['content'] | trim }}{{ eos_token }}{% endfor %}"
+    )
+    config = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "bos_token": "<|begin|>",
+        "eos_token": {"content": "<|eot|>", "__type": "AddedToken", "special": True},
+        "pad_token": None,
+        "chat_template": [{"name": "tool_use", "template": "no"}, {"name": "default", "template": template}],
+    }
+    (directory / "tokenizer_config.json").write_text(json.dumps(config))
+    (directory / "config.json").write_text(json.dumps({"model_type": "llama", "eos_token_id": 1}))
+    return directory
+
+
+@pytest.fixture(scope="module")
+def directories(smollm2_path, tiny_random_path, tmp_path_factory) -> dict[str, Path]:
+    llama3_like = write_llama3_like(tmp_path_factory.mktemp("tokenizers") / "llama3")
+    return {"smollm2": smollm2_path, "tiny-random": tiny_random_path, "llama3-like": llama3_like}
+
+
+@pytest.fixture(scope="module")
+def ours(directories) -> dict[str, Tokenizer]:
+    return {name: Tokenizer.from_directory(directory) for name, directory in directories.items()}
+
+
+@pytest.fixture(scope="module")
+def theirs(directories):
+    return {name: AutoTokenizer.from_pretrained(directory) for name, directory in directories.items()}
+
+
+MODELS = ["smollm2", "tiny-random", "llama3-like"]
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
+def test_ids_are_those_of_transformers(ours, theirs, model, text):
+    assert ours[model].encode(text) == theirs[model](text, truncation=False, padding=False).input_ids
+
+
+@pytest.mark.parametrize("model", MODELS)
+@given(data=st.data(), skip=st.booleans())
+@settings(max_examples=100, deadline=None)
+def test_text_is_that_of_transformers_for_any_ids(ours, theirs, model, data, skip):
+    ids = data.draw(st.lists(st.integers(0, ours[model].vocab_size - 1), max_size=30))
+    assert ours[model].decode(ids, skip) == theirs[model].decode(ids, skip_special_tokens=skip)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_vocabulary_has_the_size_that_transformers_gives(ours, theirs, model):
+    assert ours[model].vocab_size == len(theirs[model])
+
+
+# ---- chat ----
+
+CONVERSATIONS = [
+    [{"role": "user", "content": "Hi"}],
+    [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "  Why?\n"}],
+    [
+        {"role": "user", "content": "1"},
+        {"role": "assistant", "content": "2", "tool_calls": None},
+        {"role": "user", "content": "你好 <|im_end|> 🤗"},
+    ],
+]
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("messages", CONVERSATIONS, ids=["one", "system", "many"])
+def test_a_chat_prompt_is_that_of_transformers(ours, theirs, model, messages):
+    expected = theirs[model].apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
+    assert ours[model].apply_chat_template(messages) == expected
+    text = theirs[model].apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+    assert ours[model].render_chat_template(messages) == text
+
+
+TEMPLATES = {
+    "blocks and white space": """
+        {%- for message in messages %}
+            {%- if loop.first and message.role == 'system' %}
+        [{{ message.content }}]
+            {% else %}
+   {{ '\n' + message['role'] }}: {{ message['content'] }}
+            {% endif %}
+        {%- endfor %}
+    {% if add_generation_prompt %}>{% endif %}
+    """,
+    "loop controls": "{% for m in messages %}{% if m.role == 'assistant' %}{% continue %}{% endif %}{{ m.content }}{% endfor %}",
+    "tojson": "{{ messages | tojson }}{{ {'<b>': \"'é'\"} | tojson(indent=2) }}",
+    "namespace": "{% set ns = namespace(n=0) %}{% for m in messages %}{% set ns.n = ns.n + 1 %}{% endfor %}{{ ns.n }}",
+    "generation": "{% set x = 1 %}{% generation %}{% set x = 2 %}  {{ x }}{% endgeneration %}{{ x }}",
+    "tools": "{% if tools is not none %}T{% endif %}{% if tools %}t{% endif %}{% if documents is defined %}D{% endif %}",
+    "special tokens": "{{ eos_token }}{{ bos_token is defined }}{{ sep_token is defined }}",
+    "dates": "{{ strftime_now('%Y') | length }}",
+    "macros": "{% macro f(x) %}<{{ x }}>{% endmacro %}{% for m in messages %}{{ f(m.content) }}{% endfor %}",
+}
+
+
+@pytest.mark.parametrize("template", TEMPLATES.values(), ids=TEMPLATES.keys())
+def test_any_template_renders_as_in_transformers(theirs, template):
+    for messages in CONVERSATIONS:
+        expected = theirs["smollm2"].apply_chat_template(
+            messages, chat_template=template, add_generation_prompt=True, tokenize=False
+        )
+        assert ChatTemplate(template, theirs["smollm2"].special_tokens_map).render(messages) == expected
+
+
+def test_today_can_be_set_for_a_reproducible_prompt():
+    template = ChatTemplate("{{ strftime_now('%d') }}", {}, strftime_now=lambda pattern: f"<{pattern}>")
+    assert template.render(CONVERSATIONS[0]) == "<%d>"
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ raise_exception('roles must alternate') }}",
+        "{{ messages[0].content + 1 }}",
+        "{{ messages[5].content.x }}",
+        "{{ 1 / 0 }}",
+        "{{ ''.__class__.__mro__ }}",
+        "{{ messages.append(1) }}",
+        "{% for i in range(10 ** 9) %}x{% endfor %}",
+        "{% include 'etc/passwd' %}",
+    ],
+)
+def test_whatever_a_template_does_wrong_becomes_a_refused_request(template):
+    with pytest.raises(InvalidRequestError, match="does not accept these messages"):
+        ChatTemplate(template, {}).render(CONVERSATIONS[0])
+
+
+def test_a_template_that_is_no_template_is_refused():
+    with pytest.raises(UnsupportedModelError, match="chat template cannot be used"):
+        ChatTemplate("{% for %}", {})
+
+
+@pytest.mark.parametrize("messages", [["Hi"], [{"content": "Hi"}], [{"role": 7, "content": "Hi"}], [None]])
+def test_messages_without_a_role_are_refused(ours, messages):
+    with pytest.raises(InvalidRequestError, match="must be a dict with a role"):
+        ours["smollm2"].apply_chat_template(messages)
+
+
+def test_an_empty_conversation_is_refused(ours):
+    with pytest.raises(InvalidRequestError, match="at least one message"):
+        ours["smollm2"].apply_chat_template([])
+
+
+def test_a_model_without_a_template_says_to_use_generate(tmp_path, tiny_random_path):
+    shutil.copy(tiny_random_path / "tokenizer.json", tmp_path)
+    with pytest.raises(InvalidRequestError, match="no chat template"):
+        Tokenizer.from_directory(tmp_path).apply_chat_template(CONVERSATIONS[0])
+
+
+# ---- the end of an answer ----
+
+
+@pytest.mark.parametrize(
+    "generation_config, config, expected",
+    [
+        ({"eos_token_id": [7, 9]}, {"eos_token_id": 8}, {2, 7, 9}),
+        ({"eos_token_id": 7}, {"eos_token_id": 8}, {2, 7}),
+        ({}, {"eos_token_id": 8}, {2, 8}),
+        (None, {"eos_token_id": [8]}, {2, 8}),
+        (None, {}, {2}),
+        ({"eos_token_id": None}, {}, {2}),
+    ],
+)
+def test_end_tokens_are_gathered_from_all_three_files(tmp_path, tiny_random_path, generation_config, config, expected):
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(tiny_random_path / name, tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    if generation_config is not None:
+        (tmp_path / "generation_config.json").write_text(json.dumps(generation_config))
+    assert Tokenizer.from_directory(tmp_path).eos_token_ids == expected
+
+
+def test_a_token_that_the_config_names_counts_as_special_even_if_the_vocabulary_does_not_say_so(ours):
+    assert ours["llama3-like"].eos_token_ids == {1, 2}
+    assert ours["llama3-like"].decode([2, 3 + 65], skip_special_tokens=True) == ours["llama3-like"].decode([3 + 65])
+    assert ours["llama3-like"].is_silent(2, skip_special_tokens=True)
+
+
+# ---- bad input ----
+
+
+@pytest.mark.parametrize("text", ["\ud800", "ok \udc80", None, 7, ["a"]])
+def test_a_prompt_that_is_no_unicode_string_is_refused(ours, text):
+    with pytest.raises(InvalidRequestError, match="string of valid Unicode"):
+        ours["smollm2"].encode(text)
+
+
+@pytest.mark.parametrize(
+    "name, contents",
+    [
+        ("tokenizer.json", "{}"),
+        ("tokenizer.json", "no json"),
+        ("tokenizer_config.json", "[1]"),
+        ("generation_config.json", "{"),
+    ],
+)
+def test_a_damaged_file_is_named(tmp_path, tiny_random_path, name, contents):
+    for file in tiny_random_path.glob("*.json"):
+        shutil.copy(file, tmp_path)
+    (tmp_path / name).write_text(contents)
+    with pytest.raises(ModelIntegrityError, match=name.replace(".", r"\.")):
+        Tokenizer.from_directory(tmp_path)

@@ -1,0 +1,220 @@
+"""Safetensors files: what is in them arrives unchanged, and what they wrongly claim is found out before loading."""
+
+import contextlib
+import json
+import random
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from minivllm.errors import ModelError, ModelIntegrityError, UnsupportedModelError
+from minivllm.runtime.checkpoint import weight_files
+from minivllm.runtime.safetensors_file import read_entries, write_float32
+from minivllm.runtime.weights import stream_weights
+
+
+def some_tensors() -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    return {
+        "a.weight": torch.randn(3, 4, generator=generator),
+        "b.weight": torch.randn(5, generator=generator).bfloat16(),
+        "c.weight": torch.randn(2, 2, 2, generator=generator).half(),
+        "d.weight": torch.randn(7, 1, generator=generator).double(),
+        "empty": torch.empty(0, 3),
+        "scalar": torch.tensor(2.5),
+    }
+
+
+def write_shards(directory: Path, shards: dict[str, dict[str, torch.Tensor]]) -> None:
+    for file, tensors in shards.items():
+        safetensors.torch.save_file(tensors, directory / file)
+    weight_map = {name: file for file, tensors in shards.items() for name in tensors}
+    (directory / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
+
+
+def test_every_tensor_arrives_with_its_dtype_shape_and_bits(tmp_path):
+    tensors = some_tensors()
+    safetensors.torch.save_file(tensors, tmp_path / "model.safetensors")
+    streamed = dict(stream_weights(tmp_path))
+    assert streamed.keys() == tensors.keys()
+    for name, tensor in tensors.items():
+        assert streamed[name].dtype == tensor.dtype and streamed[name].shape == tensor.shape
+        assert torch.equal(streamed[name], tensor)
+
+
+def test_shards_are_read_one_after_another(tmp_path):
+    tensors = some_tensors()
+    names = sorted(tensors)
+    write_shards(
+        tmp_path,
+        {
+            "model-00001-of-00002.safetensors": {name: tensors[name] for name in names[:3]},
+            "model-00002-of-00002.safetensors": {name: tensors[name] for name in names[3:]},
+        },
+    )
+    streamed = dict(stream_weights(tmp_path))
+    assert all(torch.equal(streamed[name], tensors[name]) for name in names)
+
+
+def test_what_we_write_the_safetensors_library_reads(tmp_path):
+    arrays = {
+        "w": np.arange(6, dtype=np.float64).reshape(2, 3),
+        "view": np.arange(12, dtype=np.float32).reshape(3, 4).T,
+    }
+    shapes = {name: array.shape for name, array in arrays.items()}
+    write_float32(tmp_path / "model.safetensors", shapes, iter(arrays.items()))
+    loaded = safetensors.torch.load_file(tmp_path / "model.safetensors")
+    assert all(np.array_equal(loaded[name].numpy(), array) for name, array in arrays.items())
+    assert all(tensor.dtype == torch.float32 for tensor in loaded.values())
+
+
+def test_a_writer_given_another_tensor_than_announced_stops(tmp_path):
+    with pytest.raises(ValueError, match="expected tensor w"):
+        write_float32(tmp_path / "f", {"w": (2,)}, [("w", np.zeros(3))])
+
+
+# ---- damage ----
+
+
+def test_a_file_cut_short_anywhere_is_refused_before_a_tensor_is_read(tmp_path):
+    path = tmp_path / "model.safetensors"
+    safetensors.torch.save_file(some_tensors(), path)
+    whole = path.read_bytes()
+    for length in [0, 7, 8, *random.Random(0).sample(range(len(whole)), 60), len(whole) - 1]:
+        path.write_bytes(whole[:length])
+        with pytest.raises(ModelIntegrityError):
+            next(stream_weights(tmp_path))
+
+
+def test_a_file_with_something_after_its_end_is_refused(tmp_path):
+    path = tmp_path / "model.safetensors"
+    safetensors.torch.save_file(some_tensors(), path)
+    path.write_bytes(path.read_bytes() + b"x")
+    with pytest.raises(ModelIntegrityError, match="it should have"):
+        read_entries(path)
+
+
+def write_raw(path: Path, header: object, num_data_bytes: int) -> None:
+    encoded = header if isinstance(header, bytes) else json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(encoded)) + encoded + bytes(num_data_bytes))
+
+
+def entry(dtype: object = "F32", shape: object = (2,), offsets: object = (0, 8)) -> dict:
+    return {"dtype": dtype, "shape": shape, "data_offsets": offsets}
+
+
+@pytest.mark.parametrize(
+    "header, num_data_bytes",
+    [
+        (b"[]", 0),
+        (b"no JSON!", 0),
+        (b"\xff\xfe", 0),
+        ({"a": 7}, 8),
+        ({"a": {"dtype": "F32"}}, 8),
+        ({"a": entry(shape=[-2])}, 8),
+        ({"a": entry(shape=[True, 2])}, 8),
+        ({"a": entry(shape=[2.0])}, 8),
+        ({"a": entry(shape=[1 << 62, 1 << 62])}, 8),
+        ({"a": entry(offsets=[0, 4])}, 4),
+        ({"a": entry(offsets=[8, 0])}, 8),
+        ({"a": entry(offsets=[1 << 60, (1 << 60) + 8])}, 8),
+        ({"a": entry(), "b": entry()}, 8),
+        ({"a": entry(), "b": entry(offsets=[4, 12])}, 12),
+        ({"a": entry(), "b": entry(offsets=[16, 24])}, 24),
+    ],
+)
+def test_claims_that_do_not_fit_the_file_are_refused(tmp_path, header, num_data_bytes):
+    write_raw(tmp_path / "f.safetensors", header, num_data_bytes)
+    with pytest.raises(ModelIntegrityError, match="is damaged"):
+        read_entries(tmp_path / "f.safetensors")
+
+
+def test_a_header_that_claims_to_be_larger_than_the_file_is_not_read(tmp_path):
+    path = tmp_path / "f.safetensors"
+    path.write_bytes(struct.pack("<Q", 1 << 60) + b"{}")
+    with pytest.raises(ModelIntegrityError, match="does not start with a safetensors header"):
+        read_entries(path)
+
+
+def test_quantized_tensors_are_refused_as_unsupported(tmp_path):
+    write_raw(tmp_path / "f.safetensors", {"a": entry("F8_E4M3", [8])}, 8)
+    with pytest.raises(UnsupportedModelError, match="F8_E4M3"):
+        read_entries(tmp_path / "f.safetensors")
+
+
+@given(data=st.data())
+@settings(max_examples=300, deadline=None)
+def test_no_damage_leads_to_anything_but_a_model_error_or_other_numbers(tmp_path_factory, data):
+    path = tmp_path_factory.getbasetemp() / "fuzz" / "model.safetensors"
+    path.parent.mkdir(exist_ok=True)
+    safetensors.torch.save_file(some_tensors(), path)
+    contents = bytearray(path.read_bytes())
+    for _ in range(data.draw(st.integers(1, 3))):
+        contents[data.draw(st.integers(0, len(contents) - 1))] = data.draw(st.integers(0, 255))
+    path.write_bytes(bytes(contents))
+    with contextlib.suppress(ModelError):
+        assert sum(tensor.nbytes for _, tensor in stream_weights(path.parent)) <= len(contents)
+
+
+def test_a_tensor_in_two_shards_is_refused(tmp_path):
+    tensors = {"a": torch.zeros(2)}
+    write_shards(tmp_path, {"model-1.safetensors": tensors, "model-2.safetensors": {**tensors, "b": torch.ones(1)}})
+    (tmp_path / "model.safetensors.index.json").write_text(
+        json.dumps({"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}})
+    )
+    with pytest.raises(ModelIntegrityError, match="tensor a in two files"):
+        list(stream_weights(tmp_path))
+
+
+# ---- which files ----
+
+
+@pytest.mark.parametrize("name", ["../secret.safetensors", "/etc/passwd", "sub/x.safetensors", "x.bin", "", ".."])
+def test_an_index_reaches_only_safetensors_files_beside_it(tmp_path, name):
+    directory = tmp_path / "model"
+    directory.mkdir()
+    safetensors.torch.save_file({"a": torch.zeros(2)}, tmp_path / "secret.safetensors")
+    (directory / "x.bin").write_bytes(b"")
+    (directory / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": name}}))
+    with pytest.raises(ModelIntegrityError, match="not a safetensors file beside it"):
+        weight_files(directory)
+
+
+@pytest.mark.parametrize(
+    "index", ["{}", '{"weight_map": []}', '{"weight_map": {"a": 7}}', '{"weight_map": {}}', "nonsense"]
+)
+def test_a_damaged_index_is_refused(tmp_path, index):
+    (tmp_path / "model.safetensors.index.json").write_text(index)
+    with pytest.raises(ModelIntegrityError):
+        weight_files(tmp_path)
+
+
+def test_a_missing_shard_is_named(tmp_path):
+    write_shards(tmp_path, {"model-1.safetensors": {"a": torch.zeros(2)}, "model-2.safetensors": {"b": torch.zeros(2)}})
+    (tmp_path / "model-2.safetensors").unlink()
+    with pytest.raises(ModelIntegrityError, match=r"lacks model-2\.safetensors"):
+        weight_files(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "consolidated.00.pth", "model.ckpt"])
+def test_pickled_weights_are_refused_and_never_opened(tmp_path, name):
+    (tmp_path / name).mkdir()  # opening a directory would raise another error
+    with pytest.raises(UnsupportedModelError, match="convert them to safetensors"):
+        weight_files(tmp_path)
+
+
+def test_a_directory_of_gguf_files_says_to_name_one(tmp_path):
+    (tmp_path / "m.Q4_1.gguf").write_bytes(b"")
+    with pytest.raises(UnsupportedModelError, match=r"name one of them, for example m\.Q4_1\.gguf"):
+        weight_files(tmp_path)
+
+
+def test_a_directory_without_weights_says_that_they_are_missing(tmp_path):
+    with pytest.raises(ModelIntegrityError, match=r"has no model\.safetensors"):
+        weight_files(tmp_path)

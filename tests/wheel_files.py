@@ -1,0 +1,34 @@
+"""Small wheels for tests, as pip accepts them."""
+
+import hashlib
+import zipfile
+from pathlib import Path
+
+from minivllm.runtime.pypi_wheel import PinnedWheel
+
+MEMBER = "tiny_model/model.gguf"
+
+
+def write_wheel(directory: Path, contents: bytes = b"GGUF" * 100_000) -> PinnedWheel:
+    """A wheel as pip accepts it, which also asks for a dependency that does not exist."""
+    directory.mkdir(exist_ok=True)
+    path = directory / "tiny_model-1.2.3-py3-none-any.whl"
+    info = "tiny_model-1.2.3.dist-info"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(MEMBER, contents)
+        archive.writestr("tiny_model/__init__.py", "raise SystemExit('code from the wheel ran')")
+        metadata = (
+            "Metadata-Version: 2.1\nName: tiny-model\nVersion: 1.2.3\nRequires-Dist: there-is-no-such-package==9\n"
+        )
+        archive.writestr(f"{info}/METADATA", metadata)
+        archive.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        archive.writestr(f"{info}/RECORD", "")
+    return PinnedWheel(
+        requirement="tiny-model==1.2.3",
+        sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
+        num_bytes=path.stat().st_size,
+        member=MEMBER,
+        member_bytes=len(contents),
+    )
