@@ -113,7 +113,7 @@ class OutputProcessor:
             output.logprobs.append({entry.token_id: self._logprob(entry) for entry in sampled.logprobs})
         new = NewText(output.detokenizer.append(sampled.token_id))
         if output.stop_strings is not None:
-            may_stop = sequence.num_output_tokens >= sequence.request.params.min_tokens
+            may_stop = sequence.num_output_tokens > sequence.request.params.min_tokens
             checked = output.stop_strings.feed(new.text, may_stop=may_stop)
             new = NewText(checked.text, checked.stop)
         output.text += new.text

@@ -96,6 +96,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measure in a fresh process and report; the exit status."""
+    from minivllm.runtime.model_store import resolve_model
+
+    resolve_model(args.model)  # here, so that a wrong name is our caller's error and a download shows its progress
     command = [sys.executable, "-m", __spec__.name]
     for option in ("workload", "model", "dtype", "num_threads"):
         command += [f"--{option.replace('_', '-')}", str(getattr(args, option))]

@@ -77,9 +77,9 @@ def _run(argv: list[str]) -> int:
     try:
         # No option stands before the subcommand, except those that answer by themselves.
         args = build_parser(argv[0] if argv else None).parse_args(argv)
+        return args.run(args)
     except SystemExit as exit_:  # argparse has printed help, version or usage
         return int(exit_.code or 0)
-    return args.run(args)
 
 
 def _fail(error: object, status: int) -> int:

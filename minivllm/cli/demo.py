@@ -11,9 +11,9 @@ thread first and close the recording after it: the last events are written while
 import argparse
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import contextmanager
 
 from minivllm.cli.demo_report import ProgressLines, print_report, report_json
 from minivllm.cli.options import add_engine_options, engine_config
@@ -63,12 +63,8 @@ def run(args: argparse.Namespace) -> int:
     with loading(config.model):
         engine = LLMEngine.from_config(config)
     demo = _Demo(scenario, engine, slow)
-    try:
-        with demo.recording(args.record):
-            demo.run_headless() if headless else demo.run_in_dashboard()
-    finally:
-        if args.record is not None:
-            note(f"Recorded up to step {demo.facts.fold.step} in {args.record}.")
+    with demo.recording(args.record):
+        demo.run_headless() if headless else demo.run_in_dashboard()
     error = demo.thread.ended.exception()
     if error is None or isinstance(error, InvariantError):  # a violation is a result, too
         print_report(scenario, demo.facts)
@@ -93,13 +89,18 @@ class _Demo:
         self._over: Future[None] = Future()
         self.thread = EngineThread(engine, before_step=self._before_step, seconds_per_step=seconds_per_step)
 
-    def recording(self, path: str | None) -> AbstractContextManager:
+    @contextmanager
+    def recording(self, path: str | None) -> Iterator[None]:
         """Every event into `path`, until the context is left; nothing without a path."""
         if path is None:
-            return nullcontext()
-        writer = LogWriter(path, self._header)
-        self._engine.subscribe(writer.write)
-        return writer
+            yield
+            return
+        with LogWriter(path, self._header) as writer:
+            self._engine.subscribe(writer.write)
+            try:
+                yield
+            finally:
+                note(f"Recorded up to step {self.facts.fold.step} in {path}.")
 
     def run_headless(self) -> None:
         """Tell the decisions line by line; Ctrl-C ends the run."""

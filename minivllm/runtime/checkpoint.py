@@ -79,7 +79,7 @@ def missing_weights(place: str, names: list[str]) -> ModelIntegrityError | Unsup
         )
     if ggufs := [name for name in names if name.endswith(".gguf")]:
         return UnsupportedModelError(
-            f"{place} holds GGUF files: name one of them, for example {ggufs[0]}, as the model."
+            f"{place} holds GGUF files: give the path of one of them, such as {ggufs[0]}, as the model."
         )
     return ModelIntegrityError(f"{place} has no model.safetensors: the download is incomplete, fetch the model again.")
 

@@ -45,7 +45,6 @@ class CacheEntry:
     path: Path
     origin: str
     """What it was made from, for people."""
-    num_bytes: int
 
 
 class ModelCache:
@@ -66,7 +65,7 @@ class ModelCache:
         if not self._models.is_dir():
             return []
         paths = sorted(p for p in self._models.iterdir() if p.is_dir() and not p.name.endswith(_PARTIAL))
-        return [CacheEntry(p.name, p, _read_origin(p), directory_bytes(p)) for p in paths]
+        return [CacheEntry(p.name, p, _read_origin(p)) for p in paths]
 
     def get_or_create(
         self, key: str, fill: Callable[[Path], None], *, origin: str, needed_bytes: int, progress: Progress

@@ -14,6 +14,7 @@ Easy to get wrong: half an answer. Whatever fails, a name leads to a complete ch
 
 import difflib
 import hashlib
+import os
 import re
 import tempfile
 from collections.abc import Callable
@@ -87,27 +88,25 @@ class ModelStore:
             return self._smollm2()
         if name == "tiny-random":
             return self._tiny_random()
-        path = Path(name).expanduser()
-        if name and path.is_dir():
-            check_checkpoint(path, weights=weights)
-            return path
-        if path.is_file():
-            return self._from_file(path)
+        # os.path says no to names that no file can have, where pathlib raises.
+        path = os.path.expanduser(name)
+        if os.path.isdir(path):
+            check_checkpoint(Path(path), weights=weights)
+            return Path(path)
+        if os.path.isfile(path):
+            return self._from_file(Path(path))
         return self._from_hub(name, weights)
 
     def listings(self) -> list[ModelListing]:
         """The aliases, then everything else that is here already."""
-        entries = {entry.key: entry for entry in self._cache.entries()}
-        listings = []
-        for name, key in (("smollm2", _SMOLLM2_KEY), ("tiny-random", tiny_random.CACHE_KEY)):
-            entry = entries.pop(key, None)
-            path = entry.path if entry else self._hub.cached(SMOLLM2_HUB_ID) if name == "smollm2" else None
-            listings.append(ModelListing(name, ALIASES[name], path, directory_bytes(path) if path else 0))
-        for entry in entries.values():
-            listings.append(ModelListing(str(entry.path), entry.origin, entry.path, entry.num_bytes))
+        paths = {"smollm2": self._smollm2_if_here(), "tiny-random": self._cache.get(tiny_random.CACHE_KEY)}
+        listings = [_listing(name, ALIASES[name], path) for name, path in paths.items()]
+        for entry in self._cache.entries():
+            if entry.path not in paths.values():
+                listings.append(_listing(str(entry.path), entry.origin, entry.path))
         for repo_id in self._hub.cached_repos():
             if (path := self._hub.cached(repo_id)) is not None:
-                listings.append(ModelListing(repo_id, "from the Hugging Face Hub", path, directory_bytes(path)))
+                listings.append(_listing(repo_id, "from the Hugging Face Hub", path))
         return listings
 
     def _tiny_random(self) -> Path:
@@ -119,8 +118,11 @@ class ModelStore:
             progress=self._progress,
         )
 
+    def _smollm2_if_here(self) -> Path | None:
+        return self._cache.get(_SMOLLM2_KEY) or self._hub.cached(SMOLLM2_HUB_ID)
+
     def _smollm2(self) -> Path:
-        if (found := self._cache.get(_SMOLLM2_KEY) or self._hub.cached(SMOLLM2_HUB_ID)) is not None:
+        if (found := self._smollm2_if_here()) is not None:
             return found
         try:
             return self._hub.download(SMOLLM2_HUB_ID, weights=True, progress=self._progress)
@@ -177,13 +179,17 @@ class ModelStore:
             raise self._unknown(name, str(error).rstrip(".")) from error
 
     def _unknown(self, name: str, finding: str) -> UnknownModelError:
-        known = [*ALIASES, *self._hub.cached_repos()]
-        close = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.5)
+        known = {known.lower(): known for known in (*ALIASES, *self._hub.cached_repos())}
+        close = [known[match] for match in difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.5)]
         hint = f" Did you mean {' or '.join(close)}?" if close else ""
         return UnknownModelError(
-            f"No model {name!r} ({finding}): give one of the aliases {', '.join(ALIASES)}, a checkpoint directory, a .gguf "
+            f"No model {name!r:.200} ({finding}): give one of the aliases {', '.join(ALIASES)}, a checkpoint directory, a .gguf "
             f"file or a Hugging Face id.{hint}"
         )
+
+
+def _listing(name: str, description: str, path: Path | None) -> ModelListing:
+    return ModelListing(name, description, path, directory_bytes(path) if path else 0)
 
 
 def _gguf_key(path: Path) -> str:
@@ -202,7 +208,7 @@ def resolve_model(name: str, *, weights: bool = True, progress: Progress = print
 def fetch_model(name: str, progress: Progress = print_progress) -> ModelListing:
     """Make sure that a model is on this machine, weights included."""
     path = resolve_model(name, progress=progress)
-    return ModelListing(name, ALIASES.get(name, str(path)), path, directory_bytes(path))
+    return _listing(name, ALIASES.get(name, str(path)), path)
 
 
 def list_models() -> list[ModelListing]:

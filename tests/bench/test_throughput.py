@@ -13,7 +13,7 @@ from minivllm.bench.peers import MinivllmEngine, TransformersPeer
 from minivllm.bench.report import progress_bar
 from minivllm.bench.throughput import Difference, Rounds, measure, measure_rounds
 from minivllm.bench.workloads import WORKLOADS, BenchRequest, WorkloadSpec, make_requests
-from minivllm.errors import BenchError
+from minivllm.errors import BenchError, ModelError
 from minivllm.runtime.model_store import resolve_model
 
 SMALL = WorkloadSpec("small", num_requests=3, prompt_len=(4, 20), output_len=(2, 5), shared_prefix_len=8)
@@ -181,7 +181,16 @@ def test_memory_is_measured_in_its_own_process(
 
 
 def test_a_measuring_process_that_fails_is_an_error(
-    arguments: Callable[..., argparse.Namespace], capfd: pytest.CaptureFixture[str]
+    arguments: Callable[..., argparse.Namespace], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(BenchError, match="status"):
-        memory.run(arguments(memory, "--model", "no-such-model-anywhere"))
+    monkeypatch.setattr(memory.sys, "executable", "/bin/false")
+    with pytest.raises(BenchError, match="status 1"):
+        memory.run(arguments(memory, "--model", "tiny-random"))
+
+
+def test_an_unknown_model_is_refused_before_a_process_is_started(
+    arguments: Callable[..., argparse.Namespace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory.sys, "executable", "/no/such/python")
+    with pytest.raises(ModelError):
+        memory.run(arguments(memory, "--model", "./no-such-model-anywhere"))

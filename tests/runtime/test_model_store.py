@@ -219,12 +219,18 @@ def test_a_misspelt_alias_is_answered_with_the_right_one(shop, name, hint):
 
 
 @pytest.mark.parametrize(
-    "name", ["./nowhere", "/nowhere/at/all", "~/nowhere", "nowhere.gguf", "", "a b", "a/b/c", "\0"]
+    "name", ["./nowhere", "/nowhere/at/all", "~/nowhere", "~nobody-here/x", "nowhere.gguf", "", "a b", "a/b/c", "\0"]
 )
 def test_what_cannot_be_a_hub_id_is_not_asked_for_there(shop, name):
     with pytest.raises(UnknownModelError, match="no such file or directory"):
         shop.store.resolve(name)
     assert shop.hub.asked == []
+
+
+def test_an_endless_name_is_refused_in_a_short_sentence(shop):
+    with pytest.raises(UnknownModelError) as caught:
+        shop.store.resolve("./" + "x" * 100_000)
+    assert len(str(caught.value)) < 600
 
 
 def test_a_hub_id_is_downloaded(tmp_path):

@@ -211,7 +211,7 @@ def test_pickled_weights_are_refused_and_never_opened(tmp_path, name):
 
 def test_a_directory_of_gguf_files_says_to_name_one(tmp_path):
     (tmp_path / "m.Q4_1.gguf").write_bytes(b"")
-    with pytest.raises(UnsupportedModelError, match=r"name one of them, for example m\.Q4_1\.gguf"):
+    with pytest.raises(UnsupportedModelError, match=r"path of one of them, such as m\.Q4_1\.gguf"):
         weight_files(tmp_path)
 
 

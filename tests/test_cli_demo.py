@@ -1,0 +1,204 @@
+"""`minivllm demo`: headless here, with the recording and the report; the dashboard in a terminal of its own."""
+
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from minivllm.cli import main
+from minivllm.core.invariants import Violation
+from minivllm.events.log import Recording
+from minivllm.events.types import EVENT_KINDS
+from minivllm.lessons.scenarios import SCENARIOS
+
+DEMO = ["demo", "--model", "tiny-random", "--headless"]
+SOON = 100.0
+"""Seconds after which a test gives up on a process."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    """A second thread costs a model this small more than it gives, most of all beside other work."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def environment(**others: str) -> dict[str, str]:
+    return {**os.environ, "OMP_NUM_THREADS": "1", **others}
+
+
+def last_json(text: str) -> dict:
+    return json.loads(text.splitlines()[-1])
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_demo_ends_with_its_counts_in_one_line_of_json(name: str, capsys: pytest.CaptureFixture, tmp_path: Path):
+    log = tmp_path / "run.jsonl"
+    assert main([*DEMO, "--scenario", name, "--json", "--record", str(log)]) == 0
+    captured = capsys.readouterr()
+    result = last_json(captured.out)
+    assert (result["scenario"], result["model"]) == (name, "tiny-random")
+    assert result["finished_requests"] == len(SCENARIOS[name].arrivals)
+    assert result["invariant_violations"] == 0
+    assert len(result["what_happened"]) == 3
+    assert result["tokens_per_s"] == pytest.approx(result["generated_tokens"] / result["seconds"])
+    # The recording tells the same story.
+    recording = Recording(log)
+    counters = recording.fold_at_step(recording.last_step).counters
+    assert result["steps"] == recording.last_step
+    assert result["preemptions"] == counters.num_preemptions
+    assert result["prefix_hit_tokens"] == counters.prefix_cache_hits
+    assert result["evicted_blocks"] == counters.evicted_blocks
+    assert result["generated_tokens"] == counters.generation_tokens
+    # So do the lines of the report, and progress goes elsewhere.
+    assert all(sentence in captured.out for sentence in result["what_happened"])
+    assert all(f"  {arrival.request_id}" in captured.out for arrival in SCENARIOS[name].arrivals)
+    assert captured.err.count("finishes") == result["finished_requests"]
+    assert captured.err.count("is preempted") == result["preemptions"]
+
+
+def test_what_a_demo_shows_is_there_in_the_counts(capsys: pytest.CaptureFixture):
+    assert main([*DEMO, "--scenario", "memory-pressure", "--json"]) == 0
+    result = last_json(capsys.readouterr().out)
+    assert result["preemptions"] > 0 and result["evicted_blocks"] > 0
+    assert main([*DEMO, "--scenario", "shared-prefix", "--json"]) == 0
+    assert last_json(capsys.readouterr().out)["prefix_hit_tokens"] > 0
+
+
+def test_an_engine_option_overrides_the_scenarios(capsys: pytest.CaptureFixture):
+    options = ["--num-gpu-blocks-override", "200", "--no-enable-prefix-caching"]
+    assert main([*DEMO, "--scenario", "memory-pressure", "--json", *options]) == 0
+    result = last_json(capsys.readouterr().out)
+    assert (result["preemptions"], result["prefix_hit_tokens"]) == (0, 0)
+    assert "200 blocks were enough" in result["what_happened"][0]
+
+
+def test_a_scenario_that_does_not_fit_the_options_is_one_sentence(capsys: pytest.CaptureFixture):
+    assert main([*DEMO, "--scenario", "memory-pressure", "--num-gpu-blocks-override", "3", "--json"]) == 1
+    captured = capsys.readouterr()
+    assert re.fullmatch(r"minivllm: Request 'ada' needs up to \d+ KV cache blocks .*\n", captured.err)
+    assert captured.out == ""
+
+
+def test_a_violated_invariant_is_counted_reported_and_a_failure(capsys: pytest.CaptureFixture, monkeypatch):
+    calls = []
+
+    def violated_once(scheduler, plan):
+        calls.append(plan)
+        return [Violation("free queue", "made up for this test")] if len(calls) == 20 else []
+
+    monkeypatch.setattr("minivllm.engine.check_invariants", violated_once)
+    assert main([*DEMO, "--json"]) == 1
+    captured = capsys.readouterr()
+    assert last_json(captured.out)["invariant_violations"] == 1
+    assert captured.err.endswith("minivllm: free queue: made up for this test\n")
+
+
+@pytest.mark.parametrize("where", ["nowhere/run.jsonl", "."], ids=["no such directory", "a directory"])
+def test_a_recording_that_cannot_be_written_is_refused_before_the_model_is_loaded(
+    where: str, capsys: pytest.CaptureFixture, monkeypatch, tmp_path: Path
+):
+    monkeypatch.setattr("minivllm.engine.LLMEngine.from_config", lambda config: pytest.fail("the model was loaded"))
+    assert main([*DEMO, "--record", str(tmp_path / where)]) == 1
+    assert capsys.readouterr().err.startswith(f"minivllm: {tmp_path / where}".rstrip("/."))
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+def test_a_disk_that_runs_full_ends_the_demo_with_one_sentence(capsys: pytest.CaptureFixture):
+    assert main([*DEMO, "--record", "/dev/full"]) == 1
+    assert capsys.readouterr().err == "minivllm: /dev/full cannot be written: No space left on device.\n"
+
+
+def test_ctrl_c_ends_the_run_and_leaves_a_recording_that_can_be_read(tmp_path: Path):
+    log = tmp_path / "run.jsonl"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "minivllm", *DEMO, "--slow", "0.05", "--json", "--record", str(log)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env=environment(),
+    )
+    said = []
+    for line in process.stderr:
+        said.append(line)
+        if "enters slot" in line:
+            break
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=SOON)
+    err = "".join(said) + err
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    assert re.search(r"Recorded up to step \d+ in ", err)
+    assert out == ""
+    recording = Recording(log)
+    assert 1 <= recording.last_step < 150
+    end = recording.fold_at_event(len(recording))
+    assert end.counters.aborted_requests >= 1
+    assert end.requests == {}
+    assert all(block.ref_cnt == 0 for block in end.blocks)
+    # Whole to its last byte: the writer was closed, not killed.
+    lines = log.read_bytes().split(b"\n")
+    assert lines[-1] == b"" and len(lines) == len(recording) + 2
+    assert {type(event) for event in recording.events(0, len(recording))} <= set(EVENT_KINDS)
+
+
+def open_terminal(columns: int, rows: int, *arguments: str) -> tuple[int, int]:
+    """Start the command in a terminal of its own; its process id and the other end of the terminal."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.environ.update(environment(TERM="xterm-256color", COLUMNS="", LINES=""))
+        os.execv(sys.executable, [sys.executable, "-m", "minivllm", *arguments])
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    return pid, terminal
+
+
+def read_terminal(terminal: int, until: bytes | None) -> bytes:
+    """What the program writes, up to `until` or to its end."""
+    seen, deadline = b"", time.monotonic() + SOON
+    while until is None or until not in seen:
+        assert time.monotonic() < deadline, f"{until} did not come: {seen[-2000:]!r}"
+        if select.select([terminal], [], [], 0.1)[0]:
+            try:
+                seen += os.read(terminal, 65536)
+            except OSError:  # the program has ended
+                return seen
+    return seen
+
+
+@pytest.mark.parametrize("key", [b"q", b"\x03"], ids=["q", "ctrl-c"])
+def test_in_a_terminal_the_dashboard_opens_and_a_key_leaves_it_with_a_report(key: bytes, tmp_path: Path):
+    log = tmp_path / "run.jsonl"
+    pid, terminal = open_terminal(
+        120, 36, "demo", "--model", "tiny-random", "--scenario", "burst", "--record", str(log), "--json"
+    )
+    try:
+        seen = read_terminal(terminal, b"DECODE")
+        assert b"\x1b[?1049h" in seen  # the alternate screen
+        os.write(terminal, key)
+        after = read_terminal(terminal, None)
+        _, status = os.waitpid(pid, 0)
+    finally:
+        os.close(terminal)
+    assert os.waitstatus_to_exitcode(status) == 0, after
+    assert b"\x1b[?1049l" in after, "the terminal was not restored"
+    report = after.rpartition(b"\x1b[?1049l")[2].decode()
+    assert "The run was stopped before its end." in report
+    result = json.loads(report.strip().splitlines()[-1])
+    assert result["finished_requests"] < result["requests"] == 12
+    assert Recording(log).last_step == result["steps"]
