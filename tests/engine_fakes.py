@@ -6,6 +6,7 @@ holds something else: a stale block, a block shared by mistake, a slot never wri
 function of all tokens before it, so a wrong block table or a lost token shows in the output as well.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import pairwise
@@ -113,6 +114,8 @@ class FakeRunner:
         self.max_model_len = max_model_len
         self.vocab_size = vocab_size
         self.kv: dict[int, tuple[int, ...]] = {}
+        self.running: Callable[[], list[Sequence]] = list
+        """The engine's running sequences, whoever is in the plan: whose slots are to be watched."""
         self.num_tokens_run = 0
 
     def execute_model(self, plan: SchedulerOutput) -> list[Sequence]:
@@ -121,16 +124,35 @@ class FakeRunner:
             for offset, entry in enumerate(content):
                 self.kv[dst * self.block_size + offset] = entry
         # As in every layer of the real model: first all writes of the batch, then all reads.
+        poisoned = self._slots_in_use(plan)
         for item in plan.scheduled:
             sequence = item.sequence
             slots = slot_mapping(sequence, item.start, item.num_tokens, self.block_size)
             for position, slot in enumerate(slots, item.start):
                 if slot != NOT_WRITTEN:
+                    assert slot not in poisoned, f"{sequence!r} writes slot {slot}, which {poisoned[slot]} reads"
                     self.kv[slot] = tuple(sequence.token_ids[: position + 1])
             self.num_tokens_run += item.num_tokens
         for item in plan.scheduled:
             self._read_back(item.sequence, item.start + item.num_tokens)
         return [sequence for item in plan.scheduled for sequence in item.sampling]
+
+    def _slots_in_use(self, plan: SchedulerOutput) -> dict[int, str]:
+        """Every slot that some sequence has had computed, and that nobody may ever write again, with its reader.
+
+        A sequence that was admitted in this step is left out: what it hit may be written in this very step.
+        """
+        starts = {item.sequence.seq_id: item.start for item in plan.scheduled}
+        fresh = {item.sequence.seq_id for item in plan.scheduled if item.starts_fresh}
+        forked = {child.seq_id for item in plan.scheduled for child in item.sampling[1:]}
+        in_use = {}
+        for sequence in self.running():
+            if sequence.seq_id in fresh | forked:
+                continue
+            for position in range(starts.get(sequence.seq_id, sequence.num_computed_tokens)):
+                block = sequence.block_table[position // self.block_size]
+                in_use[block.block_id * self.block_size + position % self.block_size] = sequence.seq_id
+        return in_use
 
     def block(self, block_id: int) -> list[tuple[int, ...] | None]:
         """What the slots of a block hold."""
@@ -166,6 +188,7 @@ class WatchedEngine:
         self.config = EngineConfig(model="fake", check_invariants=True, **options)
         self.runner = FakeRunner(num_blocks, self.config.block_size, max_model_len, vocab_size)
         self.engine = LLMEngine(self.config, self.runner, FakeTokenizer(), clock=VirtualClock())
+        self.runner.running = lambda: self.scheduler.running
         self.events: list[Event] = []
         self.fold = Fold(self.engine.log_header())
         self.engine.subscribe(self._listen)
@@ -214,9 +237,6 @@ class WatchedEngine:
 
     def token_ids(self, request_id: str) -> list[int]:
         return self.outputs[request_id].outputs[0].token_ids
-
-    def events_of_last_step(self, kind: type[Event]) -> list[Event]:
-        return [event for event in self.events if type(event) is kind and event.step == self.fold.step]
 
     def events_of(self, kind: type[Event]) -> list[Event]:
         return [event for event in self.events if type(event) is kind]
