@@ -23,9 +23,9 @@ from minivllm import __version__
 from minivllm.beams import BeamDriver
 from minivllm.clock import Clock, MonotonicClock
 from minivllm.config import EngineConfig
-from minivllm.core.block_pool import BlockPool
+from minivllm.core.admission import AdmissionPolicy
+from minivllm.core.contiguous import create_kv_cache_manager
 from minivllm.core.invariants import check_invariants
-from minivllm.core.kv_cache_manager import KVCacheManager
 from minivllm.core.policies import create_request_queue
 from minivllm.core.request import Request, RequestStatus, Sequence
 from minivllm.core.scheduler import Scheduler
@@ -76,6 +76,11 @@ class Runner(Protocol):
         """One token for each scheduled sequence that samples, in the plan's order."""
 
 
+_RECORDED_OPTIONS = (
+    "dtype", "device", "seed", "enable_chunked_prefill", "kv_cache_allocator", "batching", "batch_delay", "batch_size",
+)  # fmt: skip
+
+
 class LLMEngine:
     """A model, its KV cache and its scheduler, moved on by `step()`."""
 
@@ -88,15 +93,15 @@ class LLMEngine:
         self._runner = runner
         self._clock = clock or MonotonicClock()
         self._bus = EventBus(self._clock)
-        self._kv_cache_manager = KVCacheManager(
-            BlockPool(runner.num_blocks, self._bus), config.block_size, config.enable_prefix_caching, self._bus
-        )
+        config.check_whole_prompts_fit(runner.max_model_len)
         self._scheduler = Scheduler(
-            self._kv_cache_manager,
+            create_kv_cache_manager(config, runner.num_blocks, runner.max_model_len, self._bus),
             create_request_queue(config.scheduling_policy),
+            AdmissionPolicy(config.batching, config.batch_delay, config.batch_size or config.max_num_seqs),
             max_num_seqs=config.max_num_seqs,
             max_num_batched_tokens=config.max_num_batched_tokens,
             max_model_len=runner.max_model_len,
+            enable_chunked_prefill=config.enable_chunked_prefill,
             bus=self._bus,
         )
         self._validator = RequestValidator(config, tokenizer.vocab_size, runner.max_model_len)
@@ -190,13 +195,15 @@ class LLMEngine:
     def _step(self) -> list[RequestOutput]:
         now = self._clock.now
         started = now()
-        plan = self._last_plan = self._scheduler.schedule()
+        plan = self._last_plan = self._scheduler.schedule(started)
         scheduled = now()
         for item in plan.scheduled:
             for sample in item.sampling[1:]:  # just forked
                 self._output_processor.add_sequence(sample)
         if self.config.check_invariants:
             self._check_invariants(plan)
+        if not plan.scheduled:
+            return self._idle_step(scheduled - started)
         execution_started = now()
         logits = self._runner.execute_model(plan)
         executed = now()
@@ -223,6 +230,14 @@ class LLMEngine:
         self._clock.end_step()
         outputs = (self._output_processor.make_output(request) for request in touched.values())
         return [output for output in outputs if output is not None]
+
+    def _idle_step(self, t_schedule: float) -> list[RequestOutput]:
+        """End a step in which all wait for company (`batch_delay`): time has to pass."""
+        if self._bus.active:
+            self._bus.emit(ev.StepEnd, 0, t_schedule, 0.0, 0.0, 0.0)
+        self._clock.idle()
+        self._clock.end_step()
+        return []
 
     def _append_token(self, sequence: Sequence, sampled: SampledToken) -> None:
         """Give a sequence its new token, show what text became visible, and end it if it has to end."""
@@ -285,5 +300,5 @@ class LLMEngine:
             max_model_len=self.max_model_len,
             scheduling_policy=self.config.scheduling_policy,
             enable_prefix_caching=self.config.enable_prefix_caching,
-            config={"dtype": self.config.dtype, "device": self.config.device, "seed": self.config.seed},
+            config={name: getattr(self.config, name) for name in _RECORDED_OPTIONS},
         )

@@ -38,9 +38,7 @@ def inspect_engine(
         requests={request.request_id: _request_state(request) for request in scheduler.requests.values()},
         sequences={sequence.seq_id: _sequence_state(sequence, visible_text(sequence)) for sequence in sequences},
         budget=0 if last_plan is None else scheduler.max_num_batched_tokens,
-        scheduled=[
-            ScheduledState(item.sequence.seq_id, item.num_tokens, item.kind, item.start) for item in scheduled
-        ],
+        scheduled=[ScheduledState(item.sequence.seq_id, item.num_tokens, item.kind, item.start) for item in scheduled],
         counters=msgspec.structs.replace(
             scheduler.counters,
             evicted_blocks=pool.num_evicted_blocks,

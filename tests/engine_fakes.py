@@ -76,9 +76,7 @@ def next_logprobs(token_ids: list[int], count: int, vocab_size: int = VOCAB_SIZE
     return [FakeLogprob(token_id, 3 * (scores[token_id] - 1.0), rank) for rank, token_id in enumerate(best, 1)]
 
 
-def expected_output(
-    prompt: list[int], max_tokens: int, vocab_size: int = VOCAB_SIZE - 1, index: int = 0
-) -> list[int]:
+def expected_output(prompt: list[int], max_tokens: int, vocab_size: int = VOCAB_SIZE - 1, index: int = 0) -> list[int]:
     """What any schedule must generate: the model run alone, without cache, batch or blocks."""
     token_ids = list(prompt)
     for _ in range(max_tokens):

@@ -54,6 +54,7 @@ class Shortage(NamedTuple):
 
     need: int
     free: int
+    reason: ev.DeferReason = "no_blocks"
 
 
 class KVCacheManager:
@@ -77,6 +78,10 @@ class KVCacheManager:
     def num_blocks_for(self, num_tokens: int) -> int:
         """Blocks that hold `num_tokens` tokens."""
         return -(-num_tokens // self.block_size)
+
+    def table_length(self, num_tokens: int) -> int:
+        """Entries of a block table that holds `num_tokens` tokens (a baseline reserves more than they need)."""
+        return self.num_blocks_for(num_tokens)
 
     # ---- prefix lookup ----
 

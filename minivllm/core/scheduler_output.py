@@ -50,3 +50,11 @@ class SchedulerOutput:
     preempted: list[Sequence] = field(default_factory=list)
     copies: list[BlockCopy] = field(default_factory=list)
     """Block copies to be made before anything is written, in order."""
+
+    def withdraw(self, sequence: Sequence) -> int:
+        """Take a sequence out of the plan; returns the tokens that it had been given."""
+        for index, item in enumerate(self.scheduled):
+            if item.sequence is sequence:
+                del self.scheduled[index]
+                return item.num_tokens
+        return 0

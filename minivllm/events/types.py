@@ -19,7 +19,16 @@ SCHEMA_NAME = "minivllm.trace"
 SCHEMA_VERSION = 1
 """Goes up when an old reader would misread a new log. New kinds and new fields do not need it."""
 
-DeferReason = Literal["no_blocks", "token_budget", "max_num_seqs", "preempted_this_step"]
+DeferReason = Literal[
+    "no_blocks",
+    "token_budget",
+    "max_num_seqs",
+    "preempted_this_step",
+    # Only the baselines to be compared with defer for these.
+    "no_contiguous_run",
+    "static_batch",
+    "batch_delay",
+]
 MissReason = Literal["caching_off", "prompt_shorter_than_a_block", "never_seen", "evicted"]
 ScheduledKind = Literal["prefill", "decode"]
 
@@ -97,7 +106,9 @@ class RequestResumed(Event, tag="request.resumed"):
 class RequestDeferred(Event, tag="request.deferred"):
     """The first waiting sequence was not admitted this step, and why. Those behind it wait for it.
 
-    `need` and `free` are in the unit of the reason: blocks, tokens of budget, or batch slots.
+    `need` and `free` are in the unit of the reason: blocks, tokens of budget, or batch slots. `no_contiguous_run`:
+    neighbouring blocks, and the longest free run; `static_batch`: `need` sequences must end first; `batch_delay`:
+    `need` requests are waited for and `free` have come.
     """
 
     seq_id: str
@@ -192,7 +203,7 @@ class StepEnd(Event, tag="step.end"):
 
 
 class BlockAllocated(Event, tag="block.allocated"):
-    """A block left the head of the free queue and became entry `logical` of a sequence's block table."""
+    """A block left the free queue (its head, if memory is paged) and became entry `logical` of a sequence's block table."""
 
     block_id: int
     seq_id: str
@@ -262,7 +273,7 @@ class BlockEvicted(Event, tag="block.evicted"):
 
     block_id: int
     hash: str
-    rule: ClassVar[str] = "minivllm.core.block_pool:BlockPool.pop_free_block"
+    rule: ClassVar[str] = "minivllm.core.block_pool:BlockPool._hand_out"
 
 
 # ---- tokens, and the log itself ----

@@ -51,18 +51,17 @@ def test_dead_beams_give_their_blocks_back_at_once():
     assert len(engine.fold.free_queue) == len(engine.fold.blocks)
 
 
-@pytest.mark.parametrize("num_blocks", [15, 16, 18, 20])
+@pytest.mark.parametrize("num_blocks", [18, 20, 24])
 @pytest.mark.parametrize("policy", ["fcfs", "priority"])
 def test_preempted_beams_change_nothing(num_blocks, policy):
-    engine = WatchedEngine(num_blocks=num_blocks, scheduling_policy=policy, max_num_batched_tokens=12)
+    engine = WatchedEngine(num_blocks=num_blocks, scheduling_policy=policy, max_num_batched_tokens=12, max_num_seqs=9)
     for i in range(3):
         priority = -i if policy == "priority" else 0
         engine.add(f"r{i}", prompt(9, first=30 * i), max_tokens=16, n=3, use_beam_search=True, priority=priority)
     engine.run(max_steps=500)
     for i in range(3):
         assert found(engine, f"r{i}") == expected_beams(prompt(9, first=30 * i), search(3, 16))
-    if num_blocks == 15:
-        assert engine.fold.counters.num_preemptions > 0
+    assert engine.fold.counters.num_preemptions > 0
 
 
 def test_fewer_outputs_than_beams_can_be_asked_for():
@@ -85,7 +84,8 @@ def test_a_beam_search_can_be_aborted():
 def test_a_candidate_that_ends_counts_only_among_the_best_width():
     one = search(width=2, max_tokens=9)
     chosen = one.advance(
-        [Candidate("a", 1, -0.1), Candidate("a", 2, -0.2), Candidate("a", EOS, -0.3), Candidate("a", 3, -0.4)], {"a": []}
+        [Candidate("a", 1, -0.1), Candidate("a", 2, -0.2), Candidate("a", EOS, -0.3), Candidate("a", 3, -0.4)],
+        {"a": []},
     )
     assert [c.token_id for c in chosen] == [1, 2] and one.hypotheses == []
 

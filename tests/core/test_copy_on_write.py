@@ -163,13 +163,13 @@ def test_requests_with_different_salts_never_share_and_equal_salts_do():
 class TestTheDoor:
     @pytest.mark.parametrize("params", [{"n": 5}, {"n": 1, "best_of": 5}, {"n": 5, "use_beam_search": True}])
     def test_more_sequences_than_slots_are_refused(self, params):
-        with pytest.raises(InvalidSamplingParamsError, match="5 sequences.*at most 4"):
+        with pytest.raises(InvalidSamplingParamsError, match=r"5 sequences.*at most 4"):
             WatchedEngine(max_num_seqs=4).add("a", [1, 2], **params)
 
     def test_samples_whose_blocks_can_never_fit_are_refused(self):
         engine = WatchedEngine(num_blocks=8)
         # Two full blocks shared, and for each of four samples two more.
-        with pytest.raises(RequestTooLargeError, match="needs up to 10 KV cache blocks.*in each of 4 sequences"):
+        with pytest.raises(RequestTooLargeError, match=r"needs up to 10 KV cache blocks.*in each of 4 sequences"):
             engine.add("a", prompt(10), max_tokens=6, n=4)
 
     def test_best_of_below_n_is_refused(self):
@@ -178,5 +178,5 @@ class TestTheDoor:
 
     @pytest.mark.parametrize("n", [0, -1, 1.5, True])
     def test_n_out_of_range_is_refused(self, n):
-        with pytest.raises(InvalidSamplingParamsError, match="^n must be a whole number"):
+        with pytest.raises(InvalidSamplingParamsError, match=r"^n must be a whole number"):
             SamplingParams(n=n)

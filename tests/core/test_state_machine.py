@@ -1,7 +1,8 @@
 """Random histories of a small engine, against everything that must always hold.
 
-Hypothesis invents arrivals (with samples, beams and salts), aborts and steps; pools are tiny, prompts come from a small tree of shared
-prefixes over two letters, and so collisions, evictions and preemptions happen all the time. After every
+Hypothesis invents arrivals (with samples, beams and salts), aborts and steps, on the engine as it is and on the baselines
+beside it; pools are tiny, prompts come from a small tree of shared prefixes over two letters, and so collisions, evictions
+and preemptions happen all the time. After every
 action all invariants are checked, the fold is compared with the engine, and the fake model reads back
 every slot that attention would read. At the end everything drains, and the outputs must be those of the
 model run alone.
@@ -33,16 +34,29 @@ class EngineMachine(RuleBasedStateMachine):
         budget=st.integers(1, 12),
         policy=st.sampled_from(["fcfs", "priority"]),
         caching=st.booleans(),
+        allocator=st.sampled_from(["paged", "paged", "contiguous"]),
+        batching=st.sampled_from(["continuous", "continuous", "static", "sequential"]),
+        batch_delay=st.sampled_from([0.0, 0.0, 0.04]),
+        chunked=st.booleans(),
     )
-    def build(self, num_blocks, block_size, max_num_seqs, budget, policy, caching):
+    def build(
+        self, num_blocks, block_size, max_num_seqs, budget, policy, caching, allocator, batching, batch_delay, chunked
+    ):
+        # Half of the pool to a sequence, so that a contiguous one holds two and something is left over.
+        max_model_len = num_blocks * block_size // 2 + 1 if allocator == "contiguous" else num_blocks * block_size + 1
         self.watched = WatchedEngine(
             num_blocks=num_blocks,
             block_size=block_size,
             max_num_seqs=max_num_seqs,
-            max_num_batched_tokens=budget,
+            max_num_batched_tokens=budget if chunked else max(budget, max_model_len),
             scheduling_policy=policy,
-            enable_prefix_caching=caching,
-            max_model_len=num_blocks * block_size + 1,
+            enable_prefix_caching=caching and allocator == "paged",
+            enable_chunked_prefill=chunked,
+            kv_cache_allocator=allocator,
+            batching=batching,
+            batch_delay=batch_delay,
+            batch_size=2 if batch_delay else None,
+            max_model_len=max_model_len,
             vocab_size=2,
         )
         self.expected: dict[str, list[list[int]]] = {}
@@ -110,6 +124,13 @@ class EngineMachine(RuleBasedStateMachine):
     def every_invariant_holds(self):
         if hasattr(self, "watched"):
             assert check_invariants(self.watched.scheduler) == []
+
+    @invariant()
+    def a_contiguous_table_is_one_run(self):
+        if hasattr(self, "watched") and self.watched.config.kv_cache_allocator == "contiguous":
+            for sequence in self.watched.fold.sequences.values():
+                table = sequence.block_table
+                assert table == list(range(table[0], table[0] + len(table))) if table else True
 
     def teardown(self):
         if not hasattr(self, "watched"):
