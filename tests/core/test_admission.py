@@ -62,11 +62,12 @@ class TestStatic:
 
     def test_a_preempted_member_comes_back_into_its_own_batch(self):
         engine = WatchedEngine(batching="static", num_blocks=6, enable_prefix_caching=False)
-        prompts = {"a": ([1] * 7, 12), "b": ([2] * 7, 4), "c": ([3] * 3, 2)}
+        prompts = {"a": ([1] * 7, 12), "b": ([2] * 7, 9), "c": ([3] * 3, 2)}
         for name, (prompt, max_tokens) in prompts.items():
             engine.add(name, prompt, max_tokens=max_tokens)
-        while not engine.events_of(ev.RequestPreempted):
+        for _ in range(7):
             engine.step()
+        assert [event.seq_id for event in engine.events_of(ev.RequestPreempted)] == ["b.0"]
         engine.add("late", [4], max_tokens=1)
         assert all_tokens_are_right(engine, prompts)
         assert engine.events_of(ev.RequestResumed)
@@ -122,7 +123,7 @@ class TestBatchDelay:
         assert max(step for step, _ in admissions(engine)) <= 5
 
     def test_running_requests_go_on_while_others_wait_for_company(self):
-        engine = WatchedEngine(batch_delay=0.05, batch_size=2)
+        engine = WatchedEngine(batch_delay=0.045, batch_size=2)
         engine.add("a", [1], max_tokens=20)
         engine.add("b", [2], max_tokens=20)
         engine.step()

@@ -10,8 +10,9 @@ def test_beams_that_wait_for_a_preempted_sibling_give_way_to_a_more_important_re
     engine = WatchedEngine(num_blocks=10, scheduling_policy="priority", enable_prefix_caching=False)
     engine.add("beams", [2, 2, 3], max_tokens=14, n=2, use_beam_search=True, priority=5)
     engine.add("other", [7] * 4, max_tokens=16, priority=4)
-    while not engine.events_of(ev.RequestPreempted):
+    for _ in range(14):
         engine.step()
+    assert engine.events_of(ev.RequestPreempted)
     # It stands before the preempted beam, and is larger than what the other beam leaves free.
     engine.add("urgent", [9] * 30, max_tokens=6, priority=0)
     outputs = engine.run(max_steps=200)
