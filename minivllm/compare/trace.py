@@ -104,7 +104,9 @@ def _trace_of_lengths(lengths: Lengths, vocab_size: int, seed: int) -> Trace:
         prompt_len, output_len = lengths.draw(rng)
         # Random tokens: no two prompts begin alike, so nothing is shared by chance.
         prompt = [rng.randrange(vocab_size) for _ in range(prompt_len)]
-        wave.append(TraceRequest(f"r{number}", prompt, _to_the_end(SamplingParams(temperature=0, max_tokens=output_len))))
+        wave.append(
+            TraceRequest(f"r{number}", prompt, _to_the_end(SamplingParams(temperature=0, max_tokens=output_len)))
+        )
     options = {
         "max_model_len": _MAX_MODEL_LEN,
         "num_gpu_blocks_override": _NUM_BLOCKS,
