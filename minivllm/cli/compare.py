@@ -13,7 +13,7 @@ from pathlib import Path
 from minivllm.bench.environment import describe_environment, set_num_threads
 from minivllm.bench.report import add_json_argument, add_model_arguments, positive_int, print_report
 from minivllm.cli.terminal import loading
-from minivllm.compare.configurations import PARTS, Configuration, parse_configuration
+from minivllm.compare.configurations import PARTS, parse_configuration
 from minivllm.compare.measure import Measured, measure_recording
 from minivllm.compare.plot import plot_comparison, require_matplotlib
 from minivllm.compare.run import Run, run_trace
@@ -42,14 +42,18 @@ _ROWS = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parts = ", ".join(PARTS)
-    parser.add_argument("--a", default="static+contiguous", help=f"parts of {parts}, joined by + (default: %(default)s)")
+    parser.add_argument(
+        "--a", default="static+contiguous", help=f"parts of {parts}, joined by + (default: %(default)s)"
+    )
     parser.add_argument("--b", default="continuous+paged", help="the other side (default: %(default)s)")
     parser.add_argument("--scenario", choices=TRACE_NAMES, default=TRACE_NAMES[0], help="(default: %(default)s)")
     parser.add_argument(
         "--kv-budget", type=positive_int, metavar="BYTES", help="KV cache of each side (default: the scenario's)"
     )
     parser.add_argument("--seed", type=int, default=0, help="draws prompts and lengths (default: %(default)s)")
-    parser.add_argument("--record", metavar="FOLDER", help="write a.jsonl and b.jsonl here (default: a new temporary one)")
+    parser.add_argument(
+        "--record", metavar="FOLDER", help="write a.jsonl and b.jsonl here (default: a new temporary one)"
+    )
     parser.add_argument("--plot", metavar="FILE", help="draw both sides into FILE (.svg, .png, .pdf)")
     add_model_arguments(parser)
     add_json_argument(parser)
@@ -62,7 +66,9 @@ def run(args: argparse.Namespace) -> int:
     folder = Path(args.record or tempfile.mkdtemp(prefix="minivllm-compare-"))
     folder.mkdir(parents=True, exist_ok=True)
     common = {"model": args.model, "dtype": args.dtype, "seed": args.seed}
-    memory = {} if args.kv_budget is None else {"num_gpu_blocks_override": None, "kv_cache_memory_bytes": args.kv_budget}
+    memory = (
+        {} if args.kv_budget is None else {"num_gpu_blocks_override": None, "kv_cache_memory_bytes": args.kv_budget}
+    )
 
     from minivllm.runtime.loader import load_model
 
@@ -105,7 +111,9 @@ def _report(args: argparse.Namespace, trace: Trace, runs: list[Run], measured: l
         "plot": args.plot,
         **describe_environment("torch"),
     }
-    rows = [(name, *("-" if side[key] is None else form.format(side[key]) for side in (a, b))) for name, key, form in _ROWS]
+    rows = [
+        (name, *("-" if side[key] is None else form.format(side[key]) for side in (a, b))) for name, key, form in _ROWS
+    ]
     notes = [
         f"b gives {result['throughput_ratio']:.2f} times the tokens of a in the same time.",
         f"{sum(same)} of {len(same)} requests got the same tokens from both.",
