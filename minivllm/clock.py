@@ -17,6 +17,9 @@ class Clock(Protocol):
     def end_step(self) -> None:
         """The engine calls this once at the end of each step."""
 
+    def idle(self) -> None:
+        """The engine calls this when a step has nothing to run and only time will help."""
+
 
 class MonotonicClock:
     """The system's monotonic clock."""
@@ -28,6 +31,10 @@ class MonotonicClock:
 
     def end_step(self) -> None:
         """Real time passes by itself."""
+
+    def idle(self) -> None:
+        # Short, so that a request that arrives meanwhile is soon seen.
+        time.sleep(0.001)
 
 
 class VirtualClock:
@@ -45,3 +52,6 @@ class VirtualClock:
 
     def end_step(self) -> None:
         self._steps += 1
+
+    def idle(self) -> None:
+        """The step's end moves the time."""

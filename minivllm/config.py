@@ -16,6 +16,8 @@ Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 Device = Literal["auto", "cpu", "cuda"]
 LoadFormat = Literal["auto", "dummy"]
 SchedulingPolicy = Literal["fcfs", "priority"]
+KVCacheAllocator = Literal["paged", "contiguous"]
+Batching = Literal["continuous", "static", "sequential"]
 AttentionBackendName = Literal["auto", "torch"]
 
 
@@ -47,13 +49,26 @@ class EngineConfig:
     """On CUDA: the part of the device's memory that weights, activations and KV cache may take."""
     kv_cache_memory_bytes: int | None = None
     """Bytes for the KV cache; None: 1 GiB on a CPU (less where less is free), profiled on CUDA."""
-    enable_prefix_caching: bool = True
+    enable_prefix_caching: bool | None = None
+    """None: on, unless the allocator is contiguous. Once made, a configuration has True or False here."""
 
     max_num_seqs: int = 16
     """Most sequences running at once: the number of batch slots."""
     max_num_batched_tokens: int = 512
     """The token budget: most tokens in one step, over all sequences."""
     scheduling_policy: SchedulingPolicy = "fcfs"
+    enable_chunked_prefill: bool = True
+    """Off: a prompt goes through the model whole or not at all, as it did before chunks."""
+
+    # What paging and continuous batching replaced: to be compared with, not to be used.
+    kv_cache_allocator: KVCacheAllocator = "paged"
+    """`contiguous`: each sequence reserves neighbouring blocks for `max_model_len` tokens."""
+    batching: Batching = "continuous"
+    """`static`: a batch runs until its slowest member has ended; `sequential`: one request at a time."""
+    batch_delay: float = 0.0
+    """Seconds that a request waits for company before it is admitted."""
+    batch_size: int | None = None
+    """With a `batch_delay`: admit at once when so many wait; None is `max_num_seqs`."""
 
     attention_backend: AttentionBackendName = "auto"
     check_invariants: bool = False
@@ -65,6 +80,8 @@ class EngineConfig:
             ("device", Device),
             ("load_format", LoadFormat),
             ("scheduling_policy", SchedulingPolicy),
+            ("kv_cache_allocator", KVCacheAllocator),
+            ("batching", Batching),
             ("attention_backend", AttentionBackendName),
         ):
             if getattr(self, name) not in get_args(literal):
@@ -72,7 +89,7 @@ class EngineConfig:
                 raise ConfigError(f"{name} must be one of {choices}; got {getattr(self, name)!r}.")
         for name in ("block_size", "max_num_seqs", "max_num_batched_tokens"):
             self._require_positive(name)
-        for name in ("max_model_len", "num_gpu_blocks_override", "kv_cache_memory_bytes"):
+        for name in ("max_model_len", "num_gpu_blocks_override", "kv_cache_memory_bytes", "batch_size"):
             if getattr(self, name) is not None:
                 self._require_positive(name)
         utilization = self.gpu_memory_utilization
@@ -84,9 +101,34 @@ class EngineConfig:
             raise ConfigError(f"seed must be a whole number; got {self.seed!r}.")
         if not isinstance(self.model, str) or not self.model:
             raise ConfigError(f"model must be a name or a path; got {self.model!r}.")
-        for name in ("enable_prefix_caching", "check_invariants"):
+        is_paged = self.kv_cache_allocator == "paged"
+        if self.enable_prefix_caching is None:
+            object.__setattr__(self, "enable_prefix_caching", is_paged)  # frozen
+        for name in ("enable_prefix_caching", "enable_chunked_prefill", "check_invariants"):
             if not isinstance(getattr(self, name), bool):
                 raise ConfigError(f"{name} must be True or False; got {getattr(self, name)!r}.")
+        if self.enable_prefix_caching and not is_paged:
+            raise ConfigError(
+                "The contiguous allocator cannot share blocks: leave enable_prefix_caching out, or take "
+                "kv_cache_allocator='paged'."
+            )
+        self._check_baselines()
+
+    def _check_baselines(self) -> None:
+        if not isinstance(self.batch_delay, (int, float)) or not 0.0 <= self.batch_delay < 3600.0:
+            raise ConfigError(f"batch_delay must be a number of seconds, from 0 to 3600; got {self.batch_delay!r}.")
+        if self.batch_size is not None and not self.batch_delay:
+            raise ConfigError("batch_size has no effect without a batch_delay: set that too, or leave it out.")
+        if self.max_model_len is not None:
+            self.check_whole_prompts_fit(self.max_model_len)
+
+    def check_whole_prompts_fit(self, max_model_len: int) -> None:
+        """Raise `ConfigError` if a prompt may be longer than a step and must not be cut."""
+        if not self.enable_chunked_prefill and self.max_num_batched_tokens < max_model_len:
+            raise ConfigError(
+                f"With enable_chunked_prefill off a step must hold the longest prompt: raise max_num_batched_tokens "
+                f"({self.max_num_batched_tokens}) to max_model_len ({max_model_len}), or lower max_model_len."
+            )
 
     def _require_positive(self, name: str) -> None:
         value = getattr(self, name)

@@ -45,6 +45,13 @@ class IncrementalDetokenizer:
         self._num_shown = 0
         """Characters of the window's text that have been handed out."""
 
+    def fork(self) -> "IncrementalDetokenizer":
+        """One for a sequence that has the same tokens so far."""
+        other = IncrementalDetokenizer(self._decoder, skip_special_tokens=self._skip_special_tokens)
+        other._window = list(self._window)
+        other._num_shown = self._num_shown
+        return other
+
     def append(self, token_id: int) -> str:
         """The text that becomes certain with this token; often one word, sometimes nothing."""
         if self._decoder.is_silent(token_id, self._skip_special_tokens):

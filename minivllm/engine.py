@@ -20,11 +20,12 @@ from collections.abc import Sequence as Seq
 from typing import TYPE_CHECKING, Any, NotRequired, Protocol, TypedDict
 
 from minivllm import __version__
+from minivllm.beams import BeamDriver
 from minivllm.clock import Clock, MonotonicClock
 from minivllm.config import EngineConfig
-from minivllm.core.block_pool import BlockPool
+from minivllm.core.admission import AdmissionPolicy, refuse_if_too_large
+from minivllm.core.contiguous import create_kv_cache_manager
 from minivllm.core.invariants import check_invariants
-from minivllm.core.kv_cache_manager import KVCacheManager
 from minivllm.core.policies import create_request_queue
 from minivllm.core.request import Request, RequestStatus, Sequence
 from minivllm.core.scheduler import Scheduler
@@ -75,6 +76,11 @@ class Runner(Protocol):
         """One token for each scheduled sequence that samples, in the plan's order."""
 
 
+_RECORDED_OPTIONS = (
+    "dtype", "device", "seed", "enable_chunked_prefill", "kv_cache_allocator", "batching", "batch_delay", "batch_size",
+)  # fmt: skip
+
+
 class LLMEngine:
     """A model, its KV cache and its scheduler, moved on by `step()`."""
 
@@ -87,19 +93,22 @@ class LLMEngine:
         self._runner = runner
         self._clock = clock or MonotonicClock()
         self._bus = EventBus(self._clock)
-        self._kv_cache_manager = KVCacheManager(
-            BlockPool(runner.num_blocks, self._bus), config.block_size, config.enable_prefix_caching, self._bus
-        )
+        config.check_whole_prompts_fit(runner.max_model_len)
         self._scheduler = Scheduler(
-            self._kv_cache_manager,
+            create_kv_cache_manager(config, runner.num_blocks, runner.max_model_len, self._bus),
             create_request_queue(config.scheduling_policy),
+            AdmissionPolicy(config.batching, config.batch_delay, config.batch_size or config.max_num_seqs),
             max_num_seqs=config.max_num_seqs,
             max_num_batched_tokens=config.max_num_batched_tokens,
             max_model_len=runner.max_model_len,
+            enable_chunked_prefill=config.enable_chunked_prefill,
             bus=self._bus,
         )
         self._validator = RequestValidator(config, tokenizer.vocab_size, tokenizer.eos_token_ids, runner.max_model_len)
         self._output_processor = OutputProcessor(tokenizer)
+        self._beams = BeamDriver(
+            self._scheduler, self._output_processor, tokenizer.eos_token_ids, runner.max_model_len, self._bus
+        )
         self._last_plan: SchedulerOutput | None = None
         self._num_arrived = 0
         self._dead_because: BaseException | None = None
@@ -117,7 +126,14 @@ class LLMEngine:
 
     # ---- requests ----
 
-    def add_request(self, request_id: str, prompt: Prompt, params: SamplingParams, priority: int = 0) -> None:
+    def add_request(
+        self,
+        request_id: str,
+        prompt: Prompt,
+        params: SamplingParams,
+        priority: int = 0,
+        cache_salt: str | None = None,
+    ) -> None:
         """Queue a request.
 
         Raises a subclass of `InvalidRequestError`, before anything has changed, if it can never be served.
@@ -133,9 +149,14 @@ class LLMEngine:
             priority=priority,
             arrival_time=self._clock.now(),
             arrival_number=self._num_arrived,
+            cache_salt=cache_salt,
+            # To choose the best of several samples takes their log-probabilities, asked for or not.
+            num_logprobs=0 if params.logprobs is None and params.num_sequences > params.n else params.logprobs,
         )
-        self._scheduler.refuse_if_too_large(request)
+        refuse_if_too_large(request, self._scheduler.kv_cache_manager, self.max_model_len)
         self._output_processor.add_sequence(request.sequences[0])
+        if params.use_beam_search:
+            self._beams.start(request)
         self._scheduler.add_request(request)
         self._num_arrived += 1
 
@@ -147,6 +168,7 @@ class LLMEngine:
         for sequence in request.sequences:
             if not sequence.status.is_finished:
                 self._finish(sequence, Stop(RequestStatus.FINISHED_ABORTED))
+        self._beams.forget(request)
         return self._output_processor.make_output(request)
 
     def has_unfinished_requests(self) -> bool:
@@ -178,18 +200,26 @@ class LLMEngine:
     def _step(self) -> list[RequestOutput]:
         now = self._clock.now
         started = now()
-        plan = self._last_plan = self._scheduler.schedule()
+        plan = self._last_plan = self._scheduler.schedule(started)
         scheduled = now()
+        for item in plan.scheduled:
+            for sample in item.sampling[1:]:  # just forked
+                self._output_processor.add_sequence(sample)
         if self.config.check_invariants:
             self._check_invariants(plan)
+        if not plan.scheduled:
+            return self._idle_step(scheduled - started)
         execution_started = now()
         logits = self._runner.execute_model(plan)
         executed = now()
         sampled = self._runner.sample_tokens(plan, logits)
         touched: dict[str, Request] = {}
-        sampling = (item.sequence for item in plan.scheduled if item.samples)
-        for sequence, token in zip(list(sampling), sampled, strict=True):
-            self._append_token(sequence, token)
+        sampling = [sequence for item in plan.scheduled for sequence in item.sampling]
+        for sequence, token in zip(sampling, sampled, strict=True):
+            if sequence.request.params.use_beam_search:
+                self._beams.offer(sequence, token)
+            else:
+                self._append_token(sequence, token)
             touched[sequence.request.request_id] = sequence.request
         if self._bus.active:
             self._bus.emit(
@@ -205,6 +235,14 @@ class LLMEngine:
         self._clock.end_step()
         outputs = (self._output_processor.make_output(request) for request in touched.values())
         return [output for output in outputs if output is not None]
+
+    def _idle_step(self, t_schedule: float) -> list[RequestOutput]:
+        """End a step in which all wait for company (`batch_delay`): time has to pass."""
+        if self._bus.active:
+            self._bus.emit(ev.StepEnd, 0, t_schedule, 0.0, 0.0, 0.0)
+        self._clock.idle()
+        self._clock.end_step()
+        return []
 
     def _append_token(self, sequence: Sequence, sampled: SampledToken) -> None:
         """Give a sequence its new token, show what text became visible, and end it if it has to end."""
@@ -268,5 +306,5 @@ class LLMEngine:
             max_model_len=self.max_model_len,
             scheduling_policy=self.config.scheduling_policy,
             enable_prefix_caching=self.config.enable_prefix_caching,
-            config={"dtype": self.config.dtype, "device": self.config.device, "seed": self.config.seed},
+            config={name: getattr(self.config, name) for name in _RECORDED_OPTIONS},
         )

@@ -39,7 +39,11 @@ def inspect_engine(
         sequences={sequence.seq_id: _sequence_state(sequence, visible_text(sequence)) for sequence in sequences},
         budget=0 if last_plan is None else scheduler.max_num_batched_tokens,
         scheduled=[ScheduledState(item.sequence.seq_id, item.num_tokens, item.kind, item.start) for item in scheduled],
-        counters=msgspec.structs.replace(scheduler.counters, evicted_blocks=pool.num_evicted_blocks),
+        counters=msgspec.structs.replace(
+            scheduler.counters,
+            evicted_blocks=pool.num_evicted_blocks,
+            copied_blocks=scheduler.kv_cache_manager.num_copied_blocks,
+        ),
     )
 
 

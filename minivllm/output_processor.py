@@ -11,13 +11,14 @@ Source: vLLM `vllm/v1/engine/output_processor.py`.
 """
 
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
+from minivllm.core.beam_search import Hypothesis
 from minivllm.core.request import Request, Sequence
 from minivllm.detokenizer import IncrementalDetokenizer, TokenDecoder
 from minivllm.outputs import CompletionOutput, Logprob, RequestOutput
-from minivllm.sampling_params import RequestOutputKind
+from minivllm.sampling_params import RequestOutputKind, SamplingParams
 from minivllm.stop_strings import StopStringChecker
 
 
@@ -65,17 +66,39 @@ class OutputProcessor:
     def __init__(self, decoder: TokenDecoder) -> None:
         self._decoder = decoder
         self._outputs: dict[str, _SequenceOutput] = {}
+        self._hypotheses: dict[str, list[Hypothesis]] = {}
 
     def add_sequence(self, sequence: Sequence) -> None:
         """Start the output of a new sequence."""
         params = sequence.request.params
-        wants_logprobs = params.logprobs is not None
+        sums_logprobs = sequence.request.num_logprobs is not None
         self._outputs[sequence.seq_id] = _SequenceOutput(
             detokenizer=IncrementalDetokenizer(self._decoder, skip_special_tokens=params.skip_special_tokens),
             stop_strings=StopStringChecker(params.stop, params.include_stop_str_in_output) if params.stop else None,
-            logprobs=[] if wants_logprobs else None,
-            cumulative_logprob=0.0 if wants_logprobs else None,
+            logprobs=[] if params.logprobs is not None else None,
+            cumulative_logprob=0.0 if sums_logprobs else None,
         )
+
+    def fork(self, parent: Sequence, child: Sequence) -> None:
+        """Start the output of a beam that has the tokens of `parent` so far."""
+        output = self._outputs[parent.seq_id]
+        self._outputs[child.seq_id] = replace(output, detokenizer=output.detokenizer.fork())
+
+    def forget(self, sequence: Sequence) -> None:
+        """Drop the output of a beam that died."""
+        del self._outputs[sequence.seq_id]
+
+    def append_beam_token(self, beam: Sequence, token_id: int, score: float) -> str:
+        """Take in the token that a beam has just gained; `score` is its log-probability so far. The new text."""
+        output = self._outputs[beam.seq_id]
+        text = output.detokenizer.append(token_id)
+        output.text += text
+        output.cumulative_logprob = score
+        return text
+
+    def set_hypotheses(self, request: Request, hypotheses: list[Hypothesis]) -> None:
+        """What a beam search has found, best first: the request's output, whatever beams were alive at the end."""
+        self._hypotheses[request.request_id] = hypotheses
 
     def visible_text(self, sequence: Sequence) -> str:
         """The output as far as a caller may see it."""
@@ -85,9 +108,9 @@ class OutputProcessor:
         """Take in the token that `sequence` has just gained."""
         output = self._outputs[sequence.seq_id]
         if sampled.logprobs is not None:
-            entries = {entry.token_id: self._logprob(entry) for entry in sampled.logprobs}
-            output.logprobs.append(entries)
-            output.cumulative_logprob += entries[sampled.token_id].logprob
+            output.cumulative_logprob += sampled.logprobs[0].logprob
+        if output.logprobs is not None:
+            output.logprobs.append({entry.token_id: self._logprob(entry) for entry in sampled.logprobs})
         new = NewText(output.detokenizer.append(sampled.token_id))
         if output.stop_strings is not None:
             may_stop = sequence.num_output_tokens > sequence.request.params.min_tokens
@@ -111,28 +134,48 @@ class OutputProcessor:
         kind = request.params.output_kind
         if kind is RequestOutputKind.FINAL_ONLY and not finished:
             return None
-        delta = kind is RequestOutputKind.DELTA
         output = RequestOutput(
             request_id=request.request_id,
             prompt=request.prompt,
             prompt_token_ids=list(request.prompt_token_ids),
-            outputs=[self._completion(sequence, delta) for sequence in request.sequences],
+            outputs=self._completions(request, delta=kind is RequestOutputKind.DELTA),
             finished=finished,
             num_cached_tokens=request.num_cached_tokens,
         )
         if finished:
             for sequence in request.sequences:
-                del self._outputs[sequence.seq_id]
+                self._outputs.pop(sequence.seq_id, None)  # a beam that died has none
         return output
 
-    def _completion(self, sequence: Sequence, delta: bool) -> CompletionOutput:
+    def _completions(self, request: Request, delta: bool) -> list[CompletionOutput]:
+        """The request's `n` outputs: all samples, or the best of more samples or beams."""
+        params = request.params
+        if (hypotheses := self._hypotheses.pop(request.request_id, None)) is not None:
+            return [self._from_hypothesis(params, i, one) for i, one in enumerate(hypotheses[: params.n])]
+        sequences = [sequence for sequence in request.sequences if sequence.seq_id in self._outputs]
+        if params.num_sequences == params.n and not params.use_beam_search:
+            return [self._completion(sequence, sequence.index, delta) for sequence in sequences]
+        # Ranks change from step to step, so a difference to the last output would mean nothing.
+        ranked = sorted(sequences, key=lambda sequence: -(self._outputs[sequence.seq_id].cumulative_logprob or 0.0))
+        return [self._completion(sequence, i, delta=False) for i, sequence in enumerate(ranked[: params.n])]
+
+    def _from_hypothesis(self, params: SamplingParams, index: int, hypothesis: Hypothesis) -> CompletionOutput:
+        return CompletionOutput(
+            index=index,
+            text=self._decoder.decode(hypothesis.token_ids, skip_special_tokens=params.skip_special_tokens),
+            token_ids=hypothesis.token_ids,
+            cumulative_logprob=hypothesis.logprob,
+            finish_reason="stop" if hypothesis.ended_by_token else "length",
+        )
+
+    def _completion(self, sequence: Sequence, index: int, delta: bool) -> CompletionOutput:
         output = self._outputs[sequence.seq_id]
         first_token = output.num_tokens_sent if delta else 0
         first_char = output.num_chars_sent if delta else 0
         output.num_tokens_sent = sequence.num_output_tokens
         output.num_chars_sent = len(output.text)
         return CompletionOutput(
-            index=sequence.index,
+            index=index,
             text=output.text[first_char:],
             token_ids=sequence.token_ids[sequence.num_prompt_tokens + first_token :],
             cumulative_logprob=output.cumulative_logprob,

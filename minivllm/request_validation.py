@@ -72,6 +72,16 @@ class RequestValidator:
                 f"priority is {priority} but the engine serves first come, first served: "
                 "send 0, or start it with scheduling_policy='priority'."
             )
+        if params.num_sequences > self._config.max_num_seqs:
+            raise InvalidSamplingParamsError(
+                f"The request asks for {params.num_sequences} sequences (n, best_of) and the engine runs at most "
+                f"{self._config.max_num_seqs} at once: ask for fewer or raise max_num_seqs."
+            )
+        if params.num_sequences > 1 and self._config.kv_cache_allocator == "contiguous":
+            raise InvalidSamplingParamsError(
+                f"The request asks for {params.num_sequences} sequences (n, best_of), which share blocks, and the "
+                "contiguous allocator cannot share: ask for one, or take kv_cache_allocator='paged'."
+            )
         self._check_prompt(request_id, token_ids)
         self._check_ids("logit_bias", params.logit_bias or ())
         self._check_ids("stop_token_ids", params.stop_token_ids)

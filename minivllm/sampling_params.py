@@ -10,6 +10,7 @@ Source of names and ranges: vLLM `vllm/sampling_params.py`.
 import math
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Literal
 
 from minivllm.errors import InvalidSamplingParamsError
 
@@ -34,6 +35,16 @@ class SamplingParams:
     penalty, temperature, min-p, then top-k and top-p.
     """
 
+    n: int = 1
+    """How many outputs: independent samples that share the prompt's blocks (or the best beams)."""
+    best_of: int | None = None
+    """How many sequences to generate for them, `n` by default; the `n` of the highest probability come back."""
+    use_beam_search: bool = False
+    """The sequences are beams: they fork and die each step, and the `n` best hypotheses come back."""
+    length_penalty: float = 1.0
+    """Beams: a hypothesis scores its log-probability over (length ** length_penalty). Over 0 favours long ones."""
+    early_stopping: bool | Literal["never"] = False
+    """Beams: stop at `best_of` hypotheses (True), when no better one is likely (False) or possible ("never")."""
     max_tokens: int = 16
     """At most this many output tokens, 1 or more."""
     min_tokens: int = 0
@@ -68,6 +79,14 @@ class SamplingParams:
         # A bare string is what most people write; `object.__setattr__` because we are frozen.
         if isinstance(self.stop, str):
             object.__setattr__(self, "stop", [self.stop])
+        _require_int("n", self.n, low=1)
+        if self.best_of is not None:
+            _require_int("best_of", self.best_of, low=1)
+            if self.best_of < self.n:
+                raise InvalidSamplingParamsError(
+                    f"best_of is {self.best_of} but n is {self.n}: the best n are chosen from best_of, so raise best_of."
+                )
+        self._check_beams()
         _require_int("max_tokens", self.max_tokens, low=1)
         _require_int("min_tokens", self.min_tokens, low=0)
         if self.min_tokens > self.max_tokens:
@@ -101,6 +120,36 @@ class SamplingParams:
                 raise InvalidSamplingParamsError(f"{name} must be True or False; got {getattr(self, name)!r}.")
         if not isinstance(self.output_kind, RequestOutputKind):
             raise InvalidSamplingParamsError(f"output_kind must be a RequestOutputKind; got {self.output_kind!r}.")
+
+    def _check_beams(self) -> None:
+        _require_number("length_penalty", self.length_penalty, low=-100.0, high=100.0)
+        if self.early_stopping not in (True, False, "never"):
+            raise InvalidSamplingParamsError(
+                f'early_stopping must be True, False or "never"; got {self.early_stopping!r}.'
+            )
+        if not self.use_beam_search:
+            if self.early_stopping is not False or self.length_penalty != 1.0:
+                raise InvalidSamplingParamsError(
+                    "early_stopping and length_penalty are for beams: set use_beam_search=True, or leave them out."
+                )
+            return
+        if self.num_sequences < 2:
+            raise InvalidSamplingParamsError("use_beam_search needs at least two beams: set n or best_of to 2 or more.")
+        # A beam search looks for the most probable text: whatever draws or bends probabilities contradicts it.
+        plain = SamplingParams(temperature=0.0)
+        for name in (
+            "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty",
+            "logit_bias", "seed", "stop", "min_tokens", "logprobs",
+        ):  # fmt: skip
+            if getattr(self, name) != getattr(plain, name):
+                raise InvalidSamplingParamsError(
+                    f"use_beam_search takes no {name}: leave it at {getattr(plain, name)!r} (got {getattr(self, name)!r})."
+                )
+
+    @property
+    def num_sequences(self) -> int:
+        """Sequences generated for the request: samples, or beams."""
+        return self.best_of or self.n
 
     @property
     def greedy(self) -> bool:

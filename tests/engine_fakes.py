@@ -6,12 +6,14 @@ holds something else: a stale block, a block shared by mistake, a slot never wri
 function of all tokens before it, so a wrong block table or a lost token shows in the output as well.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import pairwise
 
 from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
+from minivllm.core.beam_search import BeamSearch, Candidate
 from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.core.slot_mapping import NOT_WRITTEN, slot_mapping
@@ -45,23 +47,58 @@ class FakeTokenizer:
 
 
 @dataclass
+class FakeLogprob:
+    token_id: int
+    logprob: float
+    rank: int
+
+
+@dataclass
 class FakeSampledToken:
     token_id: int
-    logprobs: None = None
+    logprobs: list[FakeLogprob] | None = None
 
 
-def next_token(token_ids: list[int], vocab_size: int = VOCAB_SIZE - 1) -> int:
-    """What the fake model says after `token_ids`; never end-of-sequence."""
-    digest = blake2b(bytes(token_id % 256 for token_id in token_ids), digest_size=4).digest()
-    return int.from_bytes(digest, "little") % vocab_size
+def _draw(token_ids: list[int], salt: int) -> int:
+    digest = blake2b(bytes(token_id % 256 for token_id in token_ids), digest_size=4, salt=salt.to_bytes(8, "little"))
+    return int.from_bytes(digest.digest(), "little")
 
 
-def expected_output(prompt: list[int], max_tokens: int, vocab_size: int = VOCAB_SIZE - 1) -> list[int]:
+def next_token(token_ids: list[int], vocab_size: int = VOCAB_SIZE - 1, index: int = 0) -> int:
+    """What the fake model says after `token_ids` in sample `index`; never end-of-sequence."""
+    return _draw(token_ids, salt=index) % vocab_size
+
+
+def next_logprobs(token_ids: list[int], count: int, vocab_size: int = VOCAB_SIZE) -> list[FakeLogprob]:
+    """The fake model's `count` most likely next tokens, with end-of-sequence among them now and then."""
+    scores = {token_id: _draw(token_ids, salt=1000 + token_id) / 2**32 for token_id in range(vocab_size)}
+    best = sorted(scores, key=scores.get, reverse=True)[:count]
+    return [FakeLogprob(token_id, 3 * (scores[token_id] - 1.0), rank) for rank, token_id in enumerate(best, 1)]
+
+
+def expected_output(prompt: list[int], max_tokens: int, vocab_size: int = VOCAB_SIZE - 1, index: int = 0) -> list[int]:
     """What any schedule must generate: the model run alone, without cache, batch or blocks."""
     token_ids = list(prompt)
     for _ in range(max_tokens):
-        token_ids.append(next_token(token_ids, vocab_size))
+        token_ids.append(next_token(token_ids, vocab_size, index))
     return token_ids[len(prompt) :]
+
+
+def expected_beams(prompt: list[int], search: BeamSearch) -> list[list[int]]:
+    """What any schedule must find: the search over lists of tokens, without blocks, forks or an engine."""
+    beams = {0: list(prompt)}
+    while not search.done:
+        candidates = [
+            Candidate(beam, entry.token_id, entry.logprob)
+            for beam, token_ids in beams.items()
+            for entry in next_logprobs(token_ids, search.num_candidates)
+        ]
+        chosen = search.advance(candidates, {beam: token_ids[len(prompt) :] for beam, token_ids in beams.items()})
+        # The order of equally good beams follows the order of their parents, as it does among sequences.
+        chosen.sort(key=lambda continuation: list(beams).index(continuation.beam))
+        beams = {i: [*beams[one.beam], one.token_id] for i, one in enumerate(chosen)}
+        search.scores = {i: one.score for i, one in enumerate(chosen)}
+    return [hypothesis.token_ids for hypothesis in search.hypotheses]
 
 
 class FakeRunner:
@@ -75,20 +112,50 @@ class FakeRunner:
         self.max_model_len = max_model_len
         self.vocab_size = vocab_size
         self.kv: dict[int, tuple[int, ...]] = {}
+        self.running: Callable[[], list[Sequence]] = list
+        """The engine's running sequences, whoever is in the plan: whose slots are to be watched."""
         self.num_tokens_run = 0
 
     def execute_model(self, plan: SchedulerOutput) -> list[Sequence]:
+        copied = [(copy.dst, self.block(copy.src)) for copy in plan.copies]
+        for dst, content in copied:
+            for offset, entry in enumerate(content):
+                self.kv[dst * self.block_size + offset] = entry
         # As in every layer of the real model: first all writes of the batch, then all reads.
+        poisoned = self._slots_in_use(plan)
         for item in plan.scheduled:
             sequence = item.sequence
             slots = slot_mapping(sequence, item.start, item.num_tokens, self.block_size)
             for position, slot in enumerate(slots, item.start):
                 if slot != NOT_WRITTEN:
+                    assert slot not in poisoned, f"{sequence!r} writes slot {slot}, which {poisoned[slot]} reads"
                     self.kv[slot] = tuple(sequence.token_ids[: position + 1])
             self.num_tokens_run += item.num_tokens
         for item in plan.scheduled:
             self._read_back(item.sequence, item.start + item.num_tokens)
-        return [item.sequence for item in plan.scheduled if item.samples]
+        return [sequence for item in plan.scheduled for sequence in item.sampling]
+
+    def _slots_in_use(self, plan: SchedulerOutput) -> dict[int, str]:
+        """Every slot that some sequence has had computed, and that nobody may ever write again, with its reader.
+
+        A sequence that was admitted in this step is left out: what it hit may be written in this very step.
+        """
+        starts = {item.sequence.seq_id: item.start for item in plan.scheduled}
+        fresh = {item.sequence.seq_id for item in plan.scheduled if item.starts_fresh}
+        forked = {child.seq_id for item in plan.scheduled for child in item.sampling[1:]}
+        in_use = {}
+        for sequence in self.running():
+            if sequence.seq_id in fresh | forked:
+                continue
+            for position in range(starts.get(sequence.seq_id, sequence.num_computed_tokens)):
+                block = sequence.block_table[position // self.block_size]
+                in_use[block.block_id * self.block_size + position % self.block_size] = sequence.seq_id
+        return in_use
+
+    def block(self, block_id: int) -> list[tuple[int, ...] | None]:
+        """What the slots of a block hold."""
+        first = block_id * self.block_size
+        return [self.kv.get(slot) for slot in range(first, first + self.block_size)]
 
     def _read_back(self, sequence: Sequence, num_tokens: int) -> None:
         for position in range(num_tokens):
@@ -98,7 +165,15 @@ class FakeRunner:
             assert written == wanted, f"{sequence!r} reads position {position} in slot {slot}: {written} != {wanted}"
 
     def sample_tokens(self, plan: SchedulerOutput, logits: list[Sequence]) -> list[FakeSampledToken]:
-        return [FakeSampledToken(next_token(sequence.token_ids, self.vocab_size)) for sequence in logits]
+        return [self._sample(sequence) for sequence in logits]
+
+    def _sample(self, sequence: Sequence) -> FakeSampledToken:
+        token_id = next_token(sequence.token_ids, self.vocab_size, sequence.index)
+        count = sequence.request.num_logprobs
+        if count is None:
+            return FakeSampledToken(token_id)
+        own = FakeLogprob(token_id, -1.0 - sequence.index, 1)
+        return FakeSampledToken(token_id, [own, *next_logprobs(sequence.token_ids, count)])
 
 
 class WatchedEngine:
@@ -111,6 +186,7 @@ class WatchedEngine:
         self.config = EngineConfig(model="fake", check_invariants=True, **options)
         self.runner = FakeRunner(num_blocks, self.config.block_size, max_model_len, vocab_size)
         self.engine = LLMEngine(self.config, self.runner, FakeTokenizer(), clock=VirtualClock())
+        self.runner.running = lambda: self.scheduler.running
         self.events: list[Event] = []
         self.fold = Fold(self.engine.log_header())
         self.engine.subscribe(self._listen)
@@ -121,8 +197,9 @@ class WatchedEngine:
         self.fold.apply(event)
 
     def add(self, request_id: str, prompt: list[int], max_tokens: int = 8, priority: int = 0, **params: object) -> None:
+        cache_salt = params.pop("cache_salt", None)
         sampling = SamplingParams(temperature=0, max_tokens=max_tokens, **params)
-        self.engine.add_request(request_id, {"prompt_token_ids": prompt}, sampling, priority)
+        self.engine.add_request(request_id, {"prompt_token_ids": prompt}, sampling, priority, cache_salt)
         self.compare()
 
     def step(self) -> list[RequestOutput]:

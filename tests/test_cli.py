@@ -154,11 +154,11 @@ def test_python_dash_m_is_the_same_command(tmp_path: Path):
 def test_help_and_wrong_usage_load_neither_torch_nor_textual(tmp_path: Path):
     code = (
         "import json, sys; from minivllm.cli import main; "
-        "status = [main(a.split()) for a in ('--help', 'demo --help', 'bench throughput --help', 'model --help', 'x')]; "
+        "status = [main(a.split()) for a in ('--help', 'demo --help', 'compare --help', 'bench throughput --help', 'model --help', 'x')]; "
         "print(json.dumps([status, sorted({'torch', 'transformers', 'textual', 'numpy'} & set(sys.modules))]))"
     )
     result = run_python("-c", code, cwd=tmp_path)
-    assert json.loads(result.stdout.splitlines()[-1]) == [[0, 0, 0, 0, 2], []], result.stderr
+    assert json.loads(result.stdout.splitlines()[-1]) == [[0, 0, 0, 0, 0, 2], []], result.stderr
 
 
 def test_a_reader_that_goes_away_ends_the_command_quietly(tmp_path: Path):

@@ -87,6 +87,12 @@ def deferral(reason: ev.DeferReason, need: int, free: int, max_num_seqs: int | N
             return "all slots taken" if max_num_seqs is None else f"all {plural(max_num_seqs, 'slot')} taken"
         case "preempted_this_step":
             return "somebody was preempted this step"
+        case "no_contiguous_run":
+            return f"needs {plural(need, 'block')} in a row, the longest free run has {free}"
+        case "static_batch":
+            return f"the batch before it has {plural(need, 'sequence')} left"
+        case "batch_delay":
+            return f"waits for company: {free} of {need} have come"
     return clean(str(reason))
 
 

@@ -25,6 +25,7 @@ from random import Random
 from minivllm.bench.environment import describe_environment
 from minivllm.bench.report import add_json_argument, percentile, print_report, progress_bar
 from minivllm.clock import MonotonicClock
+from minivllm.core.admission import AdmissionPolicy
 from minivllm.core.block_pool import BlockPool
 from minivllm.core.kv_cache_manager import KVCacheManager
 from minivllm.core.policies import create_request_queue
@@ -82,9 +83,11 @@ def build_decoding_scheduler(scenario: CoreScenario, bus: EventBus) -> Scheduler
     scheduler = Scheduler(
         KVCacheManager(BlockPool(scenario.num_blocks, bus), BLOCK_SIZE, enable_prefix_caching=True, bus=bus),
         create_request_queue("fcfs"),
+        AdmissionPolicy("continuous", batch_delay=0.0, batch_size=scenario.num_running),
         max_num_seqs=scenario.num_running,
         max_num_batched_tokens=scenario.num_running * scenario.context_len,  # all prompts in one step
         max_model_len=scenario.context_len + NUM_STEPS,
+        enable_chunked_prefill=True,
         bus=bus,
     )
     rng = Random(0)
@@ -95,7 +98,7 @@ def build_decoding_scheduler(scenario: CoreScenario, bus: EventBus) -> Scheduler
         own = [rng.randrange(VOCAB_SIZE) for _ in range(scenario.context_len - num_shared - offset)]
         params = SamplingParams(max_tokens=NUM_STEPS)
         scheduler.add_request(Request(str(number), shared + own, params, arrival_number=number))
-    scheduler.schedule()
+    scheduler.schedule(now=0.0)
     return scheduler
 
 
@@ -121,7 +124,7 @@ def time_steps(scenario: CoreScenario, num_steps: int, log_path: Path) -> StepTi
                 bus.subscribe(writer.write)
             for _ in decode_steps(scheduler):
                 started = clock.now()
-                scheduler.schedule()
+                scheduler.schedule(now=0.0)
                 seconds.append(clock.now() - started)
                 if len(seconds) == num_steps:
                     break

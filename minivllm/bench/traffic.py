@@ -49,7 +49,7 @@ class RandomRunner:
         """No model, no logits."""
 
     def sample_tokens(self, plan: SchedulerOutput, logits: None) -> list[RandomToken]:
-        return [RandomToken(self._rng.randrange(VOCAB_SIZE)) for item in plan.scheduled if item.samples]
+        return [RandomToken(self._rng.randrange(VOCAB_SIZE)) for item in plan.scheduled for _ in item.sampling]
 
 
 class WordTokenizer:

@@ -22,6 +22,7 @@ COMMANDS = {
     "chat": "talk with a model in the terminal",
     "generate": "complete one or many prompts",
     "model": "list, fetch and find models",
+    "compare": "run one trace through two configurations of the engine, side by side",
     "bench": "measure the engine",
 }
 """Name of a subcommand, which is also its module in this package -> what it does."""

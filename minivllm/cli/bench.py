@@ -7,6 +7,7 @@ BENCHES = {
     "throughput": "output tokens per second, alone or against transformers in the same run",
     "core": "how long the scheduler takes to plan a step, without a model",
     "events": "what recording costs, and how fast a recording is searched",
+    "sharing": "KV cache memory saved by samples and beams that share blocks",
     "memory": "peak memory against weights and KV cache",
 }
 """Name of a bench, which is also its module in `minivllm.bench` -> what it measures."""

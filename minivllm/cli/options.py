@@ -28,6 +28,11 @@ ENGINE_HELP = {
     "num_gpu_blocks_override": "exactly this many KV cache blocks",
     "gpu_memory_utilization": "on a GPU: part of its memory for weights, activations and KV cache",
     "kv_cache_memory_bytes": "bytes for the KV cache",
+    "enable_chunked_prefill": "cut long prompts into chunks that share a step with the others",
+    "kv_cache_allocator": "how KV cache is given out; contiguous is what paging replaced, to compare with",
+    "batching": "who is let into the batch, and when; static and sequential are there to compare with",
+    "batch_delay": "seconds that a request waits for company, as in older servers",
+    "batch_size": "with a batch delay: let requests in at once when so many wait",
     "enable_prefix_caching": "let requests that begin alike share the blocks of what they have in common",
     "max_num_seqs": "most sequences running at once: the number of batch slots",
     "max_num_batched_tokens": "the token budget: most tokens in one step, over all sequences",
@@ -37,6 +42,8 @@ ENGINE_HELP = {
 }
 DEFAULT_IN_WORDS = {
     "max_model_len": "the model's own limit",
+    "enable_prefix_caching": "on, unless the allocator is contiguous",
+    "batch_size": "the number of batch slots",
     "num_gpu_blocks_override": "as many as fit into memory",
     "kv_cache_memory_bytes": "1 GiB on a CPU, what the rest leaves over on a GPU",
 }

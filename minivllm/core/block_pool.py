@@ -157,7 +157,14 @@ class BlockPool:
 
     def pop_free_block(self) -> KVCacheBlock:
         """The next block to reuse, with a reference count of 1. If it was cached, this evicts it."""
-        block = self.free_queue.popleft()
+        return self._hand_out(self.free_queue.popleft())
+
+    def take_free_block(self, block: KVCacheBlock) -> None:
+        """Hand out this very block, wherever it stands on the free queue (the contiguous baseline asks by address)."""
+        self.free_queue.remove(block)
+        self._hand_out(block)
+
+    def _hand_out(self, block: KVCacheBlock) -> KVCacheBlock:
         if block.block_hash is not None:
             if self._bus.active:
                 self._bus.emit(ev.BlockEvicted, block.block_id, short_hash(block.block_hash))

@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from minivllm.core.request import RequestStatus, Sequence
+from minivllm.core.request import RequestStatus
 from minivllm.core.scheduler import Scheduler
-from minivllm.core.scheduler_output import SchedulerOutput
+from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
 from minivllm.core.slot_mapping import NOT_WRITTEN, slot_mapping
 
 
@@ -92,17 +92,20 @@ def _sequences(scheduler: Scheduler) -> Iterator[Violation]:
             yield Violation("num_tokens <= max_model_len", f"{sequence!r}")
         # A cached prompt may reach one token beyond what counts as computed, never more.
         num_held = max(sequence.num_computed_tokens, sequence.num_cached_tokens)
-        if len(sequence.block_table) != -(-num_held // manager.block_size):
+        if len(sequence.block_table) != manager.table_length(num_held):
             yield Violation("a block table is as long as its tokens need", f"{sequence!r}: {sequence.block_table}")
         if len({block.block_id for block in sequence.block_table}) != len(sequence.block_table):
             yield Violation("a block stands once in a block table", f"{sequence!r}: {sequence.block_table}")
 
 
-def _shared_writes(sequence: Sequence, start: int, slots: list[int], block_size: int) -> Iterator[Violation]:
-    """A block with several owners is written only by the one that fills it in this step, under its hash."""
-    for position, slot in enumerate(slots, start):
+def _shared_writes(item: ScheduledSequence, slots: list[int], block_size: int) -> Iterator[Violation]:
+    """A block with several owners is written by none of them, but for two cases, which are no different owners yet:
+    sequences forked at the end of this very chunk, and those that hit a block that is filled in this step."""
+    sequence = item.sequence
+    num_just_forked = max(len(item.sampling) - 1, 0)
+    for position, slot in enumerate(slots, item.start):
         block = sequence.block_table[position // block_size]
-        if slot == NOT_WRITTEN or block.ref_cnt == 1:
+        if slot == NOT_WRITTEN or block.ref_cnt == 1 + num_just_forked:
             continue
         index = position // block_size
         if index >= len(sequence.block_hashes) or block.block_hash != sequence.block_hashes[index]:
@@ -121,10 +124,13 @@ def _plan(scheduler: Scheduler, plan: SchedulerOutput) -> Iterator[Violation]:
             yield Violation("a scheduled sequence advances by its tokens", f"{sequence!r}")
         slots = slot_mapping(sequence, item.start, item.num_tokens, manager.block_size)
         written += [slot for slot in slots if slot != NOT_WRITTEN]
-        yield from _shared_writes(sequence, item.start, slots, manager.block_size)
+        yield from _shared_writes(item, slots, manager.block_size)
     if len(set(written)) != len(written):
         yield Violation("the slots written in a step are distinct", f"{sorted(written)}")
     if plan.preempted and any(item.starts_fresh for item in plan.scheduled):
         yield Violation("nothing is admitted in a step that preempted", f"{plan.preempted}")
-    if not plan.scheduled and (scheduler.running or scheduler.waiting):
+    has_work = scheduler.running or scheduler.waiting
+    waits_for_company = any((sequence.deferred or [""])[0] == "batch_delay" for sequence in scheduler.waiting)
+    # A preemption is progress, too: beams may be waiting for the very one that had to give way.
+    if has_work and not (plan.scheduled or plan.preempted or waits_for_company):
         yield Violation("a step with work schedules something", "no tokens scheduled")

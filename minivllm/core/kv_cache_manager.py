@@ -14,6 +14,12 @@ How the tokens of a sequence lie in its block table when it is admitted with a p
 predicts the next token. Then num_computed_tokens is one less than num_cached_tokens, and that token's
 keys and values are not written again (its slot is -1): nothing is recomputed into a shared block.
 
+Sequences of one request may share more than full blocks: a fork shares *every* block, the last partial one
+too, and copies nothing. The copy is made lazily, by the first sequence that is about to write into a block
+with another owner ("copy-on-write"), in this order: allocate, copy, repoint the table entry, release. The
+last owner left writes in place. So of n samples n - 1 copy one block each, and whoever ends before it writes
+copies none.
+
 The easy things to get wrong: hits on free blocks use up free blocks too, so they count as need; hits
 are touched before anything is popped, or the pop may evict them; a failed call changes nothing.
 
@@ -25,6 +31,7 @@ from typing import NamedTuple
 from minivllm.core.block_hash import hash_block_tokens
 from minivllm.core.block_pool import BlockPool, KVCacheBlock
 from minivllm.core.request import Sequence
+from minivllm.core.scheduler_output import BlockCopy
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
 
@@ -47,6 +54,7 @@ class Shortage(NamedTuple):
 
     need: int
     free: int
+    reason: ev.DeferReason = "no_blocks"
 
 
 class KVCacheManager:
@@ -57,10 +65,23 @@ class KVCacheManager:
         self.block_size = block_size
         self.enable_prefix_caching = enable_prefix_caching
         self._bus = bus
+        self.num_copied_blocks = 0
+        # By destination: a copy whose owner is preempted in the same step is overtaken by the block's next owner.
+        self._copies: dict[int, BlockCopy] = {}
+
+    def take_copies(self) -> list[BlockCopy]:
+        """The block copies decided since the last call. They may be made all at once: no source is a destination
+        of an earlier one, and every destination stands there once."""
+        copies, self._copies = list(self._copies.values()), {}
+        return copies
 
     def num_blocks_for(self, num_tokens: int) -> int:
         """Blocks that hold `num_tokens` tokens."""
         return -(-num_tokens // self.block_size)
+
+    def table_length(self, num_tokens: int) -> int:
+        """Entries of a block table that holds `num_tokens` tokens (a baseline reserves more than they need)."""
+        return self.num_blocks_for(num_tokens)
 
     # ---- prefix lookup ----
 
@@ -94,12 +115,14 @@ class KVCacheManager:
 
     # ---- allocation ----
 
-    def shortage_for(self, sequence: Sequence, num_tokens: int, computed: ComputedBlocks) -> Shortage | None:
-        """Whether blocks for the first `num_tokens` tokens of `sequence` could be had now."""
+    def shortage_for(
+        self, sequence: Sequence, num_tokens: int, computed: ComputedBlocks, num_copies: int = 0
+    ) -> Shortage | None:
+        """Whether blocks for the first `num_tokens` tokens of `sequence`, and `num_copies` more, could be had now."""
         num_new = self.num_blocks_for(num_tokens) - len(sequence.block_table) - len(computed.blocks)
         # A hit on a free block costs a free block, just like a new one.
         num_free_hits = sum(block.ref_cnt == 0 for block in computed.blocks)
-        need = max(num_new, 0) + num_free_hits
+        need = max(num_new, 0) + num_free_hits + num_copies
         free = self.pool.num_free_blocks
         return Shortage(need, free) if need > free else None
 
@@ -111,10 +134,13 @@ class KVCacheManager:
         `computed`: prefix hits to start the table with; only for a sequence whose table is empty.
         Returns None when done, or the shortage that prevented it, with nothing changed.
         """
-        shortage = self.shortage_for(sequence, num_tokens, computed)
+        must_copy = self.writes_to_shared_block(sequence)
+        shortage = self.shortage_for(sequence, num_tokens, computed, num_copies=int(must_copy))
         if shortage is not None:
             return shortage
         table = sequence.block_table
+        if must_copy:
+            self._copy_on_write(sequence)
         # Hits first: once touched they are off the free queue and cannot be popped below.
         for block in computed.blocks:
             was_free = self.pool.touch(block)
@@ -128,6 +154,32 @@ class KVCacheManager:
                 self._bus.emit(ev.BlockAllocated, block.block_id, sequence.seq_id, logical)
             table.append(block)
         return None
+
+    def writes_to_shared_block(self, sequence: Sequence) -> bool:
+        """Whether the next token to be written falls into a block that has another owner."""
+        index = max(sequence.num_computed_tokens, sequence.num_cached_tokens) // self.block_size
+        return index < len(sequence.block_table) and sequence.block_table[index].ref_cnt > 1
+
+    def _copy_on_write(self, sequence: Sequence) -> None:
+        """Give `sequence` a copy of its own of the block it is about to write to. Needs one free block."""
+        # Forks share partial blocks, and only the last block of a table is partial.
+        logical = len(sequence.block_table) - 1
+        shared = sequence.block_table[logical]
+        own = self.pool.pop_free_block()
+        self._copies[own.block_id] = BlockCopy(shared.block_id, own.block_id)
+        self.num_copied_blocks += 1
+        sequence.block_table[logical] = own
+        if self._bus.active:
+            self._bus.emit(ev.BlockCopied, shared.block_id, own.block_id, sequence.seq_id, logical)
+        self.pool.release(shared)
+
+    def fork(self, parent: Sequence, child: Sequence) -> None:
+        """Let `child` share every block of `parent`; nothing is copied now."""
+        for block in parent.block_table:
+            self.pool.touch(block)
+            child.block_table.append(block)
+        child.block_hashes = list(parent.block_hashes)
+        child.num_hashed_blocks = parent.num_hashed_blocks
 
     def cache_full_blocks(self, sequence: Sequence, num_tokens: int) -> None:
         """Name the blocks that the first `num_tokens` tokens fill, as far as they have no name yet.
@@ -162,4 +214,6 @@ class KVCacheManager:
         while (len(hashes) + 1) * size <= num_tokens:
             start = len(hashes) * size
             parent = hashes[-1] if hashes else None
-            hashes.append(hash_block_tokens(parent, sequence.token_ids[start : start + size]))
+            # The salt stands in the first block's name and, through the chain, in all others.
+            extra_keys = () if hashes else sequence.request.extra_keys
+            hashes.append(hash_block_tokens(parent, sequence.token_ids[start : start + size], extra_keys))

@@ -27,6 +27,8 @@ class RequestStatus(IntEnum):
     FINISHED_STOPPED = 3
     FINISHED_LENGTH_CAPPED = 4
     FINISHED_ABORTED = 5
+    FINISHED_PRUNED = 6
+    """A beam that its search gave up (vLLM has no such state: there a beam is a request)."""
 
     @property
     def is_finished(self) -> bool:
@@ -60,6 +62,7 @@ class Sequence:
         "num_prompt_tokens",
         "num_tokens",
         "request",
+        "reserved_slots",
         "seq_id",
         "slot",
         "status",
@@ -95,6 +98,8 @@ class Sequence:
         # Written by the scheduler alone.
         self.slot: int | None = None
         """The row of the batch that it has while it runs."""
+        self.reserved_slots: list[int] = []
+        """Slots kept for the sequences that will be forked from this one."""
         self.deferred: tuple[DeferReason, int, int] | None = None
         """Why it was not admitted the last time it was looked at: (reason, need, free)."""
 
@@ -110,6 +115,15 @@ class Sequence:
         self.token_ids.append(token_id)
         self.num_tokens += 1
 
+    def fork(self) -> "Sequence":
+        """A sibling with the same tokens so far. It has no blocks and no slot yet."""
+        child = Sequence(self.request, self.request.next_index, list(self.token_ids))
+        self.request.next_index += 1
+        self.request.sequences.append(child)
+        child.num_computed_tokens = self.num_computed_tokens
+        child.num_cached_tokens = self.num_cached_tokens
+        return child
+
     def __repr__(self) -> str:
         return f"Sequence({self.seq_id}, {self.status.name}, {self.num_computed_tokens}/{self.num_tokens} tokens)"
 
@@ -120,7 +134,11 @@ class Request:
     __slots__ = (
         "arrival_number",
         "arrival_time",
+        "cache_salt",
+        "next_index",
         "num_cached_tokens",
+        "num_logprobs",
+        "num_unforked",
         "params",
         "priority",
         "prompt",
@@ -139,6 +157,8 @@ class Request:
         priority: int = 0,
         arrival_time: float = 0.0,
         arrival_number: int = 0,
+        cache_salt: str | None = None,
+        num_logprobs: int | None = None,
     ) -> None:
         self.request_id = request_id
         self.prompt = prompt
@@ -149,9 +169,21 @@ class Request:
         self.arrival_time = arrival_time
         self.arrival_number = arrival_number
         """Counts the engine's requests: the order of arrival even where two share one clock reading."""
+        self.num_logprobs = num_logprobs
+        """How many of the most likely tokens the sampler reports at each position; None for none."""
+        self.cache_salt = cache_salt
+        """Requests with different salts never share a cached block."""
+        self.num_unforked = params.num_sequences - 1
+        """Sequences that will be forked from the first one when its prompt has been computed."""
+        self.next_index = 1
         self.num_cached_tokens = 0
         """Tokens that the prefix cache gave when the request was first admitted."""
         self.sequences = [Sequence(self, 0, list(prompt_token_ids))]
+
+    @property
+    def extra_keys(self) -> tuple[tuple[str, str], ...]:
+        """What else than tokens its first block's name depends on (`block_hash.hash_block_tokens`)."""
+        return () if self.cache_salt is None else (("cache_salt", self.cache_salt),)
 
     @property
     def is_finished(self) -> bool:

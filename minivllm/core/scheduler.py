@@ -9,7 +9,8 @@ and prefix hits need no code of their own. One step:
     1. Running sequences first, in order of admission, while the token budget lasts. One that finds
        no block preempts the policy's victim (perhaps itself) until it does.
     2. Then waiting ones, but only if nothing was preempted: blocks are plainly short. The first that
-       does not fit ends the step's admissions: nobody overtakes it.
+       does not fit ends the step's admissions: nobody overtakes it. (Older ways to form a batch, to
+       be compared with this one, are a gate before that: `admission.AdmissionPolicy`.)
 
 The scheduler is pure policy: no tensors, no model, no clock. What it decides changes *when* a token
 is computed and never *which*. Everything it decides goes out as an event with its reason.
@@ -21,13 +22,12 @@ registered until all preemption is over, none points to keys and values that nob
 Source: vLLM `vllm/v1/core/sched/scheduler.py`.
 """
 
-from heapq import heappop, heappush
-
+from minivllm.core.admission import AdmissionPolicy
+from minivllm.core.batch_slots import BatchSlots
 from minivllm.core.kv_cache_manager import KVCacheManager, Shortage
 from minivllm.core.policies import RequestQueue
 from minivllm.core.request import Request, RequestStatus, Sequence
 from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
-from minivllm.errors import RequestTooLargeError
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
 from minivllm.events.state import Counters
@@ -40,10 +40,12 @@ class Scheduler:
         self,
         kv_cache_manager: KVCacheManager,
         waiting: RequestQueue,
+        admission: AdmissionPolicy,
         *,
         max_num_seqs: int,
         max_num_batched_tokens: int,
         max_model_len: int,
+        enable_chunked_prefill: bool,
         bus: EventBus,
     ) -> None:
         self.kv_cache_manager = kv_cache_manager
@@ -53,16 +55,17 @@ class Scheduler:
         self.max_num_seqs = max_num_seqs
         self.max_num_batched_tokens = max_num_batched_tokens
         self.max_model_len = max_model_len
+        self.enable_chunked_prefill = enable_chunked_prefill
         self.counters = Counters()
         self.step = 0
-        # A heap, so that the lowest free slot is taken first and the batch stays dense.
-        self._free_slots = list(range(max_num_seqs))
+        self._slots = BatchSlots(max_num_seqs)
+        self._admission = admission
         self._bus = bus
 
     # ---- requests in and out ----
 
     def add_request(self, request: Request) -> None:
-        """Queue a request that `refuse_if_too_large` has let pass."""
+        """Queue a request that `admission.refuse_if_too_large` has let pass."""
         sequence = request.sequences[0]
         position = self.waiting.add(sequence)
         self.requests[request.request_id] = request
@@ -79,26 +82,11 @@ class Scheduler:
                 request.prompt,
             )
 
-    def refuse_if_too_large(self, request: Request) -> None:
-        """Raise `RequestTooLargeError` if a request could never run to its end, even alone. Changes nothing."""
-        # The last token is sampled and never computed, so it needs no room. Admitting what can never
-        # fit would hang the request and, since nobody overtakes, everyone behind it.
-        prompt, output = len(request.prompt_token_ids), request.params.max_tokens
-        num_tokens = min(prompt + output, self.max_model_len) - 1
-        need = self.kv_cache_manager.num_blocks_for(num_tokens)
-        have = len(self.kv_cache_manager.pool.blocks)
-        if need > have:
-            raise RequestTooLargeError(
-                f"Request {request.request_id!r} needs up to {need} KV cache blocks ({prompt} prompt and {output} output "
-                f"tokens, {self.kv_cache_manager.block_size} a block) and the cache has {have}: shorten the prompt, lower "
-                f"max_tokens, or give the engine more blocks (num_gpu_blocks_override, kv_cache_memory_bytes)."
-            )
-
     def finish(self, sequence: Sequence, status: RequestStatus, stop_reason: int | str | None = None) -> None:
         """End a sequence, waiting or running, and release all it holds. The only way out of the scheduler."""
         if sequence.status is RequestStatus.RUNNING:
             self.running.remove(sequence)
-            self._release_slot(sequence)
+            self._slots.release(sequence)
         else:
             self.waiting.remove(sequence)
         self.kv_cache_manager.free(sequence)
@@ -115,13 +103,18 @@ class Scheduler:
         if self._bus.active:
             if aborted:
                 self._bus.emit(ev.RequestAborted, sequence.seq_id)
+            elif status is RequestStatus.FINISHED_PRUNED:
+                self._bus.emit(ev.BeamPruned, sequence.seq_id)
             else:
                 self._bus.emit(ev.RequestFinished, sequence.seq_id, status.finish_reason, stop_reason)
 
     # ---- one step ----
 
-    def schedule(self) -> SchedulerOutput:
-        """Plan the next step. Afterwards `num_computed_tokens` counts the tokens of the plan as computed."""
+    def schedule(self, now: float) -> SchedulerOutput:
+        """Plan the next step. Afterwards `num_computed_tokens` counts the tokens of the plan as computed.
+
+        `now`: seconds on the clock of the requests' `arrival_time`; only `batch_delay` asks for it.
+        """
         self.step += 1
         self._bus.step = self.step
         if self._bus.active:
@@ -131,9 +124,12 @@ class Scheduler:
         for item in plan.scheduled:
             self._commit(item)
         if shortage is None:
-            budget = self._schedule_waiting(plan, budget)
+            budget = self._schedule_waiting(plan, budget, now)
         elif self.waiting:
             self._defer(self.waiting.peek(), "preempted_this_step", shortage.need, shortage.free)
+        if self.running and not plan.scheduled and not plan.preempted:
+            self._end_standstill(plan)
+        plan.copies = self.kv_cache_manager.take_copies()
         plan.total_num_scheduled_tokens = self.max_num_batched_tokens - budget
         self.counters.scheduled_tokens += plan.total_num_scheduled_tokens
         return plan
@@ -148,15 +144,19 @@ class Scheduler:
             sequence = self.running[index]
             start = sequence.num_computed_tokens
             num_tokens = min(sequence.num_tokens - start, budget)
-            # Nearly always the last block has room; the manager is asked only when it has not.
-            if start + num_tokens > len(sequence.block_table) * block_size:
+            if num_tokens == 0:
+                index += 1  # a beam that waits for a preempted sibling
+                continue
+            # Nearly always the last block has room and one owner; the manager is asked only when not so.
+            table = sequence.block_table
+            if start + num_tokens > len(table) * block_size or table[start // block_size].ref_cnt > 1:
                 while shortage := self.kv_cache_manager.allocate_slots(sequence, start + num_tokens):
                     last_shortage = shortage
                     victim = self.waiting.choose_victim(self.running)
                     if self.running.index(victim) < index:
                         # It was given tokens in this step already: take them back.
                         index -= 1
-                        budget += self._withdraw(victim, plan)
+                        budget += plan.withdraw(victim)
                     self._preempt(victim, sequence, shortage)
                     plan.preempted.append(victim)
                     if victim is sequence:
@@ -168,26 +168,38 @@ class Scheduler:
             index += 1
         return budget, last_shortage
 
-    def _schedule_waiting(self, plan: SchedulerOutput, budget: int) -> int:
+    def _schedule_waiting(self, plan: SchedulerOutput, budget: int, now: float) -> int:
         """Admit waiting sequences while everything suffices; returns what is left of the budget."""
         manager = self.kv_cache_manager
         while self.waiting:
             sequence = self.waiting.peek()
+            if hold := self._admission.hold(self.waiting, self.running, not plan.scheduled, now):
+                self._defer(sequence, *hold)
+                break
+            num_forks = sequence.request.num_unforked
             if budget == 0:
                 self._defer(sequence, "token_budget", sequence.num_tokens, 0)
                 break
-            if not self._free_slots:
-                self._defer(sequence, "max_num_seqs", 1, 0)
+            num_slots = 1 + num_forks
+            if self._slots.num_free < num_slots:
+                self._defer(sequence, "max_num_seqs", num_slots, self._slots.num_free)
+                self._admission.batch_is_full()
                 break
             computed = manager.get_computed_blocks(sequence)
             # All of its known tokens must fit, not only the first chunk: a long prompt admitted by its
             # first chunk would soon preempt, or be preempted, over and over.
-            if shortage := manager.shortage_for(sequence, sequence.num_tokens, computed):
-                self._defer(sequence, "no_blocks", shortage.need, shortage.free)
+            # A partial last block will be copied for every fork but the last to write.
+            num_copies = num_forks if sequence.num_tokens % manager.block_size else 0
+            if shortage := manager.shortage_for(sequence, sequence.num_tokens, computed, num_copies):
+                self._defer(sequence, shortage.reason, shortage.need, shortage.free)
+                self._admission.batch_is_full()
                 break
             # Lookup first, then the length of the chunk: a hit makes it shorter.
             start = computed.num_computed_tokens
             num_tokens = min(sequence.num_tokens - start, budget)
+            if start + num_tokens < sequence.num_tokens and not self.enable_chunked_prefill:
+                self._defer(sequence, "token_budget", sequence.num_tokens - start, budget)
+                break
             manager.allocate_slots(sequence, start + num_tokens, computed)
             if self._bus.active:
                 manager.explain_miss(sequence, computed)
@@ -205,7 +217,7 @@ class Scheduler:
         sequence.status = RequestStatus.RUNNING
         sequence.num_cached_tokens = num_cached_tokens
         sequence.num_computed_tokens = num_computed_tokens
-        sequence.slot = heappop(self._free_slots)
+        self._slots.take(sequence, sequence.request.num_unforked)
         sequence.deferred = None
         self.running.append(sequence)
         # A request counts once in the hit rate, however often it is tried or preempted.
@@ -229,6 +241,30 @@ class Scheduler:
             self._bus.emit(ev.StepScheduled, sequence.seq_id, item.num_tokens, item.kind, item.start)
         sequence.num_computed_tokens = end
         self.kv_cache_manager.cache_full_blocks(sequence, end)
+        # Only a chunk that reaches the last known token predicts the next one.
+        if end == sequence.num_tokens:
+            item.sampling.append(sequence)
+            if sequence.request.num_unforked and not sequence.request.params.use_beam_search:
+                # The prompt's end: from here on the request's samples go their own ways.
+                item.sampling += [self.fork(sequence) for _ in range(sequence.request.num_unforked)]
+
+    # ---- forks ----
+
+    def fork(self, parent: Sequence) -> Sequence:
+        """A running sibling of `parent` that shares all its blocks. Needs a free or reserved slot."""
+        child = parent.fork()
+        # Beams go on forking after their first step; slots are kept for those of the first alone.
+        parent.request.num_unforked = max(parent.request.num_unforked - 1, 0)
+        child.status = RequestStatus.RUNNING
+        self._slots.take_for_fork(child, parent)
+        self.kv_cache_manager.fork(parent, child)
+        # Behind its siblings and before later arrivals: the batch stays in order of arrival.
+        position = 1 + max(i for i, other in enumerate(self.running) if other.request is parent.request)
+        self.running.insert(position, child)
+        self.counters.forked_sequences += 1
+        if self._bus.active:
+            self._bus.emit(ev.RequestForked, child.seq_id, parent.seq_id, child.slot, position)
+        return child
 
     def _defer(self, sequence: Sequence, reason: ev.DeferReason, need: int, free: int) -> None:
         """Remember and tell why the first waiting sequence is not admitted in this step."""
@@ -238,19 +274,20 @@ class Scheduler:
 
     # ---- preemption ----
 
-    def _withdraw(self, sequence: Sequence, plan: SchedulerOutput) -> int:
-        """Take a sequence out of the plan; returns the tokens that it had been given."""
-        for index, item in enumerate(plan.scheduled):
-            if item.sequence is sequence:
-                del plan.scheduled[index]
-                return item.num_tokens
-        return 0
+    def _end_standstill(self, plan: SchedulerOutput) -> None:
+        """All that run are beams waiting for a preempted sibling, and who stands before it in the queue finds no room."""
+        first = self.waiting.peek()
+        reason, need, free = first.deferred
+        if reason != "batch_delay":  # that ends by itself
+            victim = self.waiting.choose_victim(self.running)
+            self._preempt(victim, first, Shortage(need, free))
+            plan.preempted.append(victim)
 
     def _preempt(self, victim: Sequence, victim_of: Sequence, shortage: Shortage) -> None:
         """Take blocks and slot from a running sequence. Its tokens stay; their keys and values are recomputed."""
         self.kv_cache_manager.free(victim)
         self.running.remove(victim)
-        self._release_slot(victim)
+        self._slots.release(victim)
         victim.status = RequestStatus.PREEMPTED
         victim.num_computed_tokens = 0
         victim.num_cached_tokens = 0
@@ -259,7 +296,3 @@ class Scheduler:
         position = self.waiting.add_preempted(victim)
         if self._bus.active:
             self._bus.emit(ev.RequestPreempted, victim.seq_id, victim_of.seq_id, shortage.need, shortage.free, position)
-
-    def _release_slot(self, sequence: Sequence) -> None:
-        heappush(self._free_slots, sequence.slot)
-        sequence.slot = None

@@ -8,9 +8,17 @@ Source: vLLM `vllm/v1/core/sched/output.py`.
 """
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from minivllm.core.request import Sequence
 from minivllm.events.types import ScheduledKind
+
+
+class BlockCopy(NamedTuple):
+    """All keys and values of block `src` go to block `dst`."""
+
+    src: int
+    dst: int
 
 
 @dataclass(slots=True)
@@ -27,10 +35,9 @@ class ScheduledSequence:
     kind: ScheduledKind = "prefill"
     """What a view calls it; nothing in the engine asks."""
 
-    @property
-    def samples(self) -> bool:
-        """Only a chunk that reaches the last known token predicts the next one."""
-        return self.start + self.num_tokens == self.sequence.num_tokens
+    sampling: list[Sequence] = field(default_factory=list)
+    """Who gets a token by it. Nobody, where the chunk stops before the last known token; the sequence itself; or,
+    at the end of a prompt with several samples, the sequence and those just forked from it."""
 
 
 @dataclass(slots=True)
@@ -41,3 +48,13 @@ class SchedulerOutput:
     scheduled: list[ScheduledSequence] = field(default_factory=list)
     total_num_scheduled_tokens: int = 0
     preempted: list[Sequence] = field(default_factory=list)
+    copies: list[BlockCopy] = field(default_factory=list)
+    """Block copies to be made before anything is written, in order."""
+
+    def withdraw(self, sequence: Sequence) -> int:
+        """Take a sequence out of the plan; returns the tokens that it had been given."""
+        for index, item in enumerate(self.scheduled):
+            if item.sequence is sequence:
+                del self.scheduled[index]
+                return item.num_tokens
+        return 0

@@ -168,9 +168,28 @@ class Fold:
         self.waiting.insert(event.position, event.seq_id)
         self.counters.num_preemptions += 1
 
+    def _forked(self, event: ev.RequestForked) -> None:
+        parent = self.sequences[event.parent]
+        for block_id in parent.block_table:
+            self.blocks[block_id].ref_cnt += 1
+        # Everything but the slot and the two lists is equal; those must be the child's own.
+        self.sequences[event.seq_id] = msgspec.structs.replace(
+            parent,
+            slot=event.slot,
+            block_table=list(parent.block_table),
+            output_token_ids=list(parent.output_token_ids),
+            num_preemptions=0,
+        )
+        self.running.insert(event.position, event.seq_id)
+        self.requests[parent.request_id].seq_ids.append(event.seq_id)
+        self.counters.forked_sequences += 1
+
     def _finished(self, event: ev.RequestFinished) -> None:
         if self._forget(event.seq_id, event.reason):
             self.counters.finished_requests += 1
+
+    def _pruned(self, event: ev.BeamPruned) -> None:
+        self._forget(event.seq_id, "pruned")
 
     def _aborted(self, event: ev.RequestAborted) -> None:
         if self._forget(event.seq_id, "abort"):
@@ -217,6 +236,13 @@ class Fold:
         self.blocks[event.block_id].ref_cnt += 1
         self.sequences[event.seq_id].block_table.append(event.block_id)
 
+    def _copied(self, event: ev.BlockCopied) -> None:
+        del self.free_queue[event.dst]
+        self.blocks[event.dst].ref_cnt = 1
+        self.blocks[event.src].ref_cnt -= 1
+        self.sequences[event.seq_id].block_table[event.logical] = event.dst
+        self.counters.copied_blocks += 1
+
     def _hashed(self, event: ev.BlockHashed) -> None:
         block = self.blocks[event.block_id]
         block.hash, block.parent = event.hash, event.parent
@@ -262,7 +288,9 @@ _APPLY: dict[type[ev.Event], Callable] = {
     ev.RequestResumed: Fold._resumed,
     ev.RequestDeferred: Fold._deferred,
     ev.RequestPreempted: Fold._preempted,
+    ev.RequestForked: Fold._forked,
     ev.RequestFinished: Fold._finished,
+    ev.BeamPruned: Fold._pruned,
     ev.RequestAborted: Fold._aborted,
     ev.StepBegin: Fold._step_begin,
     ev.StepScheduled: Fold._scheduled,
@@ -270,6 +298,7 @@ _APPLY: dict[type[ev.Event], Callable] = {
     ev.BlockAllocated: Fold._allocated,
     ev.BlockHashed: Fold._hashed,
     ev.BlockHit: Fold._hit,
+    ev.BlockCopied: Fold._copied,
     ev.BlockMissed: Fold._nothing,
     ev.BlockReleased: Fold._released,
     ev.BlockFreed: Fold._freed,

@@ -75,6 +75,8 @@ class Counters(msgspec.Struct):
     resumed_hit_tokens: int = 0
     """Tokens that preempted sequences found again when they resumed."""
     evicted_blocks: int = 0
+    forked_sequences: int = 0
+    copied_blocks: int = 0
     prompt_tokens: int = 0
     """Prompt tokens of all requests that arrived."""
     generation_tokens: int = 0

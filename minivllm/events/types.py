@@ -19,7 +19,16 @@ SCHEMA_NAME = "minivllm.trace"
 SCHEMA_VERSION = 1
 """Goes up when an old reader would misread a new log. New kinds and new fields do not need it."""
 
-DeferReason = Literal["no_blocks", "token_budget", "max_num_seqs", "preempted_this_step"]
+DeferReason = Literal[
+    "no_blocks",
+    "token_budget",
+    "max_num_seqs",
+    "preempted_this_step",
+    # Only the baselines to be compared with defer for these.
+    "no_contiguous_run",
+    "static_batch",
+    "batch_delay",
+]
 MissReason = Literal["caching_off", "prompt_shorter_than_a_block", "never_seen", "evicted"]
 ScheduledKind = Literal["prefill", "decode"]
 
@@ -99,7 +108,9 @@ class RequestResumed(Event, tag="request.resumed"):
 class RequestDeferred(Event, tag="request.deferred"):
     """The first waiting sequence was not admitted this step, and why. Those behind it wait for it.
 
-    `need` and `free` are in the unit of the reason: blocks, tokens of budget, or batch slots.
+    `need` and `free` are in the unit of the reason: blocks, tokens of budget, or batch slots. `no_contiguous_run`:
+    neighbouring blocks, and the longest free run; `static_batch`: `need` sequences must end first; `batch_delay`:
+    `need` requests are waited for and `free` have come.
     """
 
     seq_id: str
@@ -122,12 +133,32 @@ class RequestPreempted(Event, tag="request.preempted"):
     rule: ClassVar[str] = "minivllm.core.scheduler:Scheduler._preempt"
 
 
+class RequestForked(Event, tag="request.forked"):
+    """A running sequence got a sibling with the same tokens: it owns every block of `parent` too.
+
+    It takes batch slot `slot` and stands at `position` of the running sequences.
+    """
+
+    seq_id: str
+    parent: str
+    slot: int
+    position: int
+    rule: ClassVar[str] = "minivllm.core.scheduler:Scheduler.fork"
+
+
 class RequestFinished(Event, tag="request.finished"):
     """A sequence ended by itself. Its blocks were released in the events before this one."""
 
     seq_id: str
     reason: Literal["stop", "length"]
     stop_reason: int | str | None = None
+    rule: ClassVar[str] = "minivllm.core.scheduler:Scheduler.finish"
+
+
+class BeamPruned(Event, tag="request.beam_pruned"):
+    """A beam died: no candidate of its own was among the best. Its blocks were released just before."""
+
+    seq_id: str
     rule: ClassVar[str] = "minivllm.core.scheduler:Scheduler.finish"
 
 
@@ -174,7 +205,7 @@ class StepEnd(Event, tag="step.end"):
 
 
 class BlockAllocated(Event, tag="block.allocated"):
-    """A block left the head of the free queue and became entry `logical` of a sequence's block table."""
+    """A block left the free queue (its head, if memory is paged) and became entry `logical` of a sequence's block table."""
 
     block_id: int
     seq_id: str
@@ -199,6 +230,19 @@ class BlockHit(Event, tag="block.hit"):
     logical: int
     was_free: bool
     rule: ClassVar[str] = "minivllm.core.kv_cache_manager:KVCacheManager.allocate_slots"
+
+
+class BlockCopied(Event, tag="block.copied"):
+    """Copy-on-write: about to write to a shared block, a sequence got `dst` instead, off the free queue.
+
+    Entry `logical` of its block table now is `dst`; `src` has one owner fewer and keeps at least one.
+    """
+
+    src: int
+    dst: int
+    seq_id: str
+    logical: int
+    rule: ClassVar[str] = "minivllm.core.kv_cache_manager:KVCacheManager._copy_on_write"
 
 
 class BlockMissed(Event, tag="block.missed"):
@@ -231,7 +275,7 @@ class BlockEvicted(Event, tag="block.evicted"):
 
     block_id: int
     hash: str
-    rule: ClassVar[str] = "minivllm.core.block_pool:BlockPool.pop_free_block"
+    rule: ClassVar[str] = "minivllm.core.block_pool:BlockPool._hand_out"
 
 
 # ---- tokens, and the log itself ----
@@ -277,7 +321,9 @@ AnyEvent = (
     | RequestResumed
     | RequestDeferred
     | RequestPreempted
+    | RequestForked
     | RequestFinished
+    | BeamPruned
     | RequestAborted
     | StepBegin
     | StepScheduled
@@ -285,6 +331,7 @@ AnyEvent = (
     | BlockAllocated
     | BlockHashed
     | BlockHit
+    | BlockCopied
     | BlockMissed
     | BlockReleased
     | BlockFreed

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import torch
 
+from minivllm.core.scheduler_output import BlockCopy
 from minivllm.runtime.input_batch import CommonAttentionMetadata
 from minivllm.runtime.kv_cache import KVCacheSpec
 
@@ -24,6 +25,9 @@ class AttentionBackend(Protocol):
 
     def build(self, common: CommonAttentionMetadata) -> Any:
         """Prepare a step; what it returns is passed back to `forward`."""
+
+    def copy_blocks(self, copies: list[BlockCopy]) -> None:
+        """Make the step's block copies, in all layers and before anything is written: all sources are read first."""
 
     def forward(
         self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, metadata: Any

@@ -2,7 +2,7 @@
 
 It keeps, for each batch slot, the block ids of the sequence in it (vLLM's `BlockTable`), because copying
 whole tables every step would cost more the longer the contexts are: a table only grows at its end, so a
-step appends the few new ids. All work per token is numpy's; Python does a few things per sequence.
+step appends the few new ids (and replaces the last one after a copy-on-write). All work per token is numpy's; Python does a few things per sequence.
 
 Knows nothing of tensors, models or attention. The easy thing to get wrong is to trust a slot's row after
 its sequence changed: `starts_fresh` says that it is stale, and so does a preemption in between.
@@ -43,7 +43,8 @@ class ModelInput:
     positions: np.ndarray
     """[num_tokens] int64"""
     sampling_rows: np.ndarray
-    """[num_sampling_sequences] int64: the rows whose hidden state predicts a token, in plan order."""
+    """[num_sampling_sequences] int64: the rows whose hidden state predicts a token, in plan order; the last row of a
+    prompt with several samples stands here once for each."""
     attention: CommonAttentionMetadata
 
 
@@ -55,6 +56,7 @@ class InputBatch:
         max_blocks = -(-max_model_len // block_size)
         self._block_ids = np.zeros((max_num_seqs, max_blocks), dtype=np.int64)
         self._num_blocks = np.zeros(max_num_seqs, dtype=np.int64)
+        self._owners: list[Sequence | None] = [None] * max_num_seqs
 
     def prepare(self, plan: SchedulerOutput) -> ModelInput:
         """Bring the rows up to date and lay out the tokens of `plan`."""
@@ -63,12 +65,12 @@ class InputBatch:
         starts = np.empty(num_seqs, dtype=np.int64)
         lengths = np.empty(num_seqs, dtype=np.int64)
         num_cached = np.empty(num_seqs, dtype=np.int64)
-        samples = np.empty(num_seqs, dtype=bool)
+        num_samples = np.empty(num_seqs, dtype=np.int64)
         token_ids: list[int] = []
         for i, scheduled in enumerate(plan.scheduled):
             sequence, start, length = scheduled.sequence, scheduled.start, scheduled.num_tokens
             slots[i] = self._update_row(sequence, scheduled.starts_fresh)
-            starts[i], lengths[i], samples[i] = start, length, scheduled.samples
+            starts[i], lengths[i], num_samples[i] = start, length, len(scheduled.sampling)
             num_cached[i] = sequence.num_cached_tokens
             token_ids += sequence.token_ids[start : start + length]
 
@@ -86,14 +88,21 @@ class InputBatch:
         return ModelInput(
             token_ids=np.array(token_ids, dtype=np.int64),
             positions=positions,
-            sampling_rows=query_start_loc[1:][samples] - 1,
+            sampling_rows=np.repeat(query_start_loc[1:] - 1, num_samples),
             attention=CommonAttentionMetadata(query_start_loc, starts, block_tables, slot_mapping),
         )
 
     def _update_row(self, sequence: Sequence, starts_fresh: bool) -> int:
         """Append the block ids that the slot's row lacks; returns the slot."""
         slot, table = sequence.slot, sequence.block_table
-        num_known = 0 if starts_fresh else self._num_blocks[slot]
+        if starts_fresh or self._owners[slot] is not sequence:
+            num_known = 0
+        else:
+            num_known = self._num_blocks[slot]
+            # Copy-on-write may have put another block in the place of the last one.
+            if self._block_ids[slot, num_known - 1] != table[num_known - 1].block_id:
+                num_known -= 1
+        self._owners[slot] = sequence
         if len(table) > num_known:
             self._block_ids[slot, num_known : len(table)] = [block.block_id for block in table[num_known:]]
         self._num_blocks[slot] = len(table)

@@ -57,6 +57,8 @@ class ModelRunner:
         begin = self._now()
         inputs = self._batch.prepare(plan)
         metadata = self._attention.build(inputs.attention)
+        if plan.copies:
+            self._attention.copy_blocks(plan.copies)
         token_ids, positions, sampling_rows = (
             torch.from_numpy(array).to(self._model.device)
             for array in (inputs.token_ids, inputs.positions, inputs.sampling_rows)
@@ -73,7 +75,7 @@ class ModelRunner:
     @torch.inference_mode()
     def sample_tokens(self, plan: SchedulerOutput, logits: torch.Tensor) -> list[SampledToken]:
         """The next token of each sequence that samples, in plan order."""
-        return self._sampler(logits, [scheduled.sequence for scheduled in plan.scheduled if scheduled.samples])
+        return self._sampler(logits, [sequence for item in plan.scheduled for sequence in item.sampling])
 
     # ---- the size of the KV cache ----
 

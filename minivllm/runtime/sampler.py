@@ -94,7 +94,7 @@ class Sampler:
 
         sampled = [SampledToken(token_id) for token_id in token_ids]
         for row, sequence in enumerate(sequences):
-            num_best = sequence.request.params.logprobs
+            num_best = sequence.request.num_logprobs
             if num_best is not None:
                 sampled[row].logprobs = _token_logprobs(logits[row], token_ids[row], num_best)
         return sampled

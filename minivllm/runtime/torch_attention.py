@@ -25,6 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from minivllm.core.scheduler_output import BlockCopy
 from minivllm.runtime.input_batch import NOT_WRITTEN, CommonAttentionMetadata
 from minivllm.runtime.kv_cache import KVCacheSpec
 from minivllm.runtime.prefix_groups import find_prefix_groups
@@ -93,6 +94,12 @@ class TorchAttentionBackend:
         self._workspace = self.kv_caches[0].new_empty(0)
 
     # ---- once a step ----
+
+    def copy_blocks(self, copies: list[BlockCopy]) -> None:
+        """See `AttentionBackend.copy_blocks`."""
+        src, dst = torch.tensor(copies, dtype=torch.int64, device=self._device).T  # [num_copies] each
+        for cache in self.kv_caches:
+            cache[:, dst] = cache[:, src]
 
     def build(self, common: CommonAttentionMetadata) -> TorchAttentionMetadata:
         """Sort the step's sequences into chunks, buckets and spans."""

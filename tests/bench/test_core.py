@@ -50,7 +50,7 @@ def count_instructions(scenario: CoreScenario) -> int:
     for _ in islice(decode_steps(scheduler), BLOCK_SIZE):
         before = sys.gettrace()  # a debugger's or a coverage tool's
         sys.settrace(trace)
-        scheduler.schedule()
+        scheduler.schedule(now=0.0)
         sys.settrace(before)
     return count
 
@@ -77,7 +77,7 @@ def test_planning_costs_twice_as_much_for_twice_the_sequences(base_count: int) -
 def test_every_step_of_the_bench_is_one_decode_of_every_sequence() -> None:
     scheduler = decoding(BASE)
     for _ in islice(decode_steps(scheduler), 40):
-        plan = scheduler.schedule()
+        plan = scheduler.schedule(now=0.0)
         assert [item.kind for item in plan.scheduled] == ["decode"] * BASE.num_running
         assert not plan.preempted
 
@@ -85,7 +85,7 @@ def test_every_step_of_the_bench_is_one_decode_of_every_sequence() -> None:
 def test_steps_end_before_the_pool_runs_short_of_blocks() -> None:
     scheduler = decoding(CoreScenario(num_running=32, num_blocks=128, context_len=100))
     for _ in decode_steps(scheduler):
-        assert not scheduler.schedule().preempted
+        assert not scheduler.schedule(now=0.0).preempted
     assert scheduler.kv_cache_manager.pool.num_free_blocks < 32
 
 
@@ -96,7 +96,7 @@ def test_block_borders_are_spread_over_the_steps_or_fall_together_as_asked() -> 
         taken = []
         for _ in islice(decode_steps(scheduler), BLOCK_SIZE):
             before = pool.num_free_blocks
-            scheduler.schedule()
+            scheduler.schedule(now=0.0)
             taken.append(before - pool.num_free_blocks)
         return taken
 

@@ -1,14 +1,15 @@
 """Random histories of a small engine, against everything that must always hold.
 
-Hypothesis invents arrivals, aborts and steps; pools are tiny, prompts come from a small tree of shared
-prefixes over two letters, and so collisions, evictions and preemptions happen all the time. After every
+Hypothesis invents arrivals (with samples, beams and salts), aborts and steps, on the engine as it is and on the baselines
+beside it; pools are tiny, prompts come from a small tree of shared prefixes over two letters, and so collisions, evictions
+and preemptions happen all the time. After every
 action all invariants are checked, the fold is compared with the engine, and the fake model reads back
 every slot that attention would read. At the end everything drains, and the outputs must be those of the
 model run alone.
 """
 
 import pytest
-from engine_fakes import WatchedEngine, expected_output
+from engine_fakes import EOS, WatchedEngine, expected_beams, expected_output
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -22,8 +23,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from minivllm.core.beam_search import BeamSearch
 from minivllm.core.invariants import check_invariants
-from minivllm.errors import RequestTooLargeError
+from minivllm.errors import InvalidSamplingParamsError, RequestTooLargeError
 
 LETTERS = st.integers(0, 1)
 
@@ -42,19 +44,33 @@ class EngineMachine(RuleBasedStateMachine):
         budget=st.integers(1, 12),
         policy=st.sampled_from(["fcfs", "priority"]),
         caching=st.booleans(),
+        allocator=st.sampled_from(["paged", "paged", "contiguous"]),
+        batching=st.sampled_from(["continuous", "continuous", "static", "sequential"]),
+        batch_delay=st.sampled_from([0.0, 0.0, 0.04]),
+        chunked=st.booleans(),
     )
-    def build(self, num_blocks, block_size, max_num_seqs, budget, policy, caching):
+    def build(
+        self, num_blocks, block_size, max_num_seqs, budget, policy, caching, allocator, batching, batch_delay, chunked
+    ):
+        # Half of the pool to a sequence, so that a contiguous one holds two and something is left over.
+        max_model_len = num_blocks * block_size // 2 + 1 if allocator == "contiguous" else num_blocks * block_size + 1
         self.watched = WatchedEngine(
             num_blocks=num_blocks,
             block_size=block_size,
             max_num_seqs=max_num_seqs,
-            max_num_batched_tokens=budget,
+            max_num_batched_tokens=budget if chunked else max(budget, max_model_len),
             scheduling_policy=policy,
-            enable_prefix_caching=caching,
-            max_model_len=num_blocks * block_size + 1,
+            enable_prefix_caching=caching and allocator == "paged",
+            enable_chunked_prefill=chunked,
+            kv_cache_allocator=allocator,
+            batching=batching,
+            batch_delay=batch_delay,
+            batch_size=2 if batch_delay else None,
+            max_model_len=max_model_len,
             vocab_size=2,
         )
-        self.expected: dict[str, list[int]] = {}
+        self.expected: dict[str, list[list[int]]] = {}
+        self.with_beams: set[str] = set()
         self.num_added = 0
         return multiple([0], [0, 1])
 
@@ -62,8 +78,16 @@ class EngineMachine(RuleBasedStateMachine):
     def grow_a_prompt(self, stem, more):
         return (stem + more)[:40]
 
-    @rule(target=request_ids, prompt=prompts, max_tokens=st.integers(1, 10), priority=st.integers(0, 2))
-    def add_request(self, prompt, max_tokens, priority):
+    @rule(
+        target=request_ids,
+        prompt=prompts,
+        max_tokens=st.integers(1, 10),
+        priority=st.integers(0, 2),
+        n=st.integers(1, 3),
+        beams=st.booleans(),
+        salt=st.sampled_from([None, None, "red", "blue"]),
+    )
+    def add_request(self, prompt, max_tokens, priority, n, beams, salt):
         limit = self.watched.runner.max_model_len
         if len(prompt) >= limit:
             return multiple()
@@ -71,19 +95,34 @@ class EngineMachine(RuleBasedStateMachine):
         self.num_added += 1
         try:
             ranked = self.watched.config.scheduling_policy == "priority"
-            self.watched.add(request_id, prompt, max_tokens=max_tokens, priority=priority if ranked else 0)
-        except RequestTooLargeError:
+            self.watched.add(
+                request_id,
+                prompt,
+                max_tokens=max_tokens,
+                priority=priority if ranked else 0,
+                n=n,
+                use_beam_search=beams and n > 1,
+                cache_salt=salt,
+            )
+        except (RequestTooLargeError, InvalidSamplingParamsError):  # more sequences than blocks or slots
             return multiple()
-        self.expected[request_id] = expected_output(prompt, min(max_tokens, limit - len(prompt)), vocab_size=2)
+        length = min(max_tokens, limit - len(prompt))
+        if beams and n > 1:
+            search = BeamSearch(width=n, max_tokens=length, eos_token_ids=frozenset({EOS}))
+            self.expected[request_id] = expected_beams(prompt, search)
+            self.with_beams.add(request_id)
+        else:
+            self.expected[request_id] = [expected_output(prompt, length, vocab_size=2, index=i) for i in range(n)]
         return request_id
 
     @rule(request_id=consumes(request_ids))
     def abort_a_request(self, request_id):
         output = self.watched.engine.abort_request(request_id)
         if output is not None:  # it had not finished by itself
-            produced = output.outputs[0].token_ids
-            assert produced == self.expected.pop(request_id)[: len(produced)]
-            assert output.outputs[0].finish_reason == "abort"
+            expected = self.expected.pop(request_id)
+            if request_id not in self.with_beams:
+                for one, tokens in zip(output.outputs, expected, strict=False):
+                    assert one.token_ids == tokens[: len(one.token_ids)]
         self.watched.compare()
 
     @rule(number=st.integers(1, 4))
@@ -96,12 +135,19 @@ class EngineMachine(RuleBasedStateMachine):
         if hasattr(self, "watched"):
             assert check_invariants(self.watched.scheduler) == []
 
+    @invariant()
+    def a_contiguous_table_is_one_run(self):
+        if hasattr(self, "watched") and self.watched.config.kv_cache_allocator == "contiguous":
+            for sequence in self.watched.fold.sequences.values():
+                table = sequence.block_table
+                assert table == list(range(table[0], table[0] + len(table))) if table else True
+
     def teardown(self):
         if not hasattr(self, "watched"):
             return
         self.watched.run(max_steps=2_000)
-        produced = {request_id: self.watched.token_ids(request_id) for request_id in self.expected}
-        assert produced == self.expected
+        for request_id, expected in self.expected.items():
+            assert [output.token_ids for output in self.watched.outputs[request_id].outputs] == expected
         pool = self.watched.pool
         assert pool.num_free_blocks == len(pool.blocks)
         assert all(block.ref_cnt == 0 for block in pool.blocks)

@@ -67,7 +67,7 @@ class ScriptedRunner:
         self._answers = answers
 
     def execute_model(self, plan: SchedulerOutput) -> list[Sequence]:
-        return [item.sequence for item in plan.scheduled if item.samples]
+        return [sequence for item in plan.scheduled for sequence in item.sampling]
 
     def sample_tokens(self, plan: SchedulerOutput, logits: list[Sequence]) -> list[ScriptedToken]:
         return [ScriptedToken(self._next(sequence)) for sequence in logits]

@@ -1,0 +1,121 @@
+"""`BeamDriver`: carries out beam searches inside the engine.
+
+`BeamSearch` (core) decides which beams go on; this makes it happen to sequences: a parent that was chosen
+twice forks, one that was not chosen dies, and each survivor gains its token. Forks share every block by
+reference count, so nothing is recomputed and nothing copied until two beams write.
+
+It knows scheduler, outputs and events, and no tensors. The easy thing to get wrong is the lockstep: all
+beams of a request must have brought their candidates before any of them goes on, and a beam that was
+preempted meanwhile brings the same ones again once it is computed; until then its siblings wait.
+"""
+
+from minivllm.core.beam_search import BeamSearch, Candidate, Continuation
+from minivllm.core.request import Request, RequestStatus, Sequence
+from minivllm.core.scheduler import Scheduler
+from minivllm.events import types as ev
+from minivllm.events.bus import EventBus
+from minivllm.output_processor import OutputProcessor, SampledToken
+
+
+class BeamDriver:
+    """All beam searches of one engine."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        output_processor: OutputProcessor,
+        eos_token_ids: frozenset[int],
+        max_model_len: int,
+        bus: EventBus,
+    ) -> None:
+        self._scheduler = scheduler
+        self._output_processor = output_processor
+        self._eos_token_ids = eos_token_ids
+        self._max_model_len = max_model_len
+        self._bus = bus
+        self._searches: dict[str, BeamSearch] = {}
+        self._candidates: dict[str, list[Candidate]] = {}
+
+    def start(self, request: Request) -> None:
+        """Begin the search of a request that was just queued."""
+        params = request.params
+        search = BeamSearch(
+            width=params.num_sequences,
+            max_tokens=min(params.max_tokens, self._max_model_len - len(request.prompt_token_ids)),
+            eos_token_ids=frozenset() if params.ignore_eos else self._eos_token_ids,
+            length_penalty=params.length_penalty,
+            early_stopping=params.early_stopping,
+        )
+        self._searches[request.request_id] = search
+        request.num_logprobs = search.num_candidates
+
+    def forget(self, request: Request) -> None:
+        """The request has ended: drop its search and what its beams had brought."""
+        self._searches.pop(request.request_id, None)
+        for sequence in request.sequences:
+            self._candidates.pop(sequence.seq_id, None)
+
+    def offer(self, sequence: Sequence, sampled: SampledToken) -> None:
+        """Take in the best next tokens of one beam, and move its search on if it was the last to bring them."""
+        seq_id = sequence.seq_id
+        # The first entry is the sampled token once more.
+        self._candidates[seq_id] = [Candidate(seq_id, t.token_id, t.logprob) for t in sampled.logprobs[1:]]
+        beams = live_beams(sequence.request)
+        if all(self._is_ready(beam) for beam in beams):
+            self._advance(sequence.request, beams)
+
+    def _is_ready(self, beam: Sequence) -> bool:
+        # A preempted beam has candidates from before, but must be computed again before it can be forked.
+        computed = beam.status is RequestStatus.RUNNING and beam.num_computed_tokens == beam.num_tokens
+        return computed and beam.seq_id in self._candidates
+
+    def _advance(self, request: Request, beams: list[Sequence]) -> None:
+        search = self._searches[request.request_id]
+        candidates = [candidate for beam in beams for candidate in self._candidates.pop(beam.seq_id)]
+        chosen = search.advance(candidates, {beam.seq_id: beam.output_token_ids for beam in beams})
+        if search.done:
+            self._finish(request, beams, search)
+            return
+        by_parent: dict[str, list[Continuation]] = {}
+        for continuation in chosen:
+            by_parent.setdefault(continuation.beam, []).append(continuation)
+        # The dead first: their slots and blocks are what the forks need.
+        for beam in beams:
+            if beam.seq_id not in by_parent:
+                self._scheduler.finish(beam, RequestStatus.FINISHED_PRUNED)
+                self._output_processor.forget(beam)
+        search.scores = {}
+        for beam in beams:
+            continuations = by_parent.get(beam.seq_id, [])
+            # All forks before the parent takes its own token, or they would inherit it.
+            heirs = [beam, *(self._fork(beam) for _ in continuations[1:])]
+            for heir, continuation in zip(heirs, continuations, strict=False):
+                self._append(heir, continuation)
+                search.scores[heir.seq_id] = continuation.score
+
+    def _fork(self, parent: Sequence) -> Sequence:
+        child = self._scheduler.fork(parent)
+        self._output_processor.fork(parent, child)
+        return child
+
+    def _append(self, beam: Sequence, continuation: Continuation) -> None:
+        beam.append_token(continuation.token_id)
+        text = self._output_processor.append_beam_token(beam, continuation.token_id, continuation.score)
+        self._scheduler.counters.generation_tokens += 1
+        if self._bus.active:
+            self._bus.emit(ev.TokenSampled, beam.seq_id, continuation.token_id, text, continuation.score)
+
+    def _finish(self, request: Request, beams: list[Sequence], search: BeamSearch) -> None:
+        """The search is over: its hypotheses are the output, and no beam is needed any more."""
+        self._output_processor.set_hypotheses(request, search.hypotheses)
+        stopped = search.hypotheses[0].ended_by_token
+        status = RequestStatus.FINISHED_STOPPED if stopped else RequestStatus.FINISHED_LENGTH_CAPPED
+        for beam in beams[1:]:
+            self._scheduler.finish(beam, RequestStatus.FINISHED_PRUNED)
+        self._scheduler.finish(beams[0], status)
+        self.forget(request)
+
+
+def live_beams(request: Request) -> list[Sequence]:
+    """The request's beams that have not died, oldest first."""
+    return [sequence for sequence in request.sequences if not sequence.status.is_finished]

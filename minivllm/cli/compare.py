@@ -1,0 +1,127 @@
+"""`minivllm compare`: one trace through two configurations, at the same KV memory, side by side.
+
+    minivllm compare --a static+contiguous --b continuous+paged --scenario lengths-8-256 --model tiny-random
+
+Both sides are recorded, and every number is worked out from the recordings. The easy thing to get wrong is
+equal memory: bytes are turned into blocks by the model runner, so the two counts are compared and not assumed.
+"""
+
+import argparse
+import tempfile
+from pathlib import Path
+
+from minivllm.bench.environment import describe_environment, set_num_threads
+from minivllm.bench.report import add_json_argument, add_model_arguments, positive_int, print_report
+from minivllm.cli.terminal import loading
+from minivllm.compare.configurations import PARTS, parse_configuration
+from minivllm.compare.measure import Measured, measure_recording
+from minivllm.compare.plot import plot_comparison, require_matplotlib
+from minivllm.compare.run import Run, run_trace
+from minivllm.compare.trace import TRACE_NAMES, Trace, make_trace
+from minivllm.config import EngineConfig
+from minivllm.errors import BenchError
+
+_ROWS = (
+    ("KV memory allocated and not used", "kv_waste", "{:.1%}"),
+    ("of all KV memory: used", "kv_used", "{:.1%}"),
+    ("  reserved for later", "kv_reserved", "{:.1%}"),
+    ("  internal waste", "kv_internal", "{:.1%}"),
+    ("  external waste", "kv_external", "{:.1%}"),
+    ("blocks saved by sharing", "kv_saved_by_sharing", "{:.1%}"),
+    ("most requests at once", "max_running", "{}"),
+    ("output tokens a second", "throughput_tokens_per_s", "{:.1f}"),
+    ("steps", "steps", "{:,}"),
+    ("preemptions", "preemptions", "{:,}"),
+    ("time to first token, p50, s", "ttft_p50_s", "{:.3f}"),
+    ("time to first token, p99, s", "ttft_p99_s", "{:.3f}"),
+    ("time between tokens, p50, s", "itl_p50_s", "{:.4f}"),
+    ("time between tokens, p99, s", "itl_p99_s", "{:.4f}"),
+    ("most tokens computed between two", "max_tokens_between_tokens", "{:,}"),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parts = ", ".join(PARTS)
+    parser.add_argument(
+        "--a", default="static+contiguous", help=f"parts of {parts}, joined by + (default: %(default)s)"
+    )
+    parser.add_argument("--b", default="continuous+paged", help="the other side (default: %(default)s)")
+    parser.add_argument("--scenario", choices=TRACE_NAMES, default=TRACE_NAMES[0], help="(default: %(default)s)")
+    parser.add_argument(
+        "--kv-budget", type=positive_int, metavar="BYTES", help="KV cache of each side (default: the scenario's)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="draws prompts and lengths (default: %(default)s)")
+    parser.add_argument(
+        "--record", metavar="FOLDER", help="write a.jsonl and b.jsonl here (default: a new temporary one)"
+    )
+    parser.add_argument("--plot", metavar="FILE", help="draw both sides into FILE (.svg, .png, .pdf)")
+    add_model_arguments(parser)
+    add_json_argument(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    sides = [parse_configuration(args.a), parse_configuration(args.b)]
+    if args.plot is not None:
+        require_matplotlib()
+    folder = Path(args.record or tempfile.mkdtemp(prefix="minivllm-compare-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    common = {"model": args.model, "dtype": args.dtype, "seed": args.seed}
+    memory = (
+        {} if args.kv_budget is None else {"num_gpu_blocks_override": None, "kv_cache_memory_bytes": args.kv_budget}
+    )
+
+    from minivllm.runtime.loader import load_model
+
+    set_num_threads(args.num_threads)
+    with loading(args.model):
+        model = load_model(EngineConfig(**common))
+    trace = make_trace(args.scenario, model.tokenizer, args.seed)
+    runs: list[Run] = []
+    measured: list[Measured] = []
+    for letter, side in zip("ab", sides, strict=True):
+        config = EngineConfig(**common, **side.options_for({**trace.options, **memory}))
+        path = folder / f"{letter}.jsonl"
+        runs.append(run_trace(config, model, trace, path))
+        measured.append(measure_recording(side.name, path))
+    if runs[0].num_blocks != runs[1].num_blocks:
+        raise BenchError(f"The sides had {runs[0].num_blocks} and {runs[1].num_blocks} blocks: no fair comparison.")
+    if args.plot is not None:
+        plot_comparison(f"{trace.name} on {args.model}, {runs[0].num_blocks} blocks", measured, Path(args.plot))
+    _report(args, trace, runs, measured)
+    return 0
+
+
+def _report(args: argparse.Namespace, trace: Trace, runs: list[Run], measured: list[Measured]) -> None:
+    a, b = (side.as_json() for side in measured)
+    same = [runs[0].outputs[name] == runs[1].outputs[name] for name in runs[0].outputs]
+    result = {
+        "scenario": trace.name,
+        "model": args.model,
+        "dtype": args.dtype,
+        "threads": args.num_threads,
+        "seed": args.seed,
+        "requests": len(trace.requests),
+        "output_tokens": measured[0].output_tokens,
+        "num_blocks": runs[0].num_blocks,
+        "block_size": runs[0].block_size,
+        "a": a,
+        "b": b,
+        "throughput_ratio": b["throughput_tokens_per_s"] / a["throughput_tokens_per_s"],
+        "identical_requests": sum(same) / len(same),
+        "plot": args.plot,
+        **describe_environment("torch"),
+    }
+    rows = [
+        (name, *("-" if side[key] is None else form.format(side[key]) for side in (a, b))) for name, key, form in _ROWS
+    ]
+    notes = [
+        f"b gives {result['throughput_ratio']:.2f} times the tokens of a in the same time.",
+        f"{sum(same)} of {len(same)} requests got the same tokens from both.",
+        f"Recordings: {a['recording']} and {b['recording']}",
+        *([f"Picture: {args.plot}"] if args.plot else []),
+    ]
+    title = (
+        f"{trace.name}: {result['requests']} requests, {result['output_tokens']:,} output tokens, {args.model} "
+        f"{args.dtype}, {result['num_blocks']} blocks of {runs[0].block_size} tokens, {args.num_threads} threads"
+    )
+    print_report(title, ("", f"a: {args.a}", f"b: {args.b}"), rows, notes, result, args.json)

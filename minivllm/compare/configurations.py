@@ -1,0 +1,60 @@
+"""Configurations by their short names: `static+contiguous` becomes options of the engine.
+
+A name is made of parts joined by `+`, each of which sets one or two options; what no part sets stays as the
+real thing has it. So `static` is static batching over paged memory, and `continuous+paged` is the engine
+itself. The easy thing to get wrong is to compare more than was meant: both sides get the trace's own options,
+and differ in nothing but what their names say.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from minivllm.errors import ConfigError
+
+PARTS: Mapping[str, Mapping[str, object]] = MappingProxyType(
+    {
+        "continuous": {"batching": "continuous"},
+        "static": {"batching": "static"},
+        "sequential": {"batching": "sequential"},
+        "paged": {"kv_cache_allocator": "paged"},
+        "contiguous": {"kv_cache_allocator": "contiguous"},
+        "chunked": {"enable_chunked_prefill": True},
+        "unchunked": {"enable_chunked_prefill": False},
+        # Long enough to be seen beside a step, short enough for a person: what servers with dynamic batching chose.
+        "delay": {"batch_delay": 0.05},
+    }
+)
+"""Part of a name -> the options that it sets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """One side of a comparison."""
+
+    name: str
+    options: Mapping[str, object]
+    """Fields of `EngineConfig`."""
+
+    def options_for(self, trace_options: Mapping[str, object]) -> dict[str, object]:
+        """All options for a trace that has some of its own."""
+        options = {**trace_options, **self.options}
+        if options.get("enable_chunked_prefill") is False:
+            # A step must hold the longest prompt whole.
+            budget = max(options["max_num_batched_tokens"], options["max_model_len"])
+            options["max_num_batched_tokens"] = budget
+        return options
+
+
+def parse_configuration(name: str) -> Configuration:
+    """The configuration of a name. Raises `ConfigError` for a part that does not exist or contradicts another."""
+    options: dict[str, object] = {}
+    chosen_by: dict[str, str] = {}
+    for part in name.split("+"):
+        if part not in PARTS:
+            raise ConfigError(f"{name!r} has the part {part!r}, which is none of {', '.join(PARTS)}.")
+        for option, value in PARTS[part].items():
+            if option in options:
+                raise ConfigError(f"In {name!r}, {chosen_by[option]} and {part} exclude each other: leave one out.")
+            options[option], chosen_by[option] = value, part
+    return Configuration(name, options)

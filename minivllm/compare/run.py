@@ -1,0 +1,80 @@
+"""Runs a trace through one configuration and records it.
+
+The model is loaded once for both sides; each side gets an engine and a KV cache of its own. The clock is the
+real one. The easy thing to get wrong is the first run: it pays for memory and kernels that the second finds
+ready, so each configuration answers one short request on an engine that is thrown away before it is timed.
+"""
+
+from __future__ import annotations
+
+import gc
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from minivllm.clock import MonotonicClock
+from minivllm.compare.trace import Trace, TraceRequest
+from minivllm.config import EngineConfig
+from minivllm.engine import LLMEngine
+from minivllm.events.log import LogWriter
+from minivllm.lessons.player import ScenarioPlayer
+from minivllm.sampling_params import SamplingParams
+
+if TYPE_CHECKING:
+    from minivllm.runtime.loader import LoadedModel
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What came back; all else is in the recording."""
+
+    num_blocks: int
+    block_size: int
+    outputs: dict[str, list[list[int]]]
+    """By request: the token ids of each of its outputs."""
+
+
+class TracePlayer(ScenarioPlayer):
+    """Plays a trace as a scenario is played; its prompts are token ids already."""
+
+    def _send(self, arrival: TraceRequest) -> None:
+        prompt = {"prompt_token_ids": arrival.prompt_token_ids}
+        self._engine.add_request(arrival.request_id, prompt, arrival.params)
+
+
+def run_trace(config: EngineConfig, model: LoadedModel, trace: Trace, recording: Path) -> Run:
+    """Run all of `trace` and write `recording`."""
+    _warm_up(_make_engine(config, model))
+    engine = _make_engine(config, model)
+    gc.collect()
+    header = engine.log_header()
+    with LogWriter(recording, header) as writer:
+        engine.subscribe(writer.write)
+        outputs = play(engine, trace)
+    return Run(header.num_blocks, header.block_size, outputs)
+
+
+def play(engine: LLMEngine, trace: Trace) -> dict[str, list[list[int]]]:
+    """Send all requests and step until they have ended; the token ids of their outputs."""
+    outputs: dict[str, list[list[int]]] = {}
+    player = TracePlayer(trace, engine)
+    player.before_step()
+    while not player.over:
+        for output in engine.step():
+            outputs[output.request_id] = [list(one.token_ids) for one in output.outputs]
+        player.before_step()
+    return outputs
+
+
+def _make_engine(config: EngineConfig, model: LoadedModel) -> LLMEngine:
+    from minivllm.runtime.model_runner import ModelRunner
+
+    clock = MonotonicClock()
+    return LLMEngine(config, ModelRunner(config, model, clock.now), model.tokenizer, clock=clock)
+
+
+def _warm_up(engine: LLMEngine) -> None:
+    params = SamplingParams(temperature=0, max_tokens=4, ignore_eos=True)
+    engine.add_request("warm-up", {"prompt_token_ids": [1] * 8}, params)
+    while engine.has_unfinished_requests():
+        engine.step()

@@ -1,0 +1,116 @@
+"""`BeamSearch`: which beams of a request go on, which die, and when the search is over.
+
+Each step, every live beam brings its best next tokens with their log-probabilities. Of all these
+candidates the best `width` that do not end become the next beams; one parent may have several of them
+(it forks) or none (it dies). Candidates that end, by end-of-sequence or by length, compete for the
+`width` places of finished hypotheses, by score / length ** length_penalty.
+
+Pure arithmetic over token ids and log-probabilities: no blocks, no scheduler, no tensors. The rules are
+those of `transformers.generate(num_beams=width)`, to the token. Two of them are easy to get wrong: a
+candidate that ends counts only if it is among the best `width` of *all* candidates, and so more than
+`width` candidates must be looked at, or there might be too few that go on.
+
+Source: transformers `generation/utils.py` (`_beam_search`); in vLLM, V0's `sampler.py` and V1's
+`entrypoints/llm.py` (where each beam step is a new request).
+"""
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+
+class Candidate(NamedTuple):
+    """One possible next token of one beam."""
+
+    beam: Hashable
+    token_id: int
+    logprob: float
+
+
+class Continuation(NamedTuple):
+    """A candidate that was chosen: `beam` grows by `token_id`, and the result has this score."""
+
+    beam: Hashable
+    token_id: int
+    score: float
+
+
+@dataclass(slots=True)
+class Hypothesis:
+    """A finished text."""
+
+    token_ids: list[int]
+    """Its output tokens, the ending one too."""
+    score: float
+    """Its log-probability over length ** length_penalty."""
+    logprob: float
+    ended_by_token: bool
+
+
+@dataclass(slots=True)
+class BeamSearch:
+    """The search of one request."""
+
+    width: int
+    max_tokens: int
+    """Output tokens after which a beam has ended, whatever its last token is."""
+    eos_token_ids: frozenset[int]
+    length_penalty: float = 1.0
+    early_stopping: bool | Literal["never"] = False
+
+    scores: dict[Hashable, float] = field(default_factory=dict)
+    """Log-probability of each live beam, kept by the caller; a beam that is not there has 0 (the prompt)."""
+    hypotheses: list[Hypothesis] = field(default_factory=list)
+    """The finished ones, best first."""
+    done: bool = False
+
+    @property
+    def num_candidates(self) -> int:
+        """How many next tokens each beam must bring."""
+        return max(2, 1 + len(self.eos_token_ids)) * self.width
+
+    def advance(self, candidates: list[Candidate], outputs: dict[Hashable, list[int]]) -> list[Continuation]:
+        """One step of the search, from the candidates of all live beams, in the order of the beams.
+
+        `outputs`: the output tokens of each live beam so far; they are all of one length.
+        Returns the next beams, best first; none when the search is over (`done`).
+        """
+        # Sorting is stable: of equally good candidates the one of the earlier beam, then of the lower rank, stays first.
+        ranked = sorted(
+            (Continuation(c.beam, c.token_id, self.scores.get(c.beam, 0.0) + c.logprob) for c in candidates),
+            key=lambda continuation: -continuation.score,
+        )[: self.num_candidates]
+        length = 1 + len(next(iter(outputs.values())))
+        at_limit = length >= self.max_tokens
+        going_on = []
+        for rank, continuation in enumerate(ranked):
+            ends = continuation.token_id in self.eos_token_ids
+            if not (ends or at_limit):
+                going_on.append(continuation)
+            elif rank < self.width:
+                self._finish(continuation, outputs[continuation.beam], ended_by_token=ends)
+        going_on = going_on[: self.width]
+        self.done = self._is_over(going_on, length)
+        return [] if self.done else going_on
+
+    def _finish(self, continuation: Continuation, output: list[int], ended_by_token: bool) -> None:
+        if self.early_stopping is True and len(self.hypotheses) == self.width:
+            return
+        token_ids = [*output, continuation.token_id]
+        score = continuation.score / len(token_ids) ** self.length_penalty
+        self.hypotheses.append(Hypothesis(token_ids, score, continuation.score, ended_by_token))
+        self.hypotheses.sort(key=lambda hypothesis: -hypothesis.score)
+        del self.hypotheses[self.width :]
+
+    def _is_over(self, going_on: list[Continuation], length: int) -> bool:
+        if not going_on:
+            return True
+        if len(self.hypotheses) < self.width:
+            return False
+        if self.early_stopping is True:
+            return True
+        # The best score that the best live beam may still reach. Its log-probability can only fall; whether its
+        # length helps depends on the penalty's sign, and "never" takes the length that helps most.
+        best_length = self.max_tokens if self.early_stopping == "never" and self.length_penalty > 0.0 else length
+        best_possible = going_on[0].score / best_length**self.length_penalty
+        return best_possible <= self.hypotheses[-1].score

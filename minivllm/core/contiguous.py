@@ -1,0 +1,86 @@
+"""`ContiguousKVCacheManager`: memory as it was given out before paging, to be measured against it.
+
+A sequence gets, when it is admitted and before anybody knows how long it will be, one run of neighbouring
+blocks for the longest sequence there may be (`max_model_len` tokens), and keeps it whole until it ends. It
+never asks again, so nobody is ever preempted; but most of what it holds is never used (internal waste), and
+free blocks that form no run long enough are of no use to anybody (external waste).
+
+It is the paged manager with another way to allocate: blocks, tables, events and everything behind them
+are the same, so both are measured with the same tools. What it cannot do is share: a block that stands in
+the middle of somebody's run cannot be in another one, so there is no prefix caching, and requests with
+several sequences are refused at the door.
+
+The easy thing to get wrong is to make it look worse than it was: the search is first fit, which comes close
+to the best that such allocators reach, and free neighbours are one run again at once.
+
+Source: section 3.1 of the PagedAttention paper (Kwon et al., 2023), "Orca (Max)".
+"""
+
+from minivllm.config import EngineConfig
+from minivllm.core.block_pool import BlockPool, KVCacheBlock
+from minivllm.core.kv_cache_manager import NO_COMPUTED_BLOCKS, ComputedBlocks, KVCacheManager, Shortage
+from minivllm.core.request import Sequence
+from minivllm.errors import ConfigError
+from minivllm.events import types as ev
+from minivllm.events.bus import EventBus
+
+
+class ContiguousKVCacheManager(KVCacheManager):
+    """Gives each sequence all blocks that it could ever need, side by side."""
+
+    def __init__(self, pool: BlockPool, block_size: int, max_model_len: int, bus: EventBus) -> None:
+        super().__init__(pool, block_size, enable_prefix_caching=False, bus=bus)
+        self._num_reserved = self.num_blocks_for(max_model_len)
+        if self._num_reserved > len(pool.blocks):
+            raise ConfigError(
+                f"The contiguous allocator reserves max_model_len ({max_model_len} tokens, {self._num_reserved} blocks) "
+                f"for each sequence and the KV cache has {len(pool.blocks)} blocks: lower max_model_len or give it more."
+            )
+
+    def table_length(self, num_tokens: int) -> int:
+        return self._num_reserved
+
+    def shortage_for(
+        self, sequence: Sequence, num_tokens: int, computed: ComputedBlocks, num_copies: int = 0
+    ) -> Shortage | None:
+        if sequence.block_table:
+            return None
+        longest = max(map(len, self._free_runs()), default=0)
+        return None if longest >= self._num_reserved else Shortage(self._num_reserved, longest, "no_contiguous_run")
+
+    def allocate_slots(
+        self, sequence: Sequence, num_tokens: int, computed: ComputedBlocks = NO_COMPUTED_BLOCKS
+    ) -> Shortage | None:
+        """Reserve the whole run at the first call; later calls find that there is room."""
+        if shortage := self.shortage_for(sequence, num_tokens, computed):
+            return shortage
+        if sequence.block_table:
+            return None
+        first_fit = next(run for run in self._free_runs() if len(run) >= self._num_reserved)
+        for logical, block in enumerate(first_fit[: self._num_reserved]):
+            self.pool.take_free_block(block)
+            if self._bus.active:
+                self._bus.emit(ev.BlockAllocated, block.block_id, sequence.seq_id, logical)
+            sequence.block_table.append(block)
+        return None
+
+    def _free_runs(self) -> list[list[KVCacheBlock]]:
+        """All free blocks in runs of neighbours, by address. O(blocks), but only when a sequence is admitted."""
+        runs: list[list[KVCacheBlock]] = []
+        previous_was_free = False
+        for block in self.pool.blocks:
+            is_free = block.ref_cnt == 0
+            if is_free and previous_was_free:
+                runs[-1].append(block)
+            elif is_free:
+                runs.append([block])
+            previous_was_free = is_free
+        return runs
+
+
+def create_kv_cache_manager(config: EngineConfig, num_blocks: int, max_model_len: int, bus: EventBus) -> KVCacheManager:
+    """The manager of `config.kv_cache_allocator`, with a pool of its own."""
+    pool = BlockPool(num_blocks, bus)
+    if config.kv_cache_allocator == "contiguous":
+        return ContiguousKVCacheManager(pool, config.block_size, max_model_len, bus)
+    return KVCacheManager(pool, config.block_size, bool(config.enable_prefix_caching), bus)

@@ -1,0 +1,128 @@
+"""`KVUsageMeter`: what the KV cache memory was used for, step by step, worked out from events alone.
+
+Every slot (room for one token's keys and values) is one of these, and the first three together are
+allocated, that is, in a block that somebody owns:
+
+    used      holds a computed token; shared by several sequences it counts once
+    reserved  its sequence will write it later, up to prompt + max_tokens
+    internal  its sequence will never write it
+    external  in a free block, of no use while somebody waits since no free run is long enough
+    free      all others
+
+Waste, as the PagedAttention paper has it, is reserved and internal over allocated. (A sequence may end before
+its `max_tokens`; what it then leaves unwritten was counted as reserved.) Knows no engine and no clock: a
+recording gives the same numbers as the run itself.
+
+The easy thing to get wrong is the moment. Between two steps the sequences that have just ended are gone and
+forks have not copied yet, so memory looks better than it ever was while the model ran. So each step is measured
+when its plan is complete: after its last `step.scheduled`.
+
+Source: sections 3.1 and 6.3 of the PagedAttention paper (Kwon et al., 2023).
+"""
+
+from dataclasses import dataclass
+
+from minivllm.events import types as ev
+from minivllm.events.fold import Fold
+
+
+@dataclass(frozen=True, slots=True)
+class KVUsage:
+    """One step. Slots, unless it says otherwise."""
+
+    step: int
+    t: float
+    """Seconds on the engine's clock when the step ended."""
+    total: int
+    used: int
+    reserved: int
+    internal: int
+    external: int
+    num_running: int
+    """Requests that run."""
+    num_table_entries: int
+    """Blocks that the running sequences would need if none were shared."""
+    num_blocks_in_use: int
+
+    @property
+    def allocated(self) -> int:
+        return self.used + self.reserved + self.internal
+
+    @property
+    def waste(self) -> float:
+        """Allocated but not used, over allocated; 0 to 1."""
+        return (self.reserved + self.internal) / self.allocated if self.allocated else 0.0
+
+    @property
+    def saved_by_sharing(self) -> float:
+        """Blocks saved by sharing, over the blocks needed without it; 0 to 1."""
+        return 1 - self.num_blocks_in_use / self.num_table_entries if self.num_table_entries else 0.0
+
+
+class KVUsageMeter:
+    """Give `apply` every event of a run, from the first."""
+
+    def __init__(self, header: ev.LogHeader) -> None:
+        self.fold = Fold(header)
+        """The state after the last finished step."""
+        self.samples: list[KVUsage] = []
+        """One for each step in which something ran."""
+        self._step_events: list[ev.Event] = []
+
+    def apply(self, event: ev.Event) -> None:
+        """Take in the next event."""
+        self._step_events.append(event)
+        if type(event) is ev.StepEnd:
+            self._end_step(event)
+            self._step_events.clear()
+
+    def _end_step(self, end: ev.StepEnd) -> None:
+        # Which event completed the plan is known only now that the step is over: hence the waiting list.
+        planned = [i for i, event in enumerate(self._step_events) if type(event) is ev.StepScheduled]
+        num_before = planned[-1] + 1 if planned else 0
+        for event in self._step_events[:num_before]:
+            self.fold.apply(event)
+        if planned:
+            in_vain = any(
+                type(event) is ev.RequestDeferred and event.reason == "no_contiguous_run" for event in self._step_events
+            )
+            self.samples.append(self._measure(end, free_is_useless=in_vain))
+        for event in self._step_events[num_before:]:
+            self.fold.apply(event)
+
+    def _measure(self, end: ev.StepEnd, free_is_useless: bool) -> KVUsage:
+        fold, block_size = self.fold, self.fold.header.block_size
+        # By block: slots that hold a token, and slots that will at some time. The owner that uses most counts.
+        used: dict[int, int] = {}
+        wanted: dict[int, int] = {}
+        num_table_entries = 0
+        for seq_id in fold.running:
+            sequence = fold.sequences[seq_id]
+            num_held = max(sequence.num_computed_tokens, sequence.num_cached_tokens)
+            num_tokens = sequence.num_prompt_tokens + fold.requests[sequence.request_id].max_tokens
+            # The last token is sampled and never computed.
+            num_final = min(num_tokens, fold.header.max_model_len) - 1
+            num_table_entries += len(sequence.block_table)
+            for index, block_id in enumerate(sequence.block_table):
+                before = index * block_size
+                used[block_id] = max(used.get(block_id, 0), min(num_held - before, block_size))
+                wanted[block_id] = max(wanted.get(block_id, 0), min(num_final - before, block_size))
+        num_used = sum(used.values())
+        num_wanted = sum(max(slots, used[block_id]) for block_id, slots in wanted.items())
+        return KVUsage(
+            step=end.step,
+            t=end.t,
+            total=len(fold.blocks) * block_size,
+            used=num_used,
+            reserved=num_wanted - num_used,
+            internal=len(used) * block_size - num_wanted,
+            external=len(fold.free_queue) * block_size if free_is_useless else 0,
+            num_running=len({fold.sequences[seq_id].request_id for seq_id in fold.running}),
+            num_table_entries=num_table_entries,
+            num_blocks_in_use=len(used),
+        )
+
+
+def mean(values: list[float]) -> float:
+    """The mean over steps; 0 for a run in which nothing ran."""
+    return sum(values) / len(values) if values else 0.0

@@ -1,0 +1,49 @@
+"""Memory saved by sharing, with a real model of noise; the arithmetic is that of `events/kv_usage.py`."""
+
+import pytest
+
+from minivllm.bench.sharing import ALPACA, CASES, SHAREGPT, SharingCase, engine_config, make_prompts, measure_case
+from minivllm.config import EngineConfig
+from minivllm.engine import LLMEngine
+from minivllm.runtime.loader import load_model
+from minivllm.runtime.model_runner import ModelRunner
+
+
+@pytest.fixture(scope="module")
+def saved():
+    model = load_model(EngineConfig(model="tiny-random", dtype="float32"))
+
+    def measure(method: str, width: int, prompts=ALPACA, num_requests: int = 2) -> float:
+        case = SharingCase(method, width, prompts)
+        config = engine_config(case, num_requests, "tiny-random", "float32")
+        engine = LLMEngine(config, ModelRunner(config, model), model.tokenizer)
+        return measure_case(engine, case, make_prompts(model.tokenizer, prompts.prompt_len, num_requests))
+
+    return measure
+
+
+def test_six_beams_save_at_least_as_much_as_the_paper_says(saved):
+    assert saved("beam", 6) >= 0.37
+
+
+def test_beams_share_more_than_samples_and_many_more_than_few(saved):
+    assert 0 < saved("parallel", 2) < saved("parallel", 4) < saved("parallel", 6) < saved("beam", 6)
+
+
+def test_samples_save_what_the_blocks_of_their_prompt_take(saved):
+    # Of 19 + 58 tokens one block is full when the samples part; the longer they get, the less it is.
+    assert 0.1 < saved("parallel", 4) < 0.5
+
+
+def test_every_row_of_the_papers_table_is_measured():
+    assert {(case.method, case.width) for case in CASES if case.prompts is SHAREGPT} == {
+        (method, width) for method in ("parallel", "beam") for width in (2, 4, 6)
+    }
+    assert len(CASES) == 12
+
+
+def test_prompts_are_pieces_of_the_asked_length_that_begin_differently(tiny_random_path):
+    tokenizer = load_model(EngineConfig(model=str(tiny_random_path))).tokenizer
+    prompts = make_prompts(tokenizer, 161, 4)
+    assert [len(prompt) for prompt in prompts] == [161] * 4
+    assert len({tuple(prompt[:16]) for prompt in prompts}) == 4

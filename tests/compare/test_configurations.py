@@ -1,0 +1,48 @@
+"""Short names of configurations: what they set, and nothing else."""
+
+import pytest
+
+from minivllm.compare.configurations import PARTS, parse_configuration
+from minivllm.config import EngineConfig
+from minivllm.errors import ConfigError
+
+TRACE = {"max_model_len": 2048, "max_num_batched_tokens": 512, "max_num_seqs": 8}
+
+
+def config_of(name: str) -> EngineConfig:
+    return EngineConfig(**parse_configuration(name).options_for(TRACE))
+
+
+def test_the_engine_itself_is_continuous_and_paged():
+    assert config_of("continuous+paged") == EngineConfig(**TRACE)
+
+
+def test_a_name_sets_its_own_options_and_no_others():
+    config = config_of("static+contiguous")
+    assert (config.batching, config.kv_cache_allocator) == ("static", "contiguous")
+    assert config == EngineConfig(**TRACE, batching="static", kv_cache_allocator="contiguous")
+
+
+def test_every_part_alone_makes_an_engine():
+    for part in PARTS:
+        assert config_of(part).max_num_seqs == 8
+
+
+def test_without_chunks_a_step_holds_the_longest_prompt():
+    assert config_of("unchunked").max_num_batched_tokens == 2048
+    assert config_of("chunked").max_num_batched_tokens == 512
+
+
+@pytest.mark.parametrize(
+    "name, sentence",
+    [
+        ("", "has the part ''"),
+        ("static+", "has the part ''"),
+        ("static+buddy", "has the part 'buddy', which is none of continuous"),
+        ("static+continuous", "static and continuous exclude each other"),
+        ("paged+paged", "paged and paged exclude each other"),
+    ],
+)
+def test_a_name_that_makes_no_sense_is_refused(name, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        parse_configuration(name)

@@ -1,0 +1,82 @@
+"""A comparison without a model: how well memory is used, and how many steps a trace takes, need none."""
+
+import pytest
+
+from minivllm.bench.traffic import RandomRunner, WordTokenizer
+from minivllm.clock import VirtualClock
+from minivllm.compare.configurations import parse_configuration
+from minivllm.compare.measure import Measured, measure_recording
+from minivllm.compare.run import play
+from minivllm.compare.trace import make_trace
+from minivllm.config import EngineConfig
+from minivllm.engine import LLMEngine
+from minivllm.errors import BenchError
+from minivllm.events.log import LogWriter
+
+
+class ChatTokenizer(WordTokenizer):
+    """`make_trace` asks for a template, but the traces of lengths use none."""
+
+    apply_chat_template = None
+
+
+@pytest.fixture(scope="module")
+def measure(tmp_path_factory):
+    """Runs a scenario on a configuration, once for all tests, with a runner that answers at once."""
+    done: dict[tuple[str, str], Measured] = {}
+
+    def run(name: str, scenario: str) -> Measured:
+        if (name, scenario) not in done:
+            trace = make_trace(scenario, ChatTokenizer(), 0)
+            config = EngineConfig(model="none", **parse_configuration(name).options_for(trace.options))
+            runner = RandomRunner(config.num_gpu_blocks_override, seed=0)
+            runner.max_model_len = config.max_model_len
+            engine = LLMEngine(config, runner, WordTokenizer(), clock=VirtualClock())
+            path = tmp_path_factory.mktemp("compare") / "run.jsonl"
+            with LogWriter(path, engine.log_header()) as writer:
+                engine.subscribe(writer.write)
+                outputs = play(engine, trace)
+            wanted = {request.request_id: request.params.max_tokens for request in trace.requests}
+            assert {name: len(output) for name, (output,) in outputs.items()} == wanted
+            done[name, scenario] = measure_recording(name, path)
+        return done[name, scenario]
+
+    return run
+
+
+def test_paged_memory_wastes_under_four_percent(measure):
+    assert measure("continuous+paged", "lengths-64-1024").as_json()["kv_waste"] < 0.04
+
+
+@pytest.mark.parametrize("batching", ["continuous", "static"])
+def test_contiguous_memory_wastes_over_sixty_percent(measure, batching):
+    assert measure(f"{batching}+contiguous", "lengths-64-1024").as_json()["kv_waste"] > 0.6
+
+
+def test_more_requests_run_at_once_where_memory_is_paged(measure):
+    paged = measure("continuous+paged", "lengths-64-1024").as_json()
+    contiguous = measure("continuous+contiguous", "lengths-64-1024").as_json()
+    assert contiguous["max_running"] == 4, "512 blocks, 128 to each"
+    assert paged["max_running"] > 4 * contiguous["max_running"]
+
+
+@pytest.mark.parametrize("slower", ["static+paged", "continuous+contiguous", "static+contiguous", "sequential"])
+def test_every_baseline_takes_more_steps_for_the_same_tokens(measure, slower):
+    ours, theirs = measure("continuous+paged", "lengths-8-256"), measure(slower, "lengths-8-256")
+    assert theirs.output_tokens == ours.output_tokens
+    assert len(theirs.usage) > 1.2 * len(ours.usage)
+
+
+def test_what_is_used_reserved_and_wasted_adds_up(measure):
+    for one in measure("static+contiguous", "lengths-64-1024").usage:
+        assert one.used + one.reserved + one.internal == one.num_blocks_in_use * 16
+        assert min(one.used, one.reserved, one.internal, one.external) >= 0
+        assert one.allocated + one.external <= one.total
+
+
+def test_a_recording_in_which_nothing_ran_is_no_result(tmp_path):
+    engine = LLMEngine(EngineConfig(), RandomRunner(8, seed=0), WordTokenizer(), clock=VirtualClock())
+    with LogWriter(tmp_path / "empty.jsonl", engine.log_header()):
+        pass
+    with pytest.raises(BenchError, match="Nothing ran"):
+        measure_recording("a", tmp_path / "empty.jsonl")

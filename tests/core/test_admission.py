@@ -1,0 +1,220 @@
+"""The ways to form a batch that continuous batching replaced: they change when a token comes and never which."""
+
+import pytest
+from engine_fakes import WatchedEngine, expected_output
+
+from minivllm.clock import MonotonicClock
+from minivllm.errors import ConfigError
+from minivllm.events import types as ev
+
+
+def admissions(engine: WatchedEngine) -> list[tuple[int, str]]:
+    return [(event.step, event.seq_id) for event in engine.events_of(ev.RequestAdmitted)]
+
+
+def deferred(engine: WatchedEngine, seq_id: str) -> tuple | None:
+    return engine.fold.sequences[seq_id].deferred
+
+
+def all_tokens_are_right(engine: WatchedEngine, prompts: dict[str, tuple[list[int], int]]) -> bool:
+    engine.run(max_steps=500)
+    return all(engine.token_ids(name) == expected_output(*asked) for name, asked in prompts.items())
+
+
+class TestStatic:
+    def test_the_next_batch_is_let_in_when_the_slowest_member_has_ended(self):
+        engine = WatchedEngine(batching="static", max_num_seqs=2)
+        prompts = {"a": ([1], 2), "b": ([2], 6), "c": ([3], 1), "d": ([4], 1)}
+        for name, (prompt, max_tokens) in prompts.items():
+            engine.add(name, prompt, max_tokens=max_tokens)
+        assert all_tokens_are_right(engine, prompts)
+        assert admissions(engine) == [(1, "a.0"), (1, "b.0"), (7, "c.0"), (7, "d.0")]
+
+    def test_who_comes_while_a_batch_runs_waits_though_there_is_room(self):
+        engine = WatchedEngine(batching="static")
+        engine.add("a", [1], max_tokens=4)
+        engine.step()
+        engine.add("late", [2], max_tokens=1)
+        engine.step()
+        assert deferred(engine, "late.0") == ("static_batch", 1, 0)
+        engine.run()
+        assert admissions(engine) == [(1, "a.0"), (5, "late.0")]
+
+    def test_a_batch_may_take_several_steps_to_get_in(self):
+        engine = WatchedEngine(batching="static", max_num_batched_tokens=6, enable_prefix_caching=False)
+        for name in "abc":
+            engine.add(name, [1] * 5, max_tokens=6)
+        engine.step()
+        engine.add("late", [2], max_tokens=1)
+        engine.run()
+        steps = dict(reversed(pair) for pair in admissions(engine))
+        assert steps["a.0"] == 1 and steps["b.0"] == 1 and steps["c.0"] == 2
+        last_of_the_batch = max(event.step for event in engine.events_of(ev.TokenSampled) if event.seq_id != "late.0")
+        assert steps["late.0"] == last_of_the_batch + 1
+
+    def test_a_batch_leaves_without_those_who_find_no_memory(self):
+        # Blocks of 4: the two first ones fill the pool at once, and b's end does not let c in.
+        engine = WatchedEngine(batching="static", num_blocks=6, enable_prefix_caching=False)
+        for name, length, max_tokens in (("a", 9, 4), ("b", 12, 1), ("c", 12, 1)):
+            engine.add(name, [1] * length, max_tokens=max_tokens)
+        engine.run()
+        assert admissions(engine) == [(1, "a.0"), (1, "b.0"), (5, "c.0")]
+
+    def test_a_preempted_member_comes_back_into_its_own_batch(self):
+        engine = WatchedEngine(batching="static", num_blocks=6, enable_prefix_caching=False)
+        prompts = {"a": ([1] * 7, 12), "b": ([2] * 7, 9), "c": ([3] * 3, 2)}
+        for name, (prompt, max_tokens) in prompts.items():
+            engine.add(name, prompt, max_tokens=max_tokens)
+        for _ in range(7):
+            engine.step()
+        assert [event.seq_id for event in engine.events_of(ev.RequestPreempted)] == ["b.0"]
+        engine.add("late", [4], max_tokens=1)
+        assert all_tokens_are_right(engine, prompts)
+        assert engine.events_of(ev.RequestResumed)
+        assert admissions(engine)[-1][1] == "late.0"
+
+
+class TestSequential:
+    def test_one_request_runs_at_a_time(self):
+        engine = WatchedEngine(batching="sequential")
+        for name in "abc":
+            engine.add(name, [1, 2], max_tokens=3)
+        while engine.engine.has_unfinished_requests():
+            engine.step()
+            assert len(engine.fold.running) <= 1
+        assert [step for step, _ in admissions(engine)] == [1, 4, 7]
+
+    def test_all_samples_of_a_request_run_together(self):
+        engine = WatchedEngine(batching="sequential")
+        for name in "ab":
+            engine.add(name, [1, 2], max_tokens=3, n=3)
+        engine.step()
+        assert engine.fold.running == ["a.0", "a.1", "a.2"]
+        engine.run()
+        assert [step for step, _ in admissions(engine)] == [1, 4]
+
+
+class TestBatchDelay:
+    """The clock of these engines stands at 0.01 s times the steps taken."""
+
+    def test_the_first_one_waits_for_company_until_the_delay_is_over(self):
+        engine = WatchedEngine(batch_delay=0.03, batch_size=3)
+        engine.add("a", [1], max_tokens=2)
+        engine.step()
+        assert deferred(engine, "a.0") == ("batch_delay", 3, 1)
+        assert engine.fold.scheduled == []
+        engine.run()
+        assert admissions(engine) == [(4, "a.0")]
+        assert engine.token_ids("a") == expected_output([1], 2)
+
+    def test_enough_company_ends_the_wait_at_once(self):
+        engine = WatchedEngine(batch_delay=1.0, batch_size=2)
+        engine.add("a", [1], max_tokens=2)
+        engine.step()
+        engine.add("b", [2], max_tokens=2)
+        engine.run()
+        assert admissions(engine) == [(2, "a.0"), (2, "b.0")]
+
+    def test_who_was_counted_comes_in_even_if_the_token_budget_takes_steps(self):
+        engine = WatchedEngine(batch_delay=1.0, batch_size=3, max_num_batched_tokens=4, enable_prefix_caching=False)
+        for name in "abc":
+            engine.add(name, [1] * 4, max_tokens=2)
+        engine.run(max_steps=10)
+        assert max(step for step, _ in admissions(engine)) <= 5
+
+    def test_running_requests_go_on_while_others_wait_for_company(self):
+        engine = WatchedEngine(batch_delay=0.045, batch_size=2)
+        engine.add("a", [1], max_tokens=20)
+        engine.add("b", [2], max_tokens=20)
+        engine.step()
+        engine.add("c", [3], max_tokens=1)
+        for _ in range(4):
+            engine.step()
+            assert [item.seq_id for item in engine.fold.scheduled] == ["a.0", "b.0"]
+        engine.run()
+        assert admissions(engine)[-1] == (7, "c.0")
+
+    def test_it_works_together_with_static_batches(self):
+        engine = WatchedEngine(batching="static", batch_delay=0.02, batch_size=2)
+        engine.add("a", [1], max_tokens=3)
+        engine.run()
+        engine.add("b", [2], max_tokens=1)
+        engine.add("c", [2], max_tokens=1)
+        engine.run()
+        assert admissions(engine) == [(3, "a.0"), (6, "b.0"), (6, "c.0")]
+
+    def test_the_real_clock_does_not_spin_while_there_is_nothing_to_run(self):
+        clock = MonotonicClock()
+        began = clock.now()
+        for _ in range(5):
+            clock.idle()
+        assert clock.now() - began >= 0.005
+
+
+class TestWholePrompts:
+    def whole(self, **options: object) -> WatchedEngine:
+        return WatchedEngine(
+            enable_chunked_prefill=False,
+            max_num_batched_tokens=32,
+            max_model_len=32,
+            enable_prefix_caching=False,
+            **options,
+        )
+
+    def test_a_prompt_goes_through_whole_or_not_at_all(self):
+        engine = self.whole()
+        for name in "ab":
+            engine.add(name, [1] * 20, max_tokens=3)
+        engine.step()
+        assert [(item.seq_id, item.num_tokens) for item in engine.fold.scheduled] == [("a.0", 20)]
+        assert deferred(engine, "b.0") == ("token_budget", 20, 12)
+        engine.run()
+        assert all(engine.token_ids(name) == expected_output([1] * 20, 3) for name in "ab")
+
+    def test_what_the_cache_holds_does_not_count(self):
+        engine = WatchedEngine(enable_chunked_prefill=False, max_num_batched_tokens=32, max_model_len=32)
+        for name in "ab":
+            engine.add(name, [1] * 20, max_tokens=3)
+        engine.step()
+        assert [(item.seq_id, item.num_tokens) for item in engine.fold.scheduled] == [("a.0", 20), ("b.0", 1)]
+
+    def test_a_step_that_cannot_hold_the_longest_prompt_is_refused(self):
+        with pytest.raises(ConfigError, match="raise max_num_batched_tokens"):
+            WatchedEngine(enable_chunked_prefill=False, max_num_batched_tokens=31, max_model_len=32)
+
+
+@pytest.mark.parametrize(
+    "options, sentence",
+    [
+        ({"batching": "dynamic"}, "batching must be one of continuous, static, sequential"),
+        ({"kv_cache_allocator": "buddy"}, "kv_cache_allocator must be one of paged, contiguous"),
+        ({"batch_delay": -1.0}, "batch_delay must be a number of seconds"),
+        ({"batch_delay": float("nan")}, "batch_delay must be a number of seconds"),
+        ({"batch_size": 4}, "batch_size has no effect without a batch_delay"),
+        ({"batch_delay": 1.0, "batch_size": 0}, "batch_size must be a whole number"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        WatchedEngine(**options)
+
+
+BASELINES = [
+    {"batching": "static"},
+    {"batching": "sequential"},
+    {"batch_delay": 0.03, "batch_size": 3},
+    {"kv_cache_allocator": "contiguous"},
+    {"batching": "static", "kv_cache_allocator": "contiguous"},
+    {"enable_chunked_prefill": False, "max_num_batched_tokens": 40},
+]
+
+
+@pytest.mark.parametrize("options", BASELINES, ids=lambda options: "+".join(map(str, options.values())))
+def test_every_baseline_generates_the_tokens_of_the_real_thing(options):
+    engine = WatchedEngine(**{"num_blocks": 24, "max_model_len": 40, "max_num_batched_tokens": 16, **options})
+    prompts = {f"r{i}": ([i % 3] * (3 * i % 23 + 1), 5 * i % 13 + 1) for i in range(12)}
+    names = iter(prompts)
+    for name in names:
+        engine.add(name, prompts[name][0], max_tokens=prompts[name][1])
+        engine.step()
+    assert all_tokens_are_right(engine, prompts)

@@ -1,0 +1,121 @@
+"""Beams fork and die inside the engine, and find what the search over plain lists finds."""
+
+import pytest
+from engine_fakes import EOS, WatchedEngine, expected_beams
+
+from minivllm.core.beam_search import BeamSearch, Candidate
+from minivllm.errors import InvalidSamplingParamsError
+from minivllm.events import types as ev
+from minivllm.sampling_params import SamplingParams
+
+
+def prompt(length: int, first: int = 0) -> list[int]:
+    return [(first + i) % 99 for i in range(length)]
+
+
+def search(width: int, max_tokens: int, **options: object) -> BeamSearch:
+    return BeamSearch(width=width, max_tokens=max_tokens, eos_token_ids=frozenset({EOS}), **options)
+
+
+def found(engine: WatchedEngine, request_id: str) -> list[list[int]]:
+    return [output.token_ids for output in engine.outputs[request_id].outputs]
+
+
+@pytest.mark.parametrize("width", [2, 3, 4])
+@pytest.mark.parametrize("options", [{}, {"early_stopping": True}, {"early_stopping": "never", "length_penalty": 2.0}])
+def test_the_engine_finds_what_the_search_over_lists_finds(width, options):
+    engine = WatchedEngine()
+    for i in range(6):
+        engine.add(f"r{i}", prompt(5 + i, first=17 * i), max_tokens=9, n=width, use_beam_search=True, **options)
+    engine.run()
+    for i in range(6):
+        assert found(engine, f"r{i}") == expected_beams(prompt(5 + i, first=17 * i), search(width, 9, **options))
+    assert engine.fold.counters.forked_sequences > 0
+    assert engine.events_of(ev.BeamPruned)
+
+
+def test_forking_a_beam_recomputes_nothing():
+    engine = WatchedEngine()
+    engine.add("a", prompt(10), max_tokens=6, n=4, use_beam_search=True, ignore_eos=True)
+    engine.run()
+    # The prompt once, then each step one token for each of four beams; the last tokens are never computed.
+    assert engine.runner.num_tokens_run == 10 + 4 * 5
+
+
+def test_dead_beams_give_their_blocks_back_at_once():
+    engine = WatchedEngine()
+    engine.add("a", prompt(10), max_tokens=12, n=3, use_beam_search=True, ignore_eos=True)
+    while engine.engine.has_unfinished_requests():
+        engine.step()
+        assert len(engine.fold.running) <= 3
+    assert len(engine.fold.free_queue) == len(engine.fold.blocks)
+
+
+@pytest.mark.parametrize("num_blocks", [18, 20, 24])
+@pytest.mark.parametrize("policy", ["fcfs", "priority"])
+def test_preempted_beams_change_nothing(num_blocks, policy):
+    engine = WatchedEngine(num_blocks=num_blocks, scheduling_policy=policy, max_num_batched_tokens=12, max_num_seqs=9)
+    for i in range(3):
+        priority = -i if policy == "priority" else 0
+        engine.add(f"r{i}", prompt(9, first=30 * i), max_tokens=16, n=3, use_beam_search=True, priority=priority)
+    engine.run(max_steps=500)
+    for i in range(3):
+        assert found(engine, f"r{i}") == expected_beams(prompt(9, first=30 * i), search(3, 16))
+    assert engine.fold.counters.num_preemptions > 0
+
+
+def test_fewer_outputs_than_beams_can_be_asked_for():
+    engine = WatchedEngine()
+    engine.add("a", prompt(6), max_tokens=5, n=1, best_of=4, use_beam_search=True)
+    engine.run()
+    assert found(engine, "a") == expected_beams(prompt(6), search(4, 5))[:1]
+
+
+def test_a_beam_search_can_be_aborted():
+    engine = WatchedEngine(num_blocks=20)
+    engine.add("a", prompt(6), max_tokens=9, n=3, use_beam_search=True)
+    for _ in range(3):
+        engine.step()
+    assert engine.engine.abort_request("a").finished
+    assert len(engine.fold.free_queue) == 20
+    engine.compare()
+
+
+def test_a_candidate_that_ends_counts_only_among_the_best_width():
+    one = search(width=2, max_tokens=9)
+    chosen = one.advance(
+        [Candidate("a", 1, -0.1), Candidate("a", 2, -0.2), Candidate("a", EOS, -0.3), Candidate("a", 3, -0.4)],
+        {"a": []},
+    )
+    assert [c.token_id for c in chosen] == [1, 2] and one.hypotheses == []
+
+
+def test_an_ending_candidate_among_the_best_leaves_room_for_the_next():
+    one = search(width=2, max_tokens=9)
+    chosen = one.advance([Candidate("a", EOS, -0.1), Candidate("a", 1, -0.2), Candidate("a", 2, -0.3)], {"a": []})
+    assert [c.token_id for c in chosen] == [1, 2]
+    assert [h.token_ids for h in one.hypotheses] == [[EOS]]
+
+
+def test_the_length_limit_ends_all_beams():
+    one = search(width=2, max_tokens=1)
+    assert one.advance([Candidate("a", 1, -0.1), Candidate("a", 2, -0.2)], {"a": []}) == []
+    assert one.done and [h.token_ids for h in one.hypotheses] == [[1], [2]]
+
+
+@pytest.mark.parametrize(
+    "params, sentence",
+    [
+        ({"temperature": 0.7}, "takes no temperature"),
+        ({"top_p": 0.9}, "takes no top_p"),
+        ({"seed": 1}, "takes no seed"),
+        ({"stop": ["x"]}, "takes no stop"),
+        ({"repetition_penalty": 1.1}, "takes no repetition_penalty"),
+        ({"n": 1}, "at least two beams"),
+        ({"early_stopping": "sometimes"}, "early_stopping must be"),
+        ({"use_beam_search": False, "length_penalty": 2.0}, "are for beams"),
+    ],
+)
+def test_parameters_that_contradict_a_beam_search_are_refused(params, sentence):
+    with pytest.raises(InvalidSamplingParamsError, match=sentence):
+        SamplingParams(**{"n": 2, "use_beam_search": True, "temperature": 0, **params})

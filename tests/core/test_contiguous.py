@@ -1,0 +1,86 @@
+"""The contiguous baseline: one run of blocks for the longest sequence there may be, found first fit."""
+
+import pytest
+from engine_fakes import WatchedEngine, expected_output
+
+from minivllm.errors import ConfigError, InvalidSamplingParamsError
+from minivllm.events import types as ev
+
+
+def contiguous(**options: object) -> WatchedEngine:
+    """Blocks of 4 tokens, 16 tokens to a sequence: each reserves 4 blocks."""
+    return WatchedEngine(**{"kv_cache_allocator": "contiguous", "max_model_len": 16, "num_blocks": 13, **options})
+
+
+def test_a_sequence_reserves_neighbouring_blocks_for_the_longest_there_may_be():
+    engine = contiguous()
+    engine.add("a", [1, 2], max_tokens=2)
+    engine.add("b", [3, 4], max_tokens=2)
+    engine.step()
+    assert engine.table("a") == [0, 1, 2, 3]
+    assert engine.table("b") == [4, 5, 6, 7]
+
+
+def test_the_first_run_that_is_long_enough_is_taken_and_neighbours_join_again():
+    engine = contiguous()
+    for name, max_tokens in (("a", 2), ("b", 2), ("c", 9)):
+        engine.add(name, [1, 2], max_tokens=max_tokens)
+    engine.step()
+    engine.step()
+    assert sorted(engine.fold.free_queue) == [0, 1, 2, 3, 4, 5, 6, 7, 12]
+    engine.add("d", [5], max_tokens=9)
+    engine.step()
+    assert engine.table("d") == [0, 1, 2, 3]
+
+
+def test_free_blocks_that_form_no_run_are_of_no_use_and_the_wait_says_so():
+    engine = contiguous(num_blocks=11)
+    for name in "abc":
+        engine.add(name, [1, 2], max_tokens=5)
+    engine.step()
+    assert len(engine.fold.free_queue) == 3
+    assert engine.fold.sequences["c.0"].deferred == ("no_contiguous_run", 4, 3)
+    engine.run()
+    assert all(engine.token_ids(name) == expected_output([1, 2], 5) for name in "abc")
+
+
+def test_nobody_is_ever_preempted_since_everybody_has_all_it_will_need():
+    engine = contiguous(max_num_seqs=8)
+    for i in range(6):
+        engine.add(f"r{i}", [i, i + 1, i + 2], max_tokens=13)
+    outputs = engine.run()
+    assert engine.fold.counters.num_preemptions == 0
+    for i in range(6):
+        assert outputs[f"r{i}"].outputs[0].token_ids == expected_output([i, i + 1, i + 2], 13)
+
+
+def test_a_reserved_block_is_written_only_when_its_tokens_come():
+    engine = contiguous()
+    engine.add("a", [1, 2, 3, 4, 5], max_tokens=9)
+    engine.step()
+    assert sorted(engine.runner.kv) == [0, 1, 2, 3, 4]
+
+
+def test_prefix_caching_is_off_by_itself_and_refused_when_it_is_asked_for():
+    engine = contiguous()
+    assert engine.config.enable_prefix_caching is False
+    for name in "ab":
+        engine.add(name, [1, 2, 3, 4, 5], max_tokens=3)
+    engine.run()
+    assert engine.events_of(ev.BlockHit) == []
+    with pytest.raises(ConfigError, match="cannot share blocks"):
+        contiguous(enable_prefix_caching=True)
+    assert WatchedEngine().config.enable_prefix_caching is True
+
+
+@pytest.mark.parametrize("params", [{"n": 2}, {"n": 1, "best_of": 3}, {"n": 2, "use_beam_search": True}])
+def test_requests_with_several_sequences_are_refused_at_the_door(params):
+    engine = contiguous()
+    with pytest.raises(InvalidSamplingParamsError, match="contiguous allocator cannot share"):
+        engine.add("a", [1, 2], max_tokens=3, **params)
+    assert engine.events == []
+
+
+def test_a_cache_smaller_than_one_reservation_is_an_error_at_once():
+    with pytest.raises(ConfigError, match="reserves max_model_len"):
+        contiguous(num_blocks=3)

@@ -1,0 +1,182 @@
+"""Parallel sampling: one prefill, n sequences that share every block, and a copy only where two would write."""
+
+import pytest
+from engine_fakes import WatchedEngine, expected_output
+
+from minivllm.errors import InvalidSamplingParamsError, RequestTooLargeError
+from minivllm.events import types as ev
+from minivllm.sampling_params import SamplingParams
+
+
+def prompt(length: int, first: int = 0) -> list[int]:
+    return [(first + i) % 99 for i in range(length)]
+
+
+def samples(engine: WatchedEngine, request_id: str) -> list[list[int]]:
+    return [output.token_ids for output in engine.outputs[request_id].outputs]
+
+
+def expected_samples(token_ids: list[int], max_tokens: int, n: int) -> list[list[int]]:
+    return [expected_output(token_ids, max_tokens, index=i) for i in range(n)]
+
+
+def test_the_prompt_goes_through_the_model_once_for_all_samples():
+    engine = WatchedEngine()
+    engine.add("a", prompt(10), max_tokens=1, n=4)
+    engine.run()
+    assert engine.runner.num_tokens_run == 10
+    assert samples(engine, "a") == expected_samples(prompt(10), 1, 4)
+
+
+def test_the_first_tokens_are_drawn_for_each_sample_by_itself():
+    # nanochat drew one and gave it to all.
+    engine = WatchedEngine()
+    engine.add("a", prompt(10), max_tokens=1, n=4)
+    engine.run()
+    assert len({tokens[0] for tokens in samples(engine, "a")}) == 4
+
+
+def test_samples_share_every_block_also_the_partial_last_one():
+    engine = WatchedEngine()
+    engine.add("a", prompt(10), n=3)  # [0 1 2 3] [4 5 6 7] [8 9 . .]
+    engine.step()
+    tables = [engine.fold.sequences[seq_id].block_table for seq_id in engine.fold.running]
+    assert tables == [[0, 1, 2]] * 3
+    assert [engine.fold.blocks[i].ref_cnt for i in range(3)] == [3, 3, 3]
+
+
+def test_writing_after_a_fork_copies_one_block_for_every_sample_but_the_last():
+    engine = WatchedEngine()
+    engine.add("a", prompt(10), n=3)
+    engine.step()
+    engine.step()
+    copies = engine.events_of(ev.BlockCopied)
+    assert [(copy.src, copy.seq_id, copy.logical) for copy in copies] == [(2, "a.0", 2), (2, "a.1", 2)]
+    tables = [engine.fold.sequences[seq_id].block_table for seq_id in engine.fold.running]
+    assert tables == [[0, 1, 3], [0, 1, 4], [0, 1, 2]]
+    engine.run()
+    assert len(engine.events_of(ev.BlockCopied)) == 2, "from then on each writes to a block of its own"
+    assert samples(engine, "a") == expected_samples(prompt(10), 8, 3)
+
+
+def test_a_fork_whose_last_block_is_full_needs_no_copy():
+    engine = WatchedEngine()
+    engine.add("a", prompt(8), n=3)
+    engine.run()
+    assert engine.events_of(ev.BlockCopied) == []
+    assert samples(engine, "a") == expected_samples(prompt(8), 8, 3)
+
+
+def test_a_sample_that_ends_before_it_writes_copies_nothing():
+    engine = WatchedEngine()
+    engine.add("a", prompt(10), max_tokens=1, n=3)
+    engine.run()
+    assert engine.events_of(ev.BlockCopied) == []
+
+
+def test_admission_counts_the_copies_to_come():
+    engine = WatchedEngine(num_blocks=11)
+    engine.add("a", prompt(20), max_tokens=4)  # five blocks, and a sixth
+    engine.step()
+    engine.add("b", prompt(10, first=50), max_tokens=2, n=4)  # three blocks, and three copies
+    engine.step()
+    assert engine.fold.sequences["b.0"].deferred == ("no_blocks", 6, 5)
+
+
+def test_a_request_with_samples_is_admitted_only_when_there_is_a_slot_for_each():
+    engine = WatchedEngine(max_num_seqs=4)
+    engine.add("a", prompt(5), max_tokens=3, n=2)
+    engine.add("b", prompt(5, first=50), max_tokens=3, n=3)
+    engine.step()
+    assert engine.fold.sequences["b.0"].deferred == ("max_num_seqs", 3, 2)
+    engine.run()
+    assert samples(engine, "b") == expected_samples(prompt(5, first=50), 3, 3)
+
+
+def test_slots_kept_for_samples_are_not_given_to_others_while_the_prompt_is_chunked():
+    engine = WatchedEngine(max_num_seqs=4, max_num_batched_tokens=8)
+    engine.add("a", prompt(20), n=3)
+    engine.add("b", prompt(5, first=50))
+    engine.add("c", prompt(5, first=70))
+    for _ in range(4):
+        engine.step()
+    assert sorted(engine.fold.sequences[i].slot for i in engine.fold.running) == [0, 1, 2, 3]
+    engine.run()
+
+
+@pytest.mark.parametrize("num_blocks", range(12, 20))
+def test_each_sample_is_preempted_finished_and_freed_by_itself(num_blocks):
+    engine = WatchedEngine(num_blocks=num_blocks)
+    engine.add("a", prompt(10), max_tokens=10, n=3)
+    engine.add("b", prompt(7, first=40), max_tokens=12, n=2)
+    engine.run()
+    assert samples(engine, "a") == expected_samples(prompt(10), 10, 3)
+    assert samples(engine, "b") == expected_samples(prompt(7, first=40), 12, 2)
+    if num_blocks == 12:
+        victims = {event.seq_id for event in engine.events_of(ev.RequestPreempted)}
+        assert 0 < len(victims) < 5
+
+
+def test_a_sample_is_the_same_alone_and_in_a_crowd():
+    alone = WatchedEngine()
+    alone.add("a", prompt(10), n=4)
+    alone.run()
+    crowd = WatchedEngine(num_blocks=30, max_num_batched_tokens=16)
+    for i in range(5):
+        crowd.add(f"other {i}", prompt(9, first=13 * i), n=1 + i % 3)
+    crowd.add("a", prompt(10), n=4)
+    crowd.run()
+    assert samples(crowd, "a") == samples(alone, "a")
+
+
+def test_aborting_a_request_frees_all_its_samples():
+    engine = WatchedEngine(num_blocks=20)
+    engine.add("a", prompt(10), n=4)
+    engine.step()
+    engine.step()
+    output = engine.engine.abort_request("a")
+    assert [one.finish_reason for one in output.outputs] == ["abort"] * 4
+    assert len(engine.fold.free_queue) == 20
+    engine.compare()
+
+
+def test_best_of_gives_back_the_most_probable_samples():
+    engine = WatchedEngine()
+    engine.add("a", prompt(10), max_tokens=4, n=2, best_of=4)
+    engine.run()
+    outputs = engine.outputs["a"].outputs
+    assert [one.index for one in outputs] == [0, 1]
+    # The fake model gives sample i a log-probability of -1 - i a token.
+    assert [one.token_ids for one in outputs] == expected_samples(prompt(10), 4, 2)
+    assert [one.logprobs for one in outputs] == [None, None], "log-probabilities were not asked for"
+
+
+def test_requests_with_different_salts_never_share_and_equal_salts_do():
+    engine = WatchedEngine()
+    for request_id, salt in (("a", "red"), ("b", "blue"), ("c", "red"), ("d", None)):
+        engine.add(request_id, prompt(9), max_tokens=1, cache_salt=salt)
+        engine.run()
+    cached = {request_id: output.num_cached_tokens for request_id, output in engine.outputs.items()}
+    assert cached == {"a": 0, "b": 0, "c": 8, "d": 0}
+
+
+class TestTheDoor:
+    @pytest.mark.parametrize("params", [{"n": 5}, {"n": 1, "best_of": 5}, {"n": 5, "use_beam_search": True}])
+    def test_more_sequences_than_slots_are_refused(self, params):
+        with pytest.raises(InvalidSamplingParamsError, match=r"5 sequences.*at most 4"):
+            WatchedEngine(max_num_seqs=4).add("a", [1, 2], **params)
+
+    def test_samples_whose_blocks_can_never_fit_are_refused(self):
+        engine = WatchedEngine(num_blocks=8)
+        # Two full blocks shared, and for each of four samples two more.
+        with pytest.raises(RequestTooLargeError, match=r"needs up to 10 KV cache blocks.*in each of 4 sequences"):
+            engine.add("a", prompt(10), max_tokens=6, n=4)
+
+    def test_best_of_below_n_is_refused(self):
+        with pytest.raises(InvalidSamplingParamsError, match="best_of is 2 but n is 3"):
+            SamplingParams(n=3, best_of=2)
+
+    @pytest.mark.parametrize("n", [0, -1, 1.5, True])
+    def test_n_out_of_range_is_refused(self, n):
+        with pytest.raises(InvalidSamplingParamsError, match=r"^n must be a whole number"):
+            SamplingParams(n=n)

@@ -1,0 +1,22 @@
+"""Beams wait for a preempted sibling; whoever stands before that sibling in the queue must not wait for the beams."""
+
+from engine_fakes import WatchedEngine, expected_beams, expected_output
+
+from minivllm.core.beam_search import BeamSearch
+from minivllm.events import types as ev
+
+
+def test_beams_that_wait_for_a_preempted_sibling_give_way_to_a_more_important_request():
+    engine = WatchedEngine(num_blocks=10, scheduling_policy="priority", enable_prefix_caching=False)
+    engine.add("beams", [2, 2, 3], max_tokens=14, n=2, use_beam_search=True, priority=5)
+    engine.add("other", [7] * 4, max_tokens=16, priority=4)
+    for _ in range(14):
+        engine.step()
+    assert engine.events_of(ev.RequestPreempted)
+    # It stands before the preempted beam, and is larger than what the other beam leaves free.
+    engine.add("urgent", [9] * 30, max_tokens=6, priority=0)
+    outputs = engine.run(max_steps=200)
+    search = BeamSearch(width=2, max_tokens=14, eos_token_ids=frozenset({99}))
+    assert [one.token_ids for one in outputs["beams"].outputs] == expected_beams([2, 2, 3], search)
+    assert outputs["urgent"].outputs[0].token_ids == expected_output([9] * 30, 6)
+    assert {event.victim_of for event in engine.events_of(ev.RequestPreempted)} >= {"urgent.0"}

@@ -1,0 +1,103 @@
+"""What memory was used for, worked out from events: against numbers by hand, and against a naive twin."""
+
+from random import Random
+
+import pytest
+from engine_fakes import WatchedEngine
+
+from minivllm.core.scheduler_output import SchedulerOutput
+from minivllm.events.kv_usage import KVUsageMeter
+
+
+def watched(**options: object) -> tuple[WatchedEngine, KVUsageMeter]:
+    """Blocks of 4 tokens."""
+    engine = WatchedEngine(**options)
+    meter = KVUsageMeter(engine.engine.log_header())
+    engine.engine.subscribe(meter.apply)
+    return engine, meter
+
+
+def test_a_paged_sequence_wastes_only_the_rest_of_its_last_block():
+    engine, meter = watched()
+    engine.add("a", [1] * 10, max_tokens=4)  # 13 tokens are computed in the end
+    engine.run()
+    assert [(one.used, one.reserved, one.internal) for one in meter.samples] == [
+        (10, 2, 0),
+        (11, 1, 0),
+        (12, 0, 0),
+        (13, 0, 3),
+    ]
+    assert [one.waste for one in meter.samples] == [2 / 12, 1 / 12, 0.0, 3 / 16]
+
+
+def test_a_contiguous_sequence_holds_what_it_will_never_use():
+    engine, meter = watched(kv_cache_allocator="contiguous", max_model_len=16, num_blocks=8)
+    engine.add("a", [1, 2], max_tokens=2)
+    engine.run()
+    assert [(one.used, one.reserved, one.internal) for one in meter.samples] == [(2, 1, 13), (3, 0, 13)]
+    assert {one.total for one in meter.samples} == {32}
+
+
+def test_free_blocks_are_external_waste_only_while_somebody_waits_for_a_run():
+    engine, meter = watched(kv_cache_allocator="contiguous", max_model_len=16, num_blocks=11)
+    engine.add("a", [1], max_tokens=2)
+    engine.add("b", [2], max_tokens=4)
+    engine.add("c", [3], max_tokens=1)
+    engine.run()
+    assert [one.external for one in meter.samples] == [12, 12, 0, 0]
+    assert [one.num_running for one in meter.samples] == [2, 2, 2, 1]
+
+
+def test_shared_slots_count_once_and_copies_count():
+    engine, meter = watched()
+    engine.add("a", [1] * 10, max_tokens=3, n=3)
+    engine.run()
+    forked = meter.samples[1]
+    # Two full blocks for all, and for each its own last block with three tokens.
+    assert (forked.used, forked.num_table_entries, forked.num_blocks_in_use) == (4 + 4 + 3 * 3, 9, 5)
+    assert forked.saved_by_sharing == pytest.approx(4 / 9)
+    assert forked.num_running == 1, "three samples are one request"
+
+
+def test_a_step_that_runs_nothing_is_no_sample():
+    engine, meter = watched(batch_delay=0.03)
+    engine.add("a", [1], max_tokens=2)
+    engine.run()
+    assert engine.fold.step == 5
+    assert [one.step for one in meter.samples] == [4, 5]
+
+
+def test_the_meter_ends_where_the_engine_does():
+    engine, meter = watched(num_blocks=8)
+    for i in range(5):
+        engine.add(f"r{i}", [i] * 9, max_tokens=12)
+    engine.run()
+    assert engine.fold.counters.num_preemptions > 0
+    assert meter.fold.state == engine.engine.inspect()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_used_slots_are_those_that_a_naive_twin_finds_in_the_engine(seed):
+    engine, meter = watched(num_blocks=30, max_num_batched_tokens=12)
+    found: list[tuple[int, int, int]] = []
+    execute = engine.runner.execute_model
+
+    def look_and_execute(plan: SchedulerOutput):
+        slots, blocks = set(), set()
+        for sequence in engine.scheduler.running:
+            for position in range(max(sequence.num_computed_tokens, sequence.num_cached_tokens)):
+                slots.add((sequence.block_table[position // 4].block_id, position % 4))
+            blocks |= {block.block_id for block in sequence.block_table}
+        found.append((len(slots), len(blocks), len({s.request.request_id for s in engine.scheduler.running})))
+        return execute(plan)
+
+    engine.runner.execute_model = look_and_execute
+    rng = Random(seed)
+    for i in range(12):
+        beams = rng.random() < 0.3
+        n = rng.randint(2, 3) if beams or rng.random() < 0.3 else 1
+        engine.add(f"r{i}", [1] * rng.randint(1, 20), max_tokens=rng.randint(1, 12), n=n, use_beam_search=beams)
+        for _ in range(rng.randint(0, 4)):
+            engine.step()
+    engine.run()
+    assert [(one.used, one.num_blocks_in_use, one.num_running) for one in meter.samples] == found

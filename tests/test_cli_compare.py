@@ -1,0 +1,91 @@
+"""`minivllm compare`, on the model that needs no download."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from minivllm import cli
+from minivllm.compare import plot
+from minivllm.compare.measure import measure_recording
+from minivllm.events.log import Recording
+
+SIDE_KEYS = {
+    "kv_waste",
+    "throughput_tokens_per_s",
+    "max_running",
+    "steps",
+    "ttft_p50_s",
+    "ttft_p99_s",
+    "itl_p50_s",
+    "itl_p99_s",
+}
+
+
+def compare(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[dict, str]:
+    status = cli.main(["compare", "--model", "tiny-random", "--json", *arguments])
+    said = capsys.readouterr()
+    assert status == 0, said.err
+    return json.loads(said.out.splitlines()[-1]), said.out
+
+
+def test_two_configurations_run_the_same_trace_and_stand_side_by_side(capsys, tmp_path: Path):
+    result, table = compare(
+        capsys, "--a", "static+contiguous", "--b", "continuous+paged", "--scenario", "burst", "--record", str(tmp_path)
+    )
+    a, b = result["a"], result["b"]
+    assert set(a) == set(b) and set(a) >= SIDE_KEYS
+    assert result["identical_requests"] == 1.0
+    assert a["steps"] > b["steps"]
+    assert 0 <= b["kv_waste"] < a["kv_waste"] <= 1
+    assert a["max_running"] <= b["max_running"] == 4
+    assert "a: static+contiguous" in table and "b: continuous+paged" in table
+    for letter, side in (("a", a), ("b", b)):
+        assert side["recording"] == str(tmp_path / f"{letter}.jsonl")
+        assert Recording(side["recording"]).fold_at_step(10**9).counters.finished_requests == 12
+        # The table is the recording's, to the last digit.
+        assert measure_recording(side["configuration"], Path(side["recording"])).as_json() == side
+
+
+def test_the_same_memory_in_bytes_becomes_the_same_blocks(capsys):
+    result, _ = compare(capsys, "--scenario", "burst", "--kv-budget", str(1 << 20))
+    assert result["num_blocks"] == 128  # of 8 KiB: 2 layers, 2 heads of 16 for keys and for values, 16 tokens, 4 bytes
+    assert all(Recording(result[side]["recording"]).header.num_blocks == 128 for side in "ab")
+
+
+def test_whole_prompts_stall_the_others_and_chunks_do_not(capsys):
+    result, _ = compare(capsys, "--a", "unchunked", "--b", "chunked", "--scenario", "long-and-short")
+    assert result["a"]["max_tokens_between_tokens"] > 1000
+    assert result["b"]["max_tokens_between_tokens"] <= 32
+    assert result["identical_requests"] == 1.0
+
+
+def test_a_plot_shows_both_sides(capsys, tmp_path: Path):
+    pytest.importorskip("matplotlib")
+    picture = tmp_path / "compare.svg"
+    compare(capsys, "--scenario", "burst", "--plot", str(picture))
+    text = picture.read_text(encoding="utf-8")
+    assert text.startswith("<?xml") and text.rstrip().endswith("</svg>")
+    assert text.count("static+contiguous") >= 4 and text.count("continuous+paged") >= 4
+
+
+def test_a_plot_without_matplotlib_is_refused_before_anything_runs(capsys, monkeypatch, tmp_path: Path):
+    monkeypatch.setattr(plot, "find_spec", lambda name: None)
+    status = cli.main(["compare", "--model", "no such model", "--plot", str(tmp_path / "x.svg")])
+    assert status == cli.USAGE_ERROR
+    assert "pip install 'minivllm[plot]'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments, sentence",
+    [
+        (["--a", "buddy"], "has the part 'buddy'"),
+        (["--scenario", "nothing"], "invalid choice"),
+        (["--kv-budget", "0"], "must be a whole number"),
+        # Room for less than one reservation of 512 tokens.
+        (["--scenario", "burst", "--kv-budget", str(20 * 8192), "--model", "tiny-random"], "reserves max_model_len"),
+    ],
+)
+def test_wrong_usage_is_one_sentence(capsys, arguments, sentence):
+    assert cli.main(["compare", *arguments]) == cli.USAGE_ERROR
+    assert sentence in capsys.readouterr().err
