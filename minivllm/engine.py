@@ -17,7 +17,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from collections.abc import Sequence as Seq
-from typing import TYPE_CHECKING, Any, NotRequired, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, Protocol
 
 from minivllm import __version__
 from minivllm.beams import BeamDriver
@@ -31,34 +31,19 @@ from minivllm.core.request import Request, RequestStatus, Sequence
 from minivllm.core.scheduler import Scheduler
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.core.stop import Stop, check_stop
-from minivllm.errors import EngineDeadError, InvalidRequestError, InvariantError
+from minivllm.errors import EngineDeadError, InvariantError
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus, Listener
 from minivllm.events.state import EngineState
+from minivllm.inputs import Prompt, read_prompt
 from minivllm.inspection import inspect_engine
 from minivllm.output_processor import OutputProcessor, SampledToken
 from minivllm.outputs import RequestOutput
-from minivllm.request_validation import RequestValidator, as_token_ids
+from minivllm.request_validation import RequestValidator
 from minivllm.sampling_params import SamplingParams
 
 if TYPE_CHECKING:
     from minivllm.runtime.tokenizer import Tokenizer
-
-
-class TextPrompt(TypedDict):
-    """A prompt as text; the engine tokenizes it."""
-
-    prompt: str
-
-
-class TokensPrompt(TypedDict):
-    """A prompt as token ids, taken as they are; `prompt` is the text they stand for, to be shown and never tokenized."""
-
-    prompt_token_ids: list[int]
-    prompt: NotRequired[str]
-
-
-Prompt = str | TextPrompt | TokensPrompt
 
 
 class Runner(Protocol):
@@ -139,7 +124,7 @@ class LLMEngine:
         Raises a subclass of `InvalidRequestError`, before anything has changed, if it can never be served.
         """
         self._raise_if_dead()
-        text, token_ids = self._tokenize(prompt)
+        text, token_ids = read_prompt(prompt, self.tokenizer)
         self._validator.check(request_id, token_ids, params, priority, self._scheduler.requests)
         request = Request(
             request_id,
@@ -173,16 +158,6 @@ class LLMEngine:
 
     def has_unfinished_requests(self) -> bool:
         return bool(self._scheduler.requests)
-
-    def _tokenize(self, prompt: Prompt) -> tuple[str | None, list[int]]:
-        if isinstance(prompt, dict) and "prompt_token_ids" in prompt:
-            return prompt.get("prompt"), as_token_ids(prompt["prompt_token_ids"])
-        text = prompt.get("prompt") if isinstance(prompt, dict) else prompt
-        if not isinstance(text, str):
-            raise InvalidRequestError(
-                f'A prompt is text, {{"prompt": text}} or {{"prompt_token_ids": list of ids}}; got {prompt!r}.'
-            )
-        return text, self.tokenizer.encode(text)
 
     # ---- the step ----
 

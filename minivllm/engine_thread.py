@@ -24,8 +24,9 @@ from threading import Lock, Thread
 from typing import TypeVar
 
 from minivllm.clock import MonotonicClock
-from minivllm.engine import LLMEngine, Prompt
+from minivllm.engine import LLMEngine
 from minivllm.errors import EngineDeadError
+from minivllm.inputs import Prompt
 from minivllm.outputs import RequestOutput
 from minivllm.sampling_params import SamplingParams
 

@@ -20,8 +20,9 @@ from typing import Any
 from tqdm import tqdm
 
 from minivllm.config import EngineConfig
-from minivllm.engine import LLMEngine, Prompt
+from minivllm.engine import LLMEngine
 from minivllm.errors import ConfigError, InvalidRequestError
+from minivllm.inputs import Prompt
 from minivllm.outputs import RequestOutput
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 

@@ -8,7 +8,6 @@ id outside the vocabulary would index past a tensor's end and take the whole eng
 """
 
 from collections.abc import Collection, Iterable
-from operator import index
 
 from minivllm.config import EngineConfig
 from minivllm.errors import (
@@ -20,21 +19,6 @@ from minivllm.errors import (
     TokenOutOfVocabularyError,
 )
 from minivllm.sampling_params import SamplingParams
-
-
-def as_token_ids(given: object) -> list[int]:
-    """A list of plain ints from whatever holds whole numbers (a list, a tuple, a numpy array)."""
-    try:
-        # `index` takes every kind of whole number and no float; True and False are mistakes, not 1 and 0.
-        return [_not_a_bool(one) for one in given]
-    except TypeError:
-        raise InvalidRequestError(f"prompt_token_ids must be a list of whole numbers; got {given!r:.200}.") from None
-
-
-def _not_a_bool(value: object) -> int:
-    if isinstance(value, bool):
-        raise TypeError
-    return index(value)
 
 
 class RequestValidator:

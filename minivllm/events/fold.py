@@ -9,7 +9,6 @@ is to be clever: a fold never guesses what must have happened, it only applies w
 something cannot be worked out, the event lacks a field.
 """
 
-from array import array
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 
@@ -21,7 +20,6 @@ from minivllm.events.state import (
     Counters,
     EngineState,
     FinishedSequence,
-    Keyframe,
     RequestState,
     ScheduledState,
     SequenceState,
@@ -95,27 +93,6 @@ class Fold:
             _APPLY[type(event)](self, event)
         self.last_seq = event.seq
         self.t = event.t
-
-    def keyframe(self) -> bytes:
-        """Everything the fold knows, packed; `restore` brings it back."""
-        prompts = {name: array("I", request.prompt_token_ids).tobytes() for name, request in self.requests.items()}
-        state = self.state
-        state.requests = {
-            name: msgspec.structs.replace(request, prompt_token_ids=[]) for name, request in self.requests.items()
-        }
-        frame = Keyframe(state, prompts, list(self.history), self.last_seq, self.t, self.lost_events)
-        return msgspec.msgpack.encode(frame)
-
-    @classmethod
-    def restore(cls, header: ev.LogHeader, packed: bytes) -> "Fold":
-        """A fold as it was when `keyframe` packed it."""
-        frame = _KEYFRAME_DECODER.decode(packed)
-        for name, prompt in frame.prompts.items():
-            frame.state.requests[name].prompt_token_ids = array("I", prompt).tolist()
-        fold = cls(header, frame.state)
-        fold.history.extend(frame.history)
-        fold.last_seq, fold.t, fold.lost_events = frame.last_seq, frame.t, frame.lost_events
-        return fold
 
     # ---- requests ----
 
@@ -308,7 +285,6 @@ _APPLY: dict[type[ev.Event], Callable] = {
     ev.InvariantViolated: Fold._violated,
     ev.Gap: Fold._gap,
 }
-_KEYFRAME_DECODER = msgspec.msgpack.Decoder(Keyframe)
 
 
 def fold(header: ev.LogHeader, events: Iterable[ev.Event]) -> Fold:

@@ -21,6 +21,7 @@ import msgspec
 
 from minivllm.errors import EventLogError
 from minivllm.events.fold import Fold
+from minivllm.events.keyframe import pack, restore
 from minivllm.events.types import EVENT_KINDS, SCHEMA_NAME, SCHEMA_VERSION, AnyEvent, Event, Gap, LogHeader, StepEnd
 
 KEYFRAME_INTERVAL = 1000
@@ -169,7 +170,7 @@ class Recording:
             expected_seq = seq + 1
             if event is not None:
                 if len(self._offsets) % KEYFRAME_INTERVAL == 0:
-                    self._keyframes.append(fold.keyframe())
+                    self._keyframes.append(pack(fold))
                 fold.apply(event)
                 self._offsets.append(start)
                 self._steps.append(event.step)
@@ -187,7 +188,7 @@ class Recording:
         keyframe = min(count // KEYFRAME_INTERVAL, len(self._keyframes) - 1)
         if keyframe < 0:
             return Fold(self.header)
-        fold = Fold.restore(self.header, self._keyframes[keyframe])
+        fold = restore(self.header, self._keyframes[keyframe])
         for event in self.events(keyframe * KEYFRAME_INTERVAL, count):
             fold.apply(event)
         return fold

@@ -113,15 +113,3 @@ class FinishedSequence(msgspec.Struct):
     """One of `stop`, `length`, `abort`."""
     num_tokens: int
     step: int
-
-
-class Keyframe(msgspec.Struct):
-    """All of a fold, in a form that can be packed away and restored."""
-
-    state: EngineState
-    prompts: dict[str, bytes]
-    """The requests' prompt token ids, four bytes each, and not in `state`: decoding lists of them was most of a seek."""
-    history: list[FinishedSequence]
-    last_seq: int
-    t: float
-    lost_events: int

@@ -6,11 +6,7 @@ PyTorch has no operation that reads through a block table, so contexts are gathe
     chunks    the tokens of a prefill chunk attend to each other, causally, straight from this step's k and v
     decodes   sequences with one token attend to their gathered context, in buckets of similar length
     spans     stretches of earlier context that several queries see in full: a prefix that sequences share
-              (`prefix_groups`), or what came before a prefill chunk. Merged into the above by log-sum-exp
-
-so that with softmax over two parts A and B of a context, from outputs o and log-sum-exps l:
-
-    o = o_A + sigmoid(l_B - l_A) * (o_B - o_A)        l = log(exp(l_A) + exp(l_B))
+              (`prefix_groups`), or what came before a prefill chunk. Merged into the above (`partial_attention`)
 
 The easy thing to get wrong is what lies in a gathered block after a sequence's end. It belongs to nobody, it
 may be NaN left behind by another request, and 0 * NaN is NaN: so it is zeroed, not merely masked.
@@ -28,15 +24,13 @@ import torch
 from minivllm.core.scheduler_output import BlockCopy
 from minivllm.runtime.input_batch import NOT_WRITTEN, CommonAttentionMetadata
 from minivllm.runtime.kv_cache import KVCacheSpec
+from minivllm.runtime.partial_attention import Rows, attend, merge
 from minivllm.runtime.prefix_groups import find_prefix_groups
 
 MAX_PADDING_TOKENS = 256
 """Padding that a bucket of decodes may hold: reading so much costs about what the operations of one more bucket do."""
 MAX_BUCKET_TOKENS = 8192
 """Context that is gathered at once, unless one sequence alone has more: bounds the workspace."""
-
-Rows = slice | torch.Tensor
-"""Rows of the flat batch: a slice where they are neighbours (no copy), else indices."""
 
 
 @dataclass(slots=True)
@@ -99,7 +93,7 @@ class TorchAttentionBackend:
         """See `AttentionBackend.copy_blocks`."""
         src, dst = torch.tensor(copies, dtype=torch.int64, device=self._device).T  # [num_copies] each
         for cache in self.kv_caches:
-            cache[:, dst] = cache[:, src]
+            cache[dst] = cache[src]
 
     def build(self, common: CommonAttentionMetadata) -> TorchAttentionMetadata:
         """Sort the step's sequences into chunks, buckets and spans."""
@@ -195,7 +189,7 @@ class TorchAttentionBackend:
             q = query[span.rows].transpose(0, 1).unsqueeze(0)
             k, v = (x[:, :, : span.num_tokens] for x in self._read(cache, span.block_ids, num_seqs=1))
             out, lse = attend(q, k, v, self._scale)
-            _merge(output, log_sum_exp, span.rows, out[0].transpose(0, 1), lse[0].T)
+            merge(output, log_sum_exp, span.rows, out[0].transpose(0, 1), lse[0].T)
         return output
 
     def _write(
@@ -225,66 +219,6 @@ class TorchAttentionBackend:
             tokens.index_fill_(0, padding, 0.0)
         by_head = tokens.view(num_seqs, -1, *tokens.shape[1:]).transpose(1, 2)
         return by_head[:, : self._spec.num_kv_heads], by_head[:, self._spec.num_kv_heads :]
-
-
-def attend(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    scale: float,
-    is_causal: bool = False,
-    mask: torch.Tensor | None = None,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Grouped-query attention and the log-sum-exp of its scores, which lets two results be merged.
-
-    query: [batch, num_heads, num_queries, head_size]; key, value: [batch, num_kv_heads, num_tokens, head_size]
-    is_causal: query i sees tokens 0 to i; mask: added to the scores, [batch, 1, 1, num_tokens]
-    Returns [batch, num_heads, num_queries, head_size] and, in float32, [batch, num_heads, num_queries].
-    """
-    if query.device.type == "cpu":
-        # What F.scaled_dot_product_attention calls on a CPU; it computes the log-sum-exp and throws it away.
-        return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-            query, key, value, is_causal=is_causal, attn_mask=mask, scale=scale
-        )
-    return attend_in_steps(query, key, value, scale, is_causal, mask)
-
-
-def attend_in_steps(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    scale: float,
-    is_causal: bool = False,
-    mask: torch.Tensor | None = None,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """`attend` step by step, in float32: for devices where no fused operation returns the log-sum-exp."""
-    batch, num_heads, num_queries, head_size = query.shape
-    num_kv_heads, num_tokens = key.shape[1], key.shape[2]
-    # The query heads of a group share a key head: give them a dimension to be broadcast over.
-    grouped = query.reshape(batch, num_kv_heads, -1, num_queries, head_size).float()
-    scores = grouped @ key.unsqueeze(2).mT.float() * scale  # [batch, num_kv_heads, group, num_queries, num_tokens]
-    if is_causal:
-        future = torch.ones(num_queries, num_tokens, dtype=torch.bool, device=query.device).triu(1)
-        scores = scores.masked_fill(future, float("-inf"))
-    if mask is not None:
-        scores = scores + mask.unsqueeze(1).float()
-    log_sum_exp = scores.logsumexp(dim=-1)
-    output = (scores - log_sum_exp.unsqueeze(-1)).exp() @ value.unsqueeze(2).float()
-    shape = (batch, num_heads, num_queries)
-    return output.reshape(*shape, head_size).to(query.dtype), log_sum_exp.reshape(shape)
-
-
-def _merge(
-    output: torch.Tensor, log_sum_exp: torch.Tensor, rows: Rows, other: torch.Tensor, other_lse: torch.Tensor
-) -> None:
-    """Extend the softmax of these rows by another part of their context.
-
-    output: [num_tokens, num_heads, head_size], log_sum_exp: [num_tokens, num_heads], both changed in place
-    """
-    mine = log_sum_exp[rows]
-    weight = torch.sigmoid(other_lse - mine).unsqueeze(-1).to(output.dtype)
-    output[rows] = torch.lerp(output[rows], other, weight)
-    log_sum_exp[rows] = torch.logaddexp(mine, other_lse)
 
 
 def _similar_lengths(lengths: np.ndarray) -> list[np.ndarray]:

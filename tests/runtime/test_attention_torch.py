@@ -9,7 +9,8 @@ import torch
 from minivllm.kernels.reference import paged_attention, reshape_and_cache
 from minivllm.runtime.input_batch import CommonAttentionMetadata
 from minivllm.runtime.kv_cache import KVCacheSpec
-from minivllm.runtime.torch_attention import TorchAttentionBackend, attend, attend_in_steps
+from minivllm.runtime.partial_attention import attend, attend_in_steps
+from minivllm.runtime.torch_attention import TorchAttentionBackend
 
 HEAD_SIZE = 16
 
