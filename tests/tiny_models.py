@@ -134,7 +134,10 @@ class PlannedRunner:
             sequence.request.prompt = "seen"
             sequence.num_computed_tokens += num_tokens
             self.give_blocks(sequence, sequence.num_computed_tokens)
-            plan.scheduled.append(ScheduledSequence(sequence, start, num_tokens, starts_fresh=is_new))
+            item = ScheduledSequence(sequence, start, num_tokens, starts_fresh=is_new)
+            if sequence.num_computed_tokens == sequence.num_tokens:
+                item.sampling.append(sequence)
+            plan.scheduled.append(item)
         plan.total_num_scheduled_tokens = sum(num_tokens for _, num_tokens in work)
         return plan
 
