@@ -1,8 +1,14 @@
 """Fixtures for all tests: the models that are used in many places."""
 
+import contextlib
 from pathlib import Path
 
 import pytest
+
+# Imports Triton, if it is installed, in the mode that this machine can run. Later would be too late: model classes of
+# transformers, which many test modules import, import Triton too, and where there is no GPU it must interpret.
+with contextlib.suppress(ModuleNotFoundError):
+    import minivllm.kernels.mode  # noqa: F401
 
 from minivllm.runtime.model_store import resolve_model
 
