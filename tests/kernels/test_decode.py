@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from paged_cases import DEVICE, NO_BLOCK, PagedCase, Shape, assert_close, edge_lengths, pairwise_shapes
+from paged_cases import DEVICE, NO_BLOCK, PAIRWISE_SHAPES, PagedCase, Shape, assert_close, edge_lengths
 
 from minivllm.kernels.decode_grouped import decode_grouped
 from minivllm.kernels.decode_naive import decode_naive
@@ -48,7 +48,7 @@ RUNGS: dict[str, Callable[..., torch.Tensor]] = {
 }
 
 
-@pytest.mark.parametrize("shape", pairwise_shapes(), ids=str)
+@pytest.mark.parametrize("shape", PAIRWISE_SHAPES, ids=str)
 def test_every_rung_of_decode_attention_equals_the_reference(shape: Shape, seed: int) -> None:
     case = PagedCase(shape, edge_lengths(shape.block_size), seed)
     query = case.decode_query()

@@ -2,12 +2,12 @@
 
 import pytest
 import torch
-from paged_cases import DEVICE, Shape, pairwise_shapes
+from paged_cases import DEVICE, PAIRWISE_SHAPES, Shape
 
 from minivllm.kernels import kv_write, reference
 
 
-@pytest.mark.parametrize("shape", pairwise_shapes(), ids=str)
+@pytest.mark.parametrize("shape", PAIRWISE_SHAPES, ids=str)
 def test_keys_and_values_go_to_their_slots_and_nowhere_else(shape: Shape, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     num_blocks, num_tokens = 6, 11

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from paged_cases import DEVICE, PagedCase, Shape, assert_close, pairwise_shapes
+from paged_cases import DEVICE, PAIRWISE_SHAPES, PagedCase, Shape, assert_close
 
 from minivllm.kernels.prefill import list_query_tiles, prefill_attention, rows_of_tile
 from minivllm.kernels.reference import paged_attention
@@ -28,7 +28,7 @@ def run(case: PagedCase, query_lens: list[int], sequences: list[int]) -> tuple[t
     return actual, expected
 
 
-@pytest.mark.parametrize("shape", pairwise_shapes(), ids=str)
+@pytest.mark.parametrize("shape", PAIRWISE_SHAPES, ids=str)
 def test_prefill_attention_equals_the_reference(shape: Shape, seed: int) -> None:
     size = shape.block_size
     # Whole prompts, chunks with context before them, and a context that ends within a block.
