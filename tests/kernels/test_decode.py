@@ -99,9 +99,11 @@ def test_keys_and_values_of_all_heads_in_one_tensor_are_read_through_their_strid
 
 def test_large_scores_do_not_overflow_the_softmax(seed: int) -> None:
     case = PagedCase(Shape(group=3), [50], seed)
-    query = case.decode_query() * 1000  # scores in the thousands: exp() of them is infinite
+    query = (
+        case.decode_query() * 1000
+    )  # scores in the thousands: exp() of them is infinite, and float32 knows them to 1e-4
     for rung in RUNGS.values():
-        assert_close(rung(*case.decode_arguments(query)), case.decode_expected(query), torch.float32)
+        assert_close(rung(*case.decode_arguments(query)), case.decode_expected(query), torch.float32, 1e-3)
 
 
 def test_more_sequences_and_shorter_contexts_get_fewer_splits() -> None:
