@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import torch
 
-from minivllm.kernels.decode_grouped import MIN_ROWS, decode_grouped, load_group, tile_size
+from minivllm.kernels.decode_grouped import MIN_ROWS, decode_grouped, decode_warps, load_group, tile_size
 from minivllm.kernels.mode import tl, triton
 from minivllm.kernels.online_softmax import LOG2_E, attend_rows
 
@@ -196,7 +196,7 @@ def decode_split(
         GROUP=group,
         BLOCK_SIZE=key_cache.shape[1],
         ROWS=max(MIN_ROWS, triton.next_power_of_2(group)),
-        num_warps=4,
+        num_warps=decode_warps(query.dtype),
         **sizes,
     )
     reduce_splits_kernel[(num_seqs, num_heads)](

@@ -16,30 +16,26 @@ Source: vLLM `triton_unified_attention.py` (Q blocks); FlashAttention-2 (Dao, 20
 
 import torch
 
-from minivllm.kernels.decode_grouped import MIN_ROWS
+from minivllm.kernels.decode_grouped import tile_size
 from minivllm.kernels.mode import tl, triton
 from minivllm.kernels.online_softmax import LOG2_E, attend_rows
 
-TILE_ROWS = 64
-"""Rows of a query tile, (token, head) pairs, for half precision; half of it for float32, which takes twice the space."""
+
+def rows_of_tile(group: int, head_size: int, dtype: torch.dtype) -> int:
+    """(token, head) pairs of a query tile. The more, the less often keys are read; their sums must fit the registers."""
+    half_precision_rows = 128 if head_size <= 128 else 64
+    rows = 32 if dtype == torch.float32 else half_precision_rows
+    return max(rows, triton.next_power_of_2(group))
 
 
-def rows_of_tile(group: int, dtype: torch.dtype) -> int:
-    """Rows that a program is compiled for."""
-    return max(MIN_ROWS, TILE_ROWS * 2 // dtype.itemsize, triton.next_power_of_2(group))
-
-
-def keys_of_tile(head_size: int, dtype: torch.dtype) -> int:
-    """Positions in a tile of keys."""
-    return max(16, min(64, 16384 // (triton.next_power_of_2(head_size) * dtype.itemsize)))
-
-
-def list_query_tiles(query_lens: list[int], sequences: list[int], group: int, dtype: torch.dtype) -> torch.Tensor:
+def list_query_tiles(
+    query_lens: list[int], sequences: list[int], group: int, head_size: int, dtype: torch.dtype
+) -> torch.Tensor:
     """The query tiles of these sequences of a batch: [num_tiles, 2] int32, (sequence, its chunk's token that is first).
 
     query_lens: tokens of every sequence of the batch, tiles are listed for those in `sequences` alone
     """
-    tokens = rows_of_tile(group, dtype) // group
+    tokens = rows_of_tile(group, head_size, dtype) // group
     # The last tiles of a chunk have the most keys to read, so they start first and the short ones fill the gaps.
     tiles = [(i, first) for i in sequences for first in reversed(range(0, query_lens[i], tokens))]
     return torch.tensor(tiles, dtype=torch.int32).reshape(-1, 2)
@@ -151,8 +147,8 @@ def prefill_attention(
         BLOCK_SIZE=key_cache.shape[1],
         HEAD_SIZE=head_size,
         HEAD_SIZE_PADDED=triton.next_power_of_2(head_size),
-        ROWS=rows_of_tile(group, query.dtype),
-        TILE=keys_of_tile(head_size, query.dtype),
-        num_warps=4,
+        ROWS=rows_of_tile(group, head_size, query.dtype),
+        TILE=tile_size(head_size, query.dtype),
+        num_warps=8,
     )
     return out

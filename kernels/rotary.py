@@ -61,21 +61,21 @@ def rotary_and_cache_kernel(
     s = tl.load(sin + token * angle_stride + dims, mask=is_dim, other=0.0).to(tl.float32)
 
     heads = tl.arange(0, HEADS_PADDED)[:, None]
-    mask = (heads < NUM_HEADS) & is_dim
-    q = load_rotated(query + token * query_stride_token + heads * query_stride_head, dims, mask, c, s, HEAD_SIZE)
+    is_head = (heads < NUM_HEADS) & is_dim
+    q = load_rotated(query + token * query_stride_token + heads * query_stride_head, dims, is_head, c, s, HEAD_SIZE)
     target = rotated_query + (token * NUM_HEADS + heads) * HEAD_SIZE + dims
-    tl.store(target, q.to(rotated_query.dtype.element_ty), mask=mask)
+    tl.store(target, q.to(rotated_query.dtype.element_ty), mask=is_head)
 
     slot = tl.load(slot_mapping + token).to(tl.int64)
     if slot >= 0:
         kv_heads = tl.arange(0, KV_HEADS_PADDED)[:, None]
-        mask = (kv_heads < NUM_KV_HEADS) & is_dim
-        k = load_rotated(key + token * key_stride_token + kv_heads * key_stride_head, dims, mask, c, s, HEAD_SIZE)
-        v = tl.load(value + token * value_stride_token + kv_heads * value_stride_head + dims, mask=mask)
+        is_kv_head = (kv_heads < NUM_KV_HEADS) & is_dim
+        k = load_rotated(key + token * key_stride_token + kv_heads * key_stride_head, dims, is_kv_head, c, s, HEAD_SIZE)
+        v = tl.load(value + token * value_stride_token + kv_heads * value_stride_head + dims, mask=is_kv_head)
         offsets = (slot // BLOCK_SIZE) * cache_stride_block + (slot % BLOCK_SIZE) * cache_stride_slot
         offsets += kv_heads * cache_stride_head + dims
-        tl.store(key_cache + offsets, k.to(key_cache.dtype.element_ty), mask=mask)
-        tl.store(value_cache + offsets, v, mask=mask)
+        tl.store(key_cache + offsets, k.to(key_cache.dtype.element_ty), mask=is_kv_head)
+        tl.store(value_cache + offsets, v, mask=is_kv_head)
 
 
 def rotary_and_cache(

@@ -22,7 +22,7 @@ def run(case: PagedCase, query_lens: list[int], sequences: list[int]) -> tuple[t
         torch.tensor(starts, dtype=torch.int32, device=DEVICE),
         case.seq_lens.to(DEVICE),
         shape.scale,
-        list_query_tiles(query_lens, sequences, shape.group, shape.dtype).to(DEVICE),
+        list_query_tiles(query_lens, sequences, shape.group, shape.head_size, shape.dtype).to(DEVICE),
         torch.full_like(device_query, float("nan")),
     )
     return actual, expected
@@ -54,7 +54,7 @@ def test_sequences_that_are_not_listed_are_left_alone(seed: int) -> None:
 
 def test_every_token_is_in_one_query_tile() -> None:
     for group in (1, 3, 8):
-        tokens = rows_of_tile(group, torch.bfloat16) // group
-        tiles = list_query_tiles([5, 3 * tokens, 2 * tokens + 1], [0, 2], group, torch.bfloat16)
+        tokens = rows_of_tile(group, 64, torch.bfloat16) // group
+        tiles = list_query_tiles([5, 3 * tokens, 2 * tokens + 1], [0, 2], group, 64, torch.bfloat16)
         assert sorted(map(tuple, tiles.tolist())) == [(0, 0), (2, 0), (2, tokens), (2, 2 * tokens)]
-    assert list_query_tiles([1, 1], [], 1, torch.float32).shape == (0, 2)
+    assert list_query_tiles([1, 1], [], 1, 64, torch.float32).shape == (0, 2)
