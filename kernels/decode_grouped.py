@@ -16,15 +16,12 @@ Source: "GQA" (Ainslie et al., 2023); vLLM `triton_unified_attention.py`.
 import torch
 
 from minivllm.kernels.mode import tl, triton
-from minivllm.kernels.online_softmax import LOG2_E, attend_rows
-
-MIN_ROWS = 16
-"""The fewest rows that `tl.dot` takes."""
+from minivllm.kernels.online_softmax import LOG2_E, MIN_DOT, attend_rows, padded_head_size
 
 
 def tile_size(head_size: int, dtype: torch.dtype) -> int:
     """Positions in a tile of keys: keys and values of a tile should fill, and not flood, the registers."""
-    tile_bytes = triton.next_power_of_2(head_size) * dtype.itemsize
+    tile_bytes = padded_head_size(head_size) * dtype.itemsize
     return max(16, min(64, 16384 // tile_bytes))
 
 
@@ -137,8 +134,8 @@ def decode_grouped(
         GROUP=group,
         BLOCK_SIZE=key_cache.shape[1],
         HEAD_SIZE=head_size,
-        HEAD_SIZE_PADDED=triton.next_power_of_2(head_size),
-        ROWS=max(MIN_ROWS, triton.next_power_of_2(group)),
+        HEAD_SIZE_PADDED=padded_head_size(head_size),
+        ROWS=max(MIN_DOT, triton.next_power_of_2(group)),
         TILE=tile_size(head_size, query.dtype),
         num_warps=decode_warps(query.dtype),
     )

@@ -14,7 +14,7 @@ Source: vLLM `paged_attention_v1` (csrc/attention/attention_kernels.cuh).
 import torch
 
 from minivllm.kernels.mode import tl, triton
-from minivllm.kernels.online_softmax import LOG2_E, slot_offsets, softmax_update
+from minivllm.kernels.online_softmax import LOG2_E, padded_head_size, slot_offsets, softmax_update
 
 TILE = 16
 
@@ -104,7 +104,7 @@ def decode_naive(
         GROUP=num_heads // key_cache.shape[2],
         BLOCK_SIZE=key_cache.shape[1],
         HEAD_SIZE=head_size,
-        HEAD_SIZE_PADDED=triton.next_power_of_2(head_size),
+        HEAD_SIZE_PADDED=padded_head_size(head_size),
         TILE=TILE,
         num_warps=2,
     )

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 import torch
 
-from minivllm.kernels.decode_grouped import MIN_ROWS, decode_grouped, decode_warps, load_group, tile_size
+from minivllm.kernels.decode_grouped import decode_grouped, decode_warps, load_group, tile_size
 from minivllm.kernels.mode import tl, triton
-from minivllm.kernels.online_softmax import LOG2_E, attend_rows
+from minivllm.kernels.online_softmax import LOG2_E, MIN_DOT, attend_rows, padded_head_size
 
 PROGRAMS_PER_PROCESSOR = 4
 MIN_TOKENS_PER_SPLIT = 256
@@ -178,7 +178,7 @@ def decode_split(
     sizes = {
         "NUM_SPLITS": num_splits,
         "HEAD_SIZE": head_size,
-        "HEAD_SIZE_PADDED": triton.next_power_of_2(head_size),
+        "HEAD_SIZE_PADDED": padded_head_size(head_size),
         "TILE": tile_size(head_size, query.dtype),
     }
     decode_split_kernel[(num_seqs, num_kv_heads, num_splits)](
@@ -195,7 +195,7 @@ def decode_split(
         block_tables.stride(0),
         GROUP=group,
         BLOCK_SIZE=key_cache.shape[1],
-        ROWS=max(MIN_ROWS, triton.next_power_of_2(group)),
+        ROWS=max(MIN_DOT, triton.next_power_of_2(group)),
         num_warps=decode_warps(query.dtype),
         **sizes,
     )

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 
-class TritonModeError(RuntimeError):
+class TritonModeError(ImportError):
     """Triton was imported, by somebody else and too early, in a mode that cannot run here."""
 
 

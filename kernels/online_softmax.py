@@ -22,6 +22,13 @@ import math
 from minivllm.kernels.mode import tl, triton
 
 LOG2_E = math.log2(math.e)
+MIN_DOT = 16
+"""The least that `tl.dot` takes in any dimension."""
+
+
+def padded_head_size(head_size: int) -> int:
+    """The width that a head is loaded with: `tl.arange` wants a power of two, `tl.dot` at least 16."""
+    return max(MIN_DOT, triton.next_power_of_2(head_size))
 
 
 @triton.jit

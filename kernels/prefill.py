@@ -18,7 +18,7 @@ import torch
 
 from minivllm.kernels.decode_grouped import tile_size
 from minivllm.kernels.mode import tl, triton
-from minivllm.kernels.online_softmax import LOG2_E, attend_rows
+from minivllm.kernels.online_softmax import LOG2_E, attend_rows, padded_head_size
 
 
 def rows_of_tile(group: int, head_size: int, dtype: torch.dtype) -> int:
@@ -146,7 +146,7 @@ def prefill_attention(
         GROUP=group,
         BLOCK_SIZE=key_cache.shape[1],
         HEAD_SIZE=head_size,
-        HEAD_SIZE_PADDED=triton.next_power_of_2(head_size),
+        HEAD_SIZE_PADDED=padded_head_size(head_size),
         ROWS=rows_of_tile(group, head_size, query.dtype),
         TILE=tile_size(head_size, query.dtype),
         num_warps=8,

@@ -18,7 +18,9 @@ LoadFormat = Literal["auto", "dummy"]
 SchedulingPolicy = Literal["fcfs", "priority"]
 KVCacheAllocator = Literal["paged", "contiguous"]
 Batching = Literal["continuous", "static", "sequential"]
-AttentionBackendName = Literal["auto", "torch"]
+AttentionBackendName = Literal[
+    "auto", "torch", "triton", "triton:naive", "triton:grouped", "triton:split", "triton:static"
+]
 
 
 MAX_NUM_SEQS = 4096
@@ -71,6 +73,7 @@ class EngineConfig:
     """With a `batch_delay`: admit at once when so many wait; None is `max_num_seqs`."""
 
     attention_backend: AttentionBackendName = "auto"
+    """`auto`: torch. What follows `triton:` is a rung of the ladder of decode kernels; `triton` alone is `triton:split`."""
     check_invariants: bool = False
     """Check every invariant of `minivllm.core.invariants` after each step (slow; for tests and demos)."""
 

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import torch
 
 from minivllm.core.scheduler_output import BlockCopy
+from minivllm.errors import ConfigError
 from minivllm.runtime.input_batch import CommonAttentionMetadata
 from minivllm.runtime.kv_cache import KVCacheSpec
 
@@ -39,8 +40,39 @@ class AttentionBackend(Protocol):
         """
 
 
-def get_attention_backend(name: str, spec: KVCacheSpec, num_blocks: int, device: torch.device) -> AttentionBackend:
-    """The backend of that name (`auto` picks), with a cache of `num_blocks` blocks allocated."""
+def get_attention_backend(
+    name: str,
+    spec: KVCacheSpec,
+    num_blocks: int,
+    device: torch.device,
+    num_heads: int,
+    max_num_seqs: int,
+    max_model_len: int,
+) -> AttentionBackend:
+    """The backend of that name (`auto` picks), with a cache of `num_blocks` blocks allocated.
+
+    num_heads: the model's query heads; max_num_seqs, max_model_len: what no step exceeds
+    Raises `ConfigError` if the backend cannot run here, or not with this model.
+    """
+    kind, _, rung = name.partition(":")
+    if kind == "triton":
+        return _import_triton_backend()(
+            rung or "split", spec, num_blocks, device, num_heads, max_num_seqs, max_model_len
+        )
     from minivllm.runtime.torch_attention import TorchAttentionBackend
 
     return TorchAttentionBackend(spec, num_blocks, device)
+
+
+def _import_triton_backend() -> type[AttentionBackend]:
+    """Imported when it is asked for: Triton is an optional package, and decides at import how it will run."""
+    try:
+        from minivllm.runtime.triton_attention import TritonAttentionBackend
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            "attention_backend triton needs the package triton, which is not installed: pip install 'minivllm[triton]', "
+            "or use attention_backend='torch'."
+        ) from error
+    except ImportError as error:  # TritonModeError, which cannot be named where its module cannot be imported
+        raise ConfigError(str(error)) from error
+    return TritonAttentionBackend

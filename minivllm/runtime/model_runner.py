@@ -109,14 +109,15 @@ class ModelRunner:
 
     @torch.inference_mode()
     def _run_largest_step(self) -> None:
-        """One chunk as long as the token budget, of which nothing is written, so that it needs no cache."""
+        """One chunk as long as the token budget, of which nothing is written: a cache of one block serves as all of its."""
         num_tokens, device = self._config.max_num_batched_tokens, self._model.device
+        num_blocks_of_chunk = -(-num_tokens // self._config.block_size)
         attention = self._make_attention(num_blocks=1)
         metadata = attention.build(
             CommonAttentionMetadata(
                 query_start_loc=np.array([0, num_tokens]),
                 num_computed_tokens=np.array([0]),
-                block_tables=np.zeros((1, 1), dtype=np.int64),
+                block_tables=np.zeros((1, num_blocks_of_chunk), dtype=np.int64),
                 slot_mapping=np.full(num_tokens, NOT_WRITTEN),
             )
         )
@@ -128,7 +129,15 @@ class ModelRunner:
         self._model.decoder.compute_logits(hidden[: self._config.max_num_seqs])
 
     def _make_attention(self, num_blocks: int) -> AttentionBackend:
-        return get_attention_backend(self._config.attention_backend, self._spec, num_blocks, self._model.device)
+        return get_attention_backend(
+            self._config.attention_backend,
+            self._spec,
+            num_blocks,
+            self._model.device,
+            num_heads=self._model.config.num_attention_heads,
+            max_num_seqs=self._config.max_num_seqs,
+            max_model_len=self.max_model_len,
+        )
 
 
 def _settle_max_model_len(config: EngineConfig, model: LoadedModel) -> int:

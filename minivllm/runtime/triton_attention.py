@@ -1,0 +1,234 @@
+"""The attention backend `triton`: paged attention by the kernels of `minivllm.kernels`, on CUDA, or interpreted on a CPU.
+
+Per layer: one launch writes the step's keys and values, one attends for all prefill chunks, and one (or two, with
+split contexts) for all decodes, sequences with a single token. Which rung of the decode ladder runs is in the
+backend's name: `triton:naive`, `triton:grouped`, `triton:split` (which `triton` means) or `triton:static`.
+
+What the kernels want is prepared once a step: block tables as int32, lengths, the list of query tiles. The easy thing
+to get wrong is where decode rows lie. A batch mixes decodes and chunks in any order, so decodes are rows of the
+flat batch that need not be neighbours; where they are, they are handed over without a copy.
+
+Cache layout, one tensor for all layers: [num_layers, 2, num_blocks, num_kv_heads, block_size, head_size]. A program
+reads one key head, whose tokens in a block are then one contiguous piece. Kernels see [num_blocks, block_size,
+num_kv_heads, head_size] through strides. It comes uninitialised: what was not written is never read.
+
+Source: vLLM `vllm/v1/attention/backends/triton_attn.py`.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+
+from minivllm.core.scheduler_output import BlockCopy
+from minivllm.errors import ConfigError
+from minivllm.kernels import reference
+from minivllm.kernels.decode_grouped import decode_grouped
+from minivllm.kernels.decode_naive import decode_naive
+from minivllm.kernels.decode_split import DEFAULT_NUM_PROCESSORS, choose_num_splits, decode_split
+from minivllm.kernels.decode_static import StaticDecode
+from minivllm.kernels.kv_write import copy_blocks, reshape_and_cache
+from minivllm.kernels.mode import INTERPRETED
+from minivllm.kernels.prefill import list_query_tiles, prefill_attention
+from minivllm.runtime.input_batch import CommonAttentionMetadata
+from minivllm.runtime.kv_cache import KVCacheSpec
+from minivllm.runtime.partial_attention import Rows
+
+Rung = Literal["naive", "grouped", "split", "static"]
+
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+MAX_HEAD_SIZE = 256
+"""The largest head whose tile of keys and values fits a multiprocessor."""
+
+
+@dataclass(slots=True)
+class Decodes:
+    """The sequences of a step that have one token."""
+
+    rows: Rows
+    """Their rows in the flat batch."""
+    block_tables: torch.Tensor
+    """[num_decodes, max_blocks] int32"""
+    seq_lens: torch.Tensor
+    """[num_decodes] int32, this step's token counted"""
+    num_splits: int
+
+
+@dataclass(slots=True)
+class Prefills:
+    """The sequences of a step that have several tokens; tensors of the whole batch, tiles of the prefills alone."""
+
+    block_tables: torch.Tensor
+    """[num_seqs, max_blocks] int32"""
+    query_start_loc: torch.Tensor
+    """[num_seqs + 1] int32"""
+    seq_lens: torch.Tensor
+    """[num_seqs] int32"""
+    tiles: torch.Tensor
+    """[num_tiles, 2] int32"""
+
+
+@dataclass(slots=True)
+class TritonAttentionMetadata:
+    slot_mapping: torch.Tensor
+    """[num_tokens] int64"""
+    decodes: Decodes | None
+    prefills: Prefills | None
+
+
+class TritonAttentionBackend:
+    """Owns the KV cache of all layers and launches the kernels over it."""
+
+    def __init__(
+        self,
+        rung: str,
+        spec: KVCacheSpec,
+        num_blocks: int,
+        device: torch.device,
+        num_heads: int,
+        max_num_seqs: int,
+        max_model_len: int,
+    ) -> None:
+        """max_num_seqs, max_model_len: bounds of every step, for the rung `static`. Raises `ConfigError`."""
+        _check_support(rung, spec, device)
+        self._rung = rung
+        self._num_heads = num_heads
+        self._spec = spec
+        self._device = device
+        self._scale = spec.head_size**-0.5
+        shape = (spec.num_layers, 2, num_blocks, spec.num_kv_heads, spec.block_size, spec.head_size)
+        self.kv_cache = torch.empty(shape, dtype=spec.dtype, device=device)
+        self._views = [tuple(cache.transpose(1, 2) for cache in layer) for layer in self.kv_cache]
+        self._num_processors = DEFAULT_NUM_PROCESSORS
+        if device.type == "cuda":
+            self._num_processors = torch.cuda.get_device_properties(device).multi_processor_count
+        self._static: StaticDecode | None = None
+        if rung == "static":
+            key_cache = self._views[0][0]
+            self._static = StaticDecode(
+                max_num_seqs, max_model_len, key_cache, num_heads, self._scale, self._num_processors
+            )
+            self._static_query = torch.zeros_like(self._static.out)  # [max_num_seqs, num_heads, head_size]
+
+    # ---- once a step ----
+
+    def copy_blocks(self, copies: list[BlockCopy]) -> None:
+        """See `AttentionBackend.copy_blocks`."""
+        caches = self.kv_cache.flatten(0, 1)  # [2 * num_layers, num_blocks, ...], a view
+        src, dst = torch.tensor(copies, dtype=torch.int64).T.contiguous()  # [num_copies] each
+        if set(src.tolist()) & set(dst.tolist()):
+            # A block that was copied from, given up and handed out again, all in one step: programs that run in any
+            # order might read it after it is written. It is too rare to deserve a kernel.
+            reference.copy_blocks(caches, src, dst)
+        else:
+            copy_blocks(caches, src.to(self._device), dst.to(self._device))
+
+    def build(self, common: CommonAttentionMetadata) -> TritonAttentionMetadata:
+        """Sort the step's sequences into decodes and prefills."""
+        lengths = np.diff(common.query_start_loc)  # [num_seqs]
+        seq_lens = common.num_computed_tokens + lengths
+        decodes, prefills = np.flatnonzero(lengths == 1), np.flatnonzero(lengths > 1)
+        return TritonAttentionMetadata(
+            slot_mapping=torch.from_numpy(common.slot_mapping).to(self._device),
+            decodes=self._build_decodes(common, decodes, seq_lens[decodes]) if len(decodes) else None,
+            prefills=self._build_prefills(common, prefills, lengths, seq_lens) if len(prefills) else None,
+        )
+
+    def _build_decodes(self, common: CommonAttentionMetadata, members: np.ndarray, seq_lens: np.ndarray) -> Decodes:
+        """members, seq_lens: [num_decodes]"""
+        num_splits = choose_num_splits(len(members), self._spec.num_kv_heads, int(seq_lens.max()), self._num_processors)
+        decodes = Decodes(
+            rows=self._rows(common.query_start_loc[members]),
+            block_tables=self._int32(common.block_tables[members]),
+            seq_lens=self._int32(seq_lens),
+            num_splits=num_splits,
+        )
+        if self._static is not None:
+            self._static.set_batch(decodes.block_tables, decodes.seq_lens)
+        return decodes
+
+    def _build_prefills(
+        self, common: CommonAttentionMetadata, members: np.ndarray, lengths: np.ndarray, seq_lens: np.ndarray
+    ) -> Prefills:
+        """members: [num_prefills] indices of sequences; lengths, seq_lens: [num_seqs]"""
+        group = self._num_heads // self._spec.num_kv_heads
+        tiles = list_query_tiles(lengths.tolist(), members.tolist(), group, self._spec.head_size, self._spec.dtype)
+        return Prefills(
+            block_tables=self._int32(common.block_tables),
+            query_start_loc=self._int32(common.query_start_loc),
+            seq_lens=self._int32(seq_lens),
+            tiles=tiles.to(self._device),
+        )
+
+    def _rows(self, rows: np.ndarray) -> Rows:
+        first, last = int(rows[0]), int(rows[-1])
+        if last - first + 1 == len(rows):
+            return slice(first, last + 1)
+        return torch.from_numpy(rows).to(self._device)
+
+    def _int32(self, array: np.ndarray) -> torch.Tensor:
+        # Half the bytes of the engine's int64, and wide enough: offsets are made int64 inside the kernels.
+        return torch.from_numpy(array.astype(np.int32)).to(self._device)
+
+    # ---- once a layer ----
+
+    def forward(
+        self,
+        layer: int,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        metadata: TritonAttentionMetadata,
+    ) -> torch.Tensor:
+        """See `AttentionBackend.forward`."""
+        caches = self._views[layer]
+        reshape_and_cache(key, value, *caches, metadata.slot_mapping)
+        output = torch.empty(query.shape, dtype=query.dtype, device=query.device)
+        if metadata.prefills is not None:
+            p = metadata.prefills
+            prefill_attention(
+                query, *caches, p.block_tables, p.query_start_loc, p.seq_lens, self._scale, p.tiles, output
+            )
+        if metadata.decodes is not None:
+            self._decode(query, caches, metadata.decodes, output)
+        return output
+
+    def _decode(
+        self, query: torch.Tensor, caches: tuple[torch.Tensor, torch.Tensor], decodes: Decodes, output: torch.Tensor
+    ) -> None:
+        """query, output: [num_tokens, num_heads, head_size]; writes the rows of decodes."""
+        rows = decodes.rows
+        if self._static is not None:
+            num_decodes = len(decodes.seq_lens)
+            self._static_query[:num_decodes] = query[rows]
+            output[rows] = self._static(self._static_query, *caches)[:num_decodes]
+            return
+        arguments = (query[rows], *caches, decodes.block_tables, decodes.seq_lens, self._scale)
+        out = output[rows] if isinstance(rows, slice) else None  # a view, if rows are neighbours
+        match self._rung:
+            case "naive":
+                out = decode_naive(*arguments, out=out)
+            case "grouped":
+                out = decode_grouped(*arguments, out=out)
+            case _:
+                out = decode_split(*arguments, num_splits=decodes.num_splits, out=out)
+        if not isinstance(rows, slice):
+            output[rows] = out
+
+
+def _check_support(rung: str, spec: KVCacheSpec, device: torch.device) -> None:
+    if rung not in get_args(Rung):
+        raise ConfigError(f"attention_backend triton has the rungs {', '.join(get_args(Rung))}; got {rung!r}.")
+    if spec.dtype not in DTYPES:
+        raise ConfigError(f"attention_backend triton works in float32, bfloat16 and float16; got dtype {spec.dtype}.")
+    if spec.head_size > MAX_HEAD_SIZE:
+        raise ConfigError(
+            f"attention_backend triton takes head sizes up to {MAX_HEAD_SIZE} and this model's is {spec.head_size}; use "
+            "attention_backend='torch'."
+        )
+    if device.type != "cuda" and not (device.type == "cpu" and INTERPRETED):
+        raise ConfigError(
+            f"attention_backend triton cannot run on {device.type} here; use a CUDA device or attention_backend='torch'. "
+            "(On a CPU its kernels can be interpreted, slowly: set TRITON_INTERPRET=1.)"
+        )
