@@ -62,6 +62,38 @@ def slot_offsets(
 
 
 @triton.jit
+def score_tile(
+    q,  # [rows, HEAD_SIZE_PADDED], zero beyond HEAD_SIZE
+    last_visible,  # [rows]: the last position that each row sees
+    tile_start,  # the tile's positions: TILE of them from here, those before `end` are real
+    end,
+    scale,  # of the scores, with log2(e) in it
+    key_cache,  # [num_blocks, BLOCK_SIZE, num_kv_heads, HEAD_SIZE]
+    block_table,  # [max_blocks], the sequence's row
+    kv_head,
+    stride_block,
+    stride_slot,
+    stride_head,
+    BLOCK_SIZE: tl.constexpr,
+    HEAD_SIZE: tl.constexpr,
+    HEAD_SIZE_PADDED: tl.constexpr,
+    TILE: tl.constexpr,
+):
+    """Scores [rows, TILE], -inf where a row does not see a key; the keys' offsets [TILE]; which are real [TILE]."""
+    dims = tl.arange(0, HEAD_SIZE_PADDED)
+    positions = tile_start + tl.arange(0, TILE)
+    is_real = positions < end
+    offsets = slot_offsets(positions, is_real, block_table, kv_head, stride_block, stride_slot, stride_head, BLOCK_SIZE)
+    # Keys are loaded turned, [HEAD_SIZE_PADDED, TILE], as the right side of the product.
+    k_mask = (dims[:, None] < HEAD_SIZE) & is_real[None, :]
+    k = tl.load(key_cache + offsets[None, :] + dims[:, None], mask=k_mask, other=0.0)
+    # "ieee": float32 stays float32; the default would round its operands to 10 bits (TF32).
+    scores = tl.dot(q, k, input_precision="ieee") * scale
+    is_visible = is_real[None, :] & (positions[None, :] <= last_visible[:, None])
+    return tl.where(is_visible, scores, float("-inf")), offsets, is_real
+
+
+@triton.jit
 def attend_rows(
     q,  # [rows, HEAD_SIZE_PADDED], zero beyond HEAD_SIZE
     last_visible,  # [rows]: the last position that each row sees, at least `first`
@@ -87,18 +119,23 @@ def attend_rows(
     running_sum = tl.zeros([ROWS], tl.float32)
     acc = tl.zeros([ROWS, HEAD_SIZE_PADDED], tl.float32)
     for tile_start in range(first, end, TILE):
-        positions = tile_start + tl.arange(0, TILE)
-        is_real = positions < end
-        offsets = slot_offsets(
-            positions, is_real, block_table, kv_head, stride_block, stride_slot, stride_head, BLOCK_SIZE
+        scores, offsets, is_real = score_tile(
+            q,
+            last_visible,
+            tile_start,
+            end,
+            scale,
+            key_cache,
+            block_table,
+            kv_head,
+            stride_block,
+            stride_slot,
+            stride_head,
+            BLOCK_SIZE,
+            HEAD_SIZE,
+            HEAD_SIZE_PADDED,
+            TILE,
         )
-        # Keys are loaded turned, [HEAD_SIZE_PADDED, tile], as the right side of the product.
-        k_mask = (dims[:, None] < HEAD_SIZE) & is_real[None, :]
-        k = tl.load(key_cache + offsets[None, :] + dims[:, None], mask=k_mask, other=0.0)
-        # "ieee": float32 stays float32; the default would round its operands to 10 bits (TF32).
-        scores = tl.dot(q, k, input_precision="ieee") * scale
-        is_visible = is_real[None, :] & (positions[None, :] <= last_visible[:, None])
-        scores = tl.where(is_visible, scores, float("-inf"))
         weights, correction, running_max, running_sum = softmax_update(scores, running_max, running_sum)
         v_mask = is_real[:, None] & (dims[None, :] < HEAD_SIZE)
         v = tl.load(value_cache + offsets[:, None] + dims[None, :], mask=v_mask, other=0.0)
