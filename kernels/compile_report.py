@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass
 
 import torch
 
+from minivllm.kernels.attention_mass import attention_mass
 from minivllm.kernels.compile_launch import TARGETS, Compiled, compile_launch, record_launches
 from minivllm.kernels.decode_grouped import decode_grouped
 from minivllm.kernels.decode_naive import decode_naive
@@ -91,6 +92,7 @@ def operations(shape: ModelShape, dtype: torch.dtype, block_size: int) -> dict[s
         "decode_naive": lambda: decode_naive(*decodes),
         "decode_grouped": lambda: decode_grouped(*decodes),
         "decode_split": lambda: decode_split(*decodes, num_splits=16),
+        "attention_mass": lambda: attention_mass(query[:num_seqs], caches[0], tables, lengths, 0.125),
         "prefill": lambda: prefill_attention(query, *caches, tables, starts, lengths, 0.125, tiles),
         "rms_norm": lambda: rms_norm(hidden, weight, 1e-5),
         "add_rms_norm": lambda: add_rms_norm(hidden, hidden, weight, 1e-5),

@@ -12,7 +12,7 @@ import sys
 import pytest
 
 TARGETS = {"sm_80", "sm_90", "sm_100"}
-WITH_PRODUCTS = {"decode_grouped", "decode_split", "prefill"}
+WITH_PRODUCTS = {"decode_grouped", "decode_split", "prefill", "attention_mass"}
 KERNELS = WITH_PRODUCTS | {
     "reshape_and_cache",
     "copy_blocks",
