@@ -28,6 +28,11 @@ def rows_of_tile(group: int, head_size: int, dtype: torch.dtype) -> int:
     return max(rows, triton.next_power_of_2(group))
 
 
+def keys_of_tile(head_size: int, dtype: torch.dtype) -> int:
+    """Positions in a tile of keys. Float32 is done without matrix instructions, and 64 of them make it spill."""
+    return min(tile_size(head_size, dtype), 32 if dtype == torch.float32 else 64)
+
+
 def list_query_tiles(
     query_lens: list[int], sequences: list[int], group: int, head_size: int, dtype: torch.dtype
 ) -> torch.Tensor:
@@ -148,7 +153,7 @@ def prefill_attention(
         HEAD_SIZE=head_size,
         HEAD_SIZE_PADDED=padded_head_size(head_size),
         ROWS=rows_of_tile(group, head_size, query.dtype),
-        TILE=tile_size(head_size, query.dtype),
+        TILE=keys_of_tile(head_size, query.dtype),
         num_warps=8,
     )
     return out
