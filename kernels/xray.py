@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
-import numpy as np
 import torch
 
 from minivllm.kernels.mode import INTERPRETED, TritonModeError
@@ -71,9 +70,10 @@ class _Program:
     kernel: str
     program: tuple[int, int, int]
     kv_head: int | None = None
-    stored_rows: np.ndarray | None = None
+    stored_rows: torch.Tensor | None = None
+    """[num_rows] indices"""
     reads: list[tuple[BlockRead, ...]] = field(default_factory=list)
-    softmax: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
+    softmax: list[tuple[torch.Tensor, torch.Tensor]] = field(default_factory=list)
 
     def finished(self) -> ProgramTrace:
         rows = slice(None) if self.stored_rows is None else self.stored_rows
@@ -130,7 +130,8 @@ def _tap_memory(programs: list[_Program], key_cache: torch.Tensor) -> Iterator[N
     load, store = interpreter_builder.create_masked_load, interpreter_builder.create_masked_store
 
     def create_masked_load(pointers: Any, mask: Any, *options: Any) -> Any:
-        keys = _key_indices(pointers.data[mask.data], key_cache)  # [num_keys, 3]: block, slot, head
+        addresses = torch.from_numpy(pointers.data[mask.data].astype("int64"))
+        keys = _key_indices(addresses, key_cache)  # [num_keys, 3]: block, slot, head
         if len(keys):
             programs[-1].kv_head = int(keys[0, 2])
             programs[-1].reads.append(_as_reads(keys[:, :2].tolist()))
@@ -138,7 +139,7 @@ def _tap_memory(programs: list[_Program], key_cache: torch.Tensor) -> Iterator[N
 
     def create_masked_store(pointers: Any, value: Any, mask: Any, *options: Any) -> Any:
         if mask.data.ndim == 2:  # rows and dimensions: the output
-            programs[-1].stored_rows = np.flatnonzero(mask.data.any(axis=1))
+            programs[-1].stored_rows = torch.from_numpy(mask.data).any(dim=1).nonzero().flatten()
         return store(pointers, value, mask, *options)
 
     with (
@@ -156,21 +157,23 @@ def _tap_softmax(programs: list[_Program]) -> Iterator[None]:
 
     def update(scores: Any, running_max: Any, running_sum: Any) -> Any:
         weights, correction, new_max, new_sum = original(scores, running_max, running_sum)
-        programs[-1].softmax.append((new_max.handle.data.copy(), new_sum.handle.data.copy()))
+        programs[-1].softmax.append(tuple(torch.from_numpy(x.handle.data).clone() for x in (new_max, new_sum)))
         return weights, correction, new_max, new_sum
 
     with mock.patch.dict(InterpretedFunction.rewritten_fn, {softmax_update.fn: update}):
         yield
 
 
-def _key_indices(addresses: np.ndarray, key_cache: torch.Tensor) -> np.ndarray:
+def _key_indices(addresses: torch.Tensor, key_cache: torch.Tensor) -> torch.Tensor:
     """Block, slot and head of the keys whose first number is at one of these addresses: [num_keys, 3]"""
-    rest = (addresses.astype(np.int64) - key_cache.data_ptr()) // key_cache.itemsize
+    rest = torch.div(addresses - key_cache.data_ptr(), key_cache.itemsize, rounding_mode="floor")
     is_inside = rest >= 0
-    indices = np.empty((len(addresses), 4), dtype=np.int64)
+    indices = torch.empty(len(addresses), 4, dtype=torch.int64)
     # An offset is a sum of index * stride; the largest stride that is left gives the next index.
     for dimension in sorted(range(4), key=lambda d: -key_cache.stride(d)):
-        indices[:, dimension], rest = np.divmod(rest, key_cache.stride(dimension))
+        stride = key_cache.stride(dimension)
+        indices[:, dimension] = torch.div(rest, stride, rounding_mode="floor")
+        rest = rest - indices[:, dimension] * stride
         is_inside &= indices[:, dimension] < key_cache.shape[dimension]
     return indices[is_inside & (rest == 0) & (indices[:, 3] == 0), :3]
 

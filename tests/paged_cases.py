@@ -75,7 +75,7 @@ PAIRWISE_SHAPES = [
 ]
 
 
-def edge_lengths(block_size: int, long: int = 130) -> list[int]:
+def edge_lengths(block_size: int, long: int = 75) -> list[int]:
     return [1, block_size - 1, block_size, block_size + 1, long]
 
 

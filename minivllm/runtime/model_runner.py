@@ -56,6 +56,8 @@ class ModelRunner:
         """Logits of the sequences that sample, [num_sampling_sequences, vocab_size] in float32, in plan order."""
         begin = self._now()
         inputs = self._batch.prepare(plan)
+        if self._config.check_invariants:
+            inputs.attention.check(self.num_blocks, self._config.block_size)
         metadata = self._attention.build(inputs.attention)
         if plan.copies:
             self._attention.copy_blocks(plan.copies)

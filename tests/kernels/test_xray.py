@@ -106,7 +106,9 @@ def test_prefill_reads_each_context_up_to_the_last_token_of_the_query_tile(seed:
         first = tiles[tile, 1].item()
         tokens = range(first, min(first + 10, 25))
         rows = [(query[token, kv_head * 3 + i], 15 + token) for token in tokens for i in range(3)]
-        assert_same(program, naive_tiles(case, 0, rows, kv_head, 0, 15 + tokens[-1] + 1, keys_of_tile(64, torch.float32)))
+        assert_same(
+            program, naive_tiles(case, 0, rows, kv_head, 0, 15 + tokens[-1] + 1, keys_of_tile(64, torch.float32))
+        )
 
 
 def test_tracing_leaves_the_interpreter_as_it_was(seed: int) -> None:
