@@ -22,13 +22,8 @@ class TritonModeError(ImportError):
     """Triton was imported, by somebody else and too early, in a mode that cannot run here."""
 
 
-def prepare_environment() -> None:
-    """Have Triton interpret kernels if nothing here could run compiled ones. Call it before Triton is imported."""
-    if "triton" not in sys.modules and not torch.cuda.is_available():
-        os.environ.setdefault("TRITON_INTERPRET", "1")
-
-
-prepare_environment()
+if "triton" not in sys.modules and not torch.cuda.is_available():
+    os.environ.setdefault("TRITON_INTERPRET", "1")
 
 import triton  # noqa: E402
 import triton.language as tl  # noqa: E402
@@ -60,4 +55,4 @@ def _multiply_bfloat16_as_numbers() -> None:
 if INTERPRETED:
     _multiply_bfloat16_as_numbers()
 
-__all__ = ["INTERPRETED", "TritonModeError", "prepare_environment", "tl", "triton"]
+__all__ = ["INTERPRETED", "TritonModeError", "tl", "triton"]

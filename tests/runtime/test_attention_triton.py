@@ -19,6 +19,8 @@ from minivllm.runtime.triton_attention import TritonAttentionBackend
 
 __all__ = ["one_thread"]
 
+pytestmark = [] if INTERPRETED else [pytest.mark.gpu]
+
 DEVICE = torch.device("cpu" if INTERPRETED else "cuda")
 RUNGS = ("naive", "grouped", "split", "static")
 
@@ -112,6 +114,7 @@ def test_all_sources_of_block_copies_are_read_before_any_block_is_written(copies
     assert torch.equal(backend.kv_cache.cpu(), expected)
 
 
+@pytest.mark.skipif(not INTERPRETED, reason="the tiny models are on the CPU")
 @pytest.mark.parametrize("backend", ["triton:naive", "triton", "triton:static"])
 @pytest.mark.parametrize("name", PEERS)
 def test_tiny_models_compute_the_same_logits_as_with_torch(name: str, backend: str) -> None:
