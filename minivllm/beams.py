@@ -39,10 +39,11 @@ class BeamDriver:
     def start(self, request: Request) -> None:
         """Begin the search of a request that was just queued."""
         params = request.params
+        eos_token_ids = frozenset() if params.ignore_eos else self._eos_token_ids
         search = BeamSearch(
             width=params.num_sequences,
             max_tokens=min(params.max_tokens, self._max_model_len - len(request.prompt_token_ids)),
-            eos_token_ids=frozenset() if params.ignore_eos else self._eos_token_ids,
+            eos_token_ids=eos_token_ids.union(params.stop_token_ids),
             length_penalty=params.length_penalty,
             early_stopping=params.early_stopping,
         )

@@ -160,12 +160,14 @@ class OutputProcessor:
         return [self._completion(sequence, i, delta=False) for i, sequence in enumerate(ranked[: params.n])]
 
     def _from_hypothesis(self, params: SamplingParams, index: int, hypothesis: Hypothesis) -> CompletionOutput:
+        last = hypothesis.token_ids[-1]
         return CompletionOutput(
             index=index,
             text=self._decoder.decode(hypothesis.token_ids, skip_special_tokens=params.skip_special_tokens),
             token_ids=hypothesis.token_ids,
             cumulative_logprob=hypothesis.logprob,
             finish_reason="stop" if hypothesis.ended_by_token else "length",
+            stop_reason=last if hypothesis.ended_by_token and last in params.stop_token_ids else None,
         )
 
     def _completion(self, sequence: Sequence, index: int, delta: bool) -> CompletionOutput:

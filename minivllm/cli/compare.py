@@ -12,7 +12,7 @@ from pathlib import Path
 
 from minivllm.bench.environment import describe_environment, set_num_threads
 from minivllm.bench.report import add_json_argument, add_model_arguments, positive_int, print_report
-from minivllm.cli.terminal import loading
+from minivllm.cli.loading import loading
 from minivllm.compare.configurations import PARTS, parse_configuration
 from minivllm.compare.measure import Measured, measure_recording
 from minivllm.compare.plot import plot_comparison, require_matplotlib
@@ -69,11 +69,10 @@ def run(args: argparse.Namespace) -> int:
     memory = (
         {} if args.kv_budget is None else {"num_gpu_blocks_override": None, "kv_cache_memory_bytes": args.kv_budget}
     )
-
-    from minivllm.runtime.loader import load_model
-
-    set_num_threads(args.num_threads)
     with loading(args.model):
+        from minivllm.runtime.loader import load_model
+
+        set_num_threads(args.num_threads)
         model = load_model(EngineConfig(**common))
     trace = make_trace(args.scenario, model.tokenizer, args.seed)
     runs: list[Run] = []
