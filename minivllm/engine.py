@@ -134,8 +134,6 @@ class LLMEngine:
             arrival_time=self._clock.now(),
             arrival_number=self._num_arrived,
             cache_salt=given.cache_salt,
-            # To choose the best of several samples takes their log-probabilities, asked for or not.
-            num_logprobs=0 if params.logprobs is None and params.num_sequences > params.n else params.logprobs,
         )
         refuse_if_too_large(request, self._scheduler.kv_cache_manager, self.max_model_len)
         self._output_processor.add_sequence(request.sequences[0])
