@@ -22,21 +22,21 @@ from minivllm.config import EngineConfig
 from minivllm.errors import BenchError
 
 _ROWS = (
-    ("KV memory allocated and not used", "kv_waste", "{:.1%}"),
-    ("of all KV memory: used", "kv_used", "{:.1%}"),
-    ("  reserved for later", "kv_reserved", "{:.1%}"),
-    ("  internal waste", "kv_internal", "{:.1%}"),
-    ("  external waste", "kv_external", "{:.1%}"),
+    ("waste: allocated, not used", "kv_waste", "{:.1%}"),
+    ("of all memory: used", "kv_used", "{:.1%}"),
+    ("  reserved, written later", "kv_reserved", "{:.1%}"),
+    ("  internal, never written", "kv_internal", "{:.1%}"),
+    ("  external, no run fits", "kv_external", "{:.1%}"),
     ("blocks saved by sharing", "kv_saved_by_sharing", "{:.1%}"),
     ("most requests at once", "max_running", "{}"),
     ("output tokens a second", "throughput_tokens_per_s", "{:.1f}"),
     ("steps", "steps", "{:,}"),
     ("preemptions", "preemptions", "{:,}"),
-    ("time to first token, p50, s", "ttft_p50_s", "{:.3f}"),
-    ("time to first token, p99, s", "ttft_p99_s", "{:.3f}"),
-    ("time between tokens, p50, s", "itl_p50_s", "{:.4f}"),
-    ("time between tokens, p99, s", "itl_p99_s", "{:.4f}"),
-    ("most tokens computed between two", "max_tokens_between_tokens", "{:,}"),
+    ("first token after, p50, s", "ttft_p50_s", "{:.3f}"),
+    ("first token after, p99, s", "ttft_p99_s", "{:.3f}"),
+    ("between tokens, p50, s", "itl_p50_s", "{:.4f}"),
+    ("between tokens, p99, s", "itl_p99_s", "{:.4f}"),
+    ("  most tokens for others", "max_tokens_between_tokens", "{:,}"),
 )
 
 
