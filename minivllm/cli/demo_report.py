@@ -2,7 +2,8 @@
 
 Made from events and the facts counted from them, in the dashboard's words. The easy thing to get wrong is
 to say too much: blocks come and go by the dozen, so only what concerns a whole request is told, and a step in
-which nothing of that kind happens is passed over, with a sign of life every two seconds.
+which nothing of that kind happens is passed over, with a sign of life every two seconds. A beam search forks
+at every step; it is told until its first beam has died, and from then on it only counts.
 """
 
 import shutil
@@ -27,6 +28,9 @@ _TOLD = (
     ev.RequestResumed,
     ev.RequestDeferred,
     ev.RequestPreempted,
+    ev.RequestForked,
+    ev.BlockCopied,
+    ev.BeamPruned,
     ev.RequestFinished,
     ev.RequestAborted,
     ev.InvariantViolated,
@@ -40,11 +44,13 @@ class ProgressLines:
         self._fold = fold
         self._log = DecisionLog()
         self._told_last = None
+        self._searching: set[str] = set()
+        """Requests of which a beam has died."""
         self._spoke_at = fold.t
 
     def apply(self, event: ev.Event) -> None:
         """Tell the event, if it is worth it."""
-        if isinstance(event, _TOLD):
+        if isinstance(event, _TOLD) and not self._is_everyday(event):
             self._log.add(event, getattr(event, "seq_id", None), None)
             decision = self._log.decisions[-1]
             if decision is self._told_last:
@@ -60,6 +66,17 @@ class ProgressLines:
                 f"{plural(len(fold.free_queue), 'block')} free, {plural(fold.counters.generation_tokens, 'token')} written",
             )
 
+    def _is_everyday(self, event: ev.Event) -> bool:
+        """Whether the event is one of the many of a beam search that is in full swing."""
+        if not isinstance(event, (ev.RequestForked, ev.BlockCopied, ev.BeamPruned)):
+            return False
+        request_id = event.seq_id.rpartition(".")[0]
+        if request_id in self._searching:
+            return True
+        if isinstance(event, ev.BeamPruned):
+            self._searching.add(request_id)
+        return False
+
     def _say(self, event: ev.Event, words: str) -> None:
         note(f"step {event.step:>4}  {words}")
         self._spoke_at = event.t
@@ -73,16 +90,29 @@ def print_report(scenario: Scenario, facts: RunFacts) -> None:
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     print("\n" + _wrap(f"{scenario.name} on {clean(fold.header.model)}: {scenario.teaches}", width) + "\n")
     name_width = max((len(request.name) for request in facts.requests.values()), default=0)
-    for finished in fold.history:
-        question = clean((finished.prompt or "").partition("\n")[0])
-        print(fit(f"  {clean(finished.request_id):<{name_width}}  {question}", width or CUT_AT).rstrip())
-        print(fit(f"  {'':<{name_width}}  > {clean(finished.text.strip())}", width or CUT_AT).rstrip())
-    print(
+    for request in facts.finished:
+        question = clean((request.prompt or "").partition("\n")[0])
+        print(fit(f"  {clean(request.name):<{name_width}}  {question}", width or CUT_AT).rstrip())
+        if request.is_beam_search:
+            print(
+                fit(
+                    f"  {'':<{name_width}}  (the beams of the last step, most probable first)", width or CUT_AT
+                ).rstrip()
+            )
+        for ended in request.texts:
+            print(fit(f"  {'':<{name_width}}  > {clean(ended.text.strip())}", width or CUT_AT).rstrip())
+    counts = (
         f"\n{counters.finished_requests} of {plural(total, 'request')} finished in {plural(fold.step, 'step')} and "
         f"{facts.seconds:.1f} s of engine time: {plural(counters.generation_tokens, 'token')}, {_tokens_per_s(facts):.1f} a second.\n"
         f"{plural(counters.num_preemptions, 'preemption')}, {plural(counters.prefix_cache_hits, 'prefix hit token')}, "
         f"{plural(counters.evicted_blocks, 'evicted block')}, {plural(counters.invariant_violations, 'invariant violation')}.\n"
     )
+    if counters.forked_sequences:
+        counts += (
+            f"{plural(counters.forked_sequences, 'forked sequence')}, {plural(counters.copied_blocks, 'copied block')}, "
+            f"{plural(facts.pruned_beams, 'pruned beam')}.\n"
+        )
+    print(counts)
     if counters.finished_requests < total:
         print("The run was stopped before its end. Up to there:")
     for number, sentence in enumerate(tell(scenario, facts), start=1):
@@ -102,6 +132,9 @@ def report_json(scenario: Scenario, facts: RunFacts) -> dict[str, object]:
         "prefix_hit_tokens": counters.prefix_cache_hits,
         "resumed_hit_tokens": counters.resumed_hit_tokens,
         "evicted_blocks": counters.evicted_blocks,
+        "forked_sequences": counters.forked_sequences,
+        "copied_blocks": counters.copied_blocks,
+        "pruned_beams": facts.pruned_beams,
         "invariant_violations": counters.invariant_violations,
         "steps": facts.fold.step,
         "prompt_tokens": counters.prompt_tokens,
