@@ -200,7 +200,7 @@ _MARKET = (
 PARALLEL_SAMPLING = Scenario(
     name="parallel-sampling",
     teaches="Several texts for one prompt share all of its blocks, and a block is copied only when one of them writes into it.",
-    watch="after one prefill four samples share every block of it; each copies the last one as it writes.",
+    watch="one prefill, four samples on its blocks; to write, three copy the last block, the fourth need not.",
     options=MappingProxyType(
         {"num_gpu_blocks_override": 64, "max_num_seqs": 6, "max_num_batched_tokens": 256, "max_model_len": 512}
     ),
@@ -218,7 +218,7 @@ BEAMS = Scenario(
     teaches="A beam search forks its best texts and drops the others at every step: blocks change owners, nothing is recomputed.",
     watch="at every step beams fork and die; what they have in common stays in the same blocks.",
     options=MappingProxyType(
-        {"num_gpu_blocks_override": 48, "max_num_seqs": 5, "max_num_batched_tokens": 128, "max_model_len": 512}
+        {"num_gpu_blocks_override": 40, "max_num_seqs": 5, "max_num_batched_tokens": 128, "max_model_len": 512}
     ),
     waves=(
         (

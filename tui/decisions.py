@@ -1,8 +1,8 @@
 """The engine's decisions as sentences, newest last.
 
 Steps and tokens come by the dozen and have panels of their own, so they are left out here; what is
-left is what a reader wants to be told: who came in, who waits and why, which blocks were taken,
-found again, given back or evicted. Blocks that share a step, a cause and an owner become one
+left is what a reader wants to be told: who came in, who forked or died, who waits and why, which
+blocks were taken, found again, copied, given back or evicted. Blocks that share a step, a cause and an owner become one
 sentence, or a long prompt would push everything else off the screen.
 """
 
@@ -128,14 +128,14 @@ _TELL = {
         f": {short_name(e.victim_of)} needs {plural(e.need, 'block')}, {e.free} free",
         "bad",
     ),
-    ev.RequestForked: lambda e: (f"forks off {short_name(e.parent)}", f" into slot {e.slot}, sharing all blocks", "good"),
-    ev.BeamPruned: lambda e: ("is pruned", ": other beams were better", "warn"),
+    ev.RequestForked: lambda e: (f"forks off {short_name(e.parent)}", ", blocks shared", "good"),
+    ev.BeamPruned: lambda e: ("is pruned", ": others are better", "warn"),
     ev.RequestFinished: lambda e: ("finishes", " at its token limit" if e.reason == "length" else " by itself", "good"),
     ev.RequestAborted: lambda e: ("is aborted", "", "bad"),
     ev.BlockAllocated: lambda e: ("takes", "", "text"),
     ev.BlockHashed: lambda e: ("fills", ", now cached", "muted"),
     ev.BlockHit: lambda e: ("reuses", ", already computed", "good"),
-    ev.BlockCopied: lambda e: (f"copies block {e.src} to {e.dst}", ", to write into it", "accent"),
+    ev.BlockCopied: lambda e: (f"copies shared block {e.src} to {e.dst}", "", "accent"),
     ev.BlockMissed: lambda e: (f"misses its block {e.logical}", f": {miss(e.why)}", "muted"),
     ev.BlockReleased: lambda e: ("lets go of", "", "muted"),
     ev.BlockFreed: lambda e: ("freed", ", still cached" if e.position == "tail" else ", empty", "muted"),

@@ -13,15 +13,17 @@ import textwrap
 from minivllm.cli.terminal import note
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
-from minivllm.lessons.facts import RunFacts
+from minivllm.lessons.facts import RequestFacts, RunFacts
 from minivllm.lessons.scenarios import Scenario
 from minivllm.lessons.stories import tell
 from minivllm.tui.decisions import DecisionLog
-from minivllm.tui.text import clean, fit, plural
+from minivllm.tui.text import clean, fit, plural, tail
 
 SECONDS_WITHOUT_A_WORD = 2.0
 CUT_AT = 120
 """Characters of an answer that a report shows where there is no terminal."""
+COMMON = 100
+"""Characters, the last ones, of what all beams have in common."""
 _TOLD = (
     ev.RequestArrived,
     ev.RequestAdmitted,
@@ -93,14 +95,8 @@ def print_report(scenario: Scenario, facts: RunFacts) -> None:
     for request in facts.finished:
         question = clean((request.prompt or "").partition("\n")[0])
         print(fit(f"  {clean(request.name):<{name_width}}  {question}", width or CUT_AT).rstrip())
-        if request.is_beam_search:
-            print(
-                fit(
-                    f"  {'':<{name_width}}  (the beams of the last step, most probable first)", width or CUT_AT
-                ).rstrip()
-            )
-        for ended in request.texts:
-            print(fit(f"  {'':<{name_width}}  > {clean(ended.text.strip())}", width or CUT_AT).rstrip())
+        for answer in _answers(request):
+            print(fit(f"  {'':<{name_width}}  {answer}", width or CUT_AT).rstrip())
     counts = (
         f"\n{counters.finished_requests} of {plural(total, 'request')} finished in {plural(fold.step, 'step')} and "
         f"{facts.seconds:.1f} s of engine time: {plural(counters.generation_tokens, 'token')}, {_tokens_per_s(facts):.1f} a second.\n"
@@ -117,6 +113,26 @@ def print_report(scenario: Scenario, facts: RunFacts) -> None:
         print("The run was stopped before its end. Up to there:")
     for number, sentence in enumerate(tell(scenario, facts), start=1):
         print(_wrap(f"  {number}. {sentence}", width, indent=5))
+
+
+def _answers(request: RequestFacts) -> list[str]:
+    """One line for each text of a request. What beams have in common stands in a line of its own: it is most of them."""
+    texts = [clean(ended.text.strip()) for ended in request.texts]
+    if not request.is_beam_search:
+        return [f"> {text}" for text in texts]
+    # Cut between two words, if there is a space to cut at.
+    common = _common_beginning(texts).rpartition(" ")[0]
+    lines = ["(beams of the last step, most probable first)"]
+    if common:
+        lines.append(f"all > {tail(common, COMMON)} …")
+    return lines + [f"> {'… ' if common else ''}{text[len(common) :].strip()}" for text in texts]
+
+
+def _common_beginning(texts: list[str]) -> str:
+    # Whatever lies between the first and the last in order begins as they do.
+    first, last = min(texts), max(texts)
+    length = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
+    return first[:length]
 
 
 def report_json(scenario: Scenario, facts: RunFacts) -> dict[str, object]:
