@@ -22,8 +22,9 @@ class Slots(Panel):
 
     HELP_TITLE = "Batch slots"
     HELP_TEXT = (
-        "One row for each sequence that runs: its slot and letter, PREFILL with tokens done of tokens known or DECODE with "
-        "tokens written, the block table, and its text. Samples and beams of one request have rows of their own (ada, ada.1). ↺2: preempted twice, computed again."
+        "One row for each sequence that runs, also for each sample or beam of one request (ada, ada.1): its slot and letter, "
+        "PREFILL with tokens done of tokens known or DECODE with tokens written, the block table, and its text. ↺2 means that "
+        "it was preempted twice and had to compute again."
     )
 
     def __init__(self, max_num_seqs: int, *, id: str | None = None) -> None:
