@@ -11,8 +11,9 @@ from copy import copy
 from typing import NamedTuple
 
 from minivllm.events import types as ev
-from minivllm.events.fold import Fold
+from minivllm.events.fold import HISTORY_LENGTH, Fold
 from minivllm.events.keyframe import pack, restore
+from minivllm.events.state import FinishedSequence
 from minivllm.tui.decisions import DecisionLog
 from minivllm.tui.letters import Letters
 
@@ -43,7 +44,10 @@ class DashboardModel:
         """Blocks that an event of the current step has touched."""
         self.used: deque[int] = deque(maxlen=USED_HISTORY)
         """Tokens given out in each of the last steps, oldest first."""
+        self.finished: deque[FinishedSequence] = deque(maxlen=HISTORY_LENGTH)
+        """The last sequences that came to an end of their own; a beam search leaves dozens of dead beams beside them."""
         self._last_owner: dict[int, str] = {}
+        self._scheduled_last: str | None = None
         self._rate: deque[tuple[float, int]] = deque()
 
     def apply(self, event: ev.Event) -> None:
@@ -51,20 +55,31 @@ class DashboardModel:
         kind = type(event)
         if kind is ev.StepBegin:
             self.changed.clear()
-        elif kind is ev.RequestFinished or kind is ev.RequestAborted:
+        elif kind is ev.RequestFinished or kind is ev.RequestAborted or kind is ev.BeamPruned:
             self.letters.release(event.seq_id)
-        elif kind is ev.BlockAllocated or kind is ev.BlockHit:
+        elif kind is ev.BlockAllocated or kind is ev.BlockHit or kind is ev.RequestForked:
             # A sequence takes its first blocks just before it is told to be admitted.
             self.letters.assign(event.seq_id)
-            self._last_owner[event.block_id] = event.seq_id
-        block_id = getattr(event, "block_id", None)
-        if block_id is not None:
-            self.changed.add(block_id)
+        elif kind is ev.StepScheduled:
+            self._scheduled_last = event.seq_id
         owner = getattr(event, "seq_id", None)
-        if kind is ev.BlockHashed or kind is ev.BlockEvicted:
-            owner = self._last_owner.get(block_id)
+        block_id = getattr(event, "block_id", None)
+        if kind is ev.BlockCopied:
+            self.changed |= {event.src, event.dst}
+            self._last_owner[event.dst] = owner
+        elif block_id is not None:
+            self.changed.add(block_id)
+            if kind is ev.BlockHashed:
+                # Of several that share or shared it, the one whose tokens have just filled it.
+                owner = self._scheduled_last
+            if kind is ev.BlockEvicted:
+                owner = self._last_owner.get(block_id)
+            elif owner is not None:
+                self._last_owner[block_id] = owner
         self.log.add(event, owner, self.letters.of(owner))
         self.fold.apply(event)
+        if (kind is ev.RequestFinished or kind is ev.RequestAborted) and self.fold.lost_events == 0:
+            self.finished.append(self.fold.history[-1])
         if kind is ev.StepEnd:
             self.used.append(event.used)
             self._note_rate(event.t)
@@ -76,6 +91,7 @@ class DashboardModel:
         other.letters = self.letters.copy()
         other.log = self.log.copy()
         other.changed, other.used, other._rate = set(self.changed), self.used.copy(), self._rate.copy()
+        other.finished = self.finished.copy()
         other._last_owner = dict(self._last_owner)
         return other
 

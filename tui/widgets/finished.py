@@ -15,7 +15,8 @@ class Finished(Panel):
     HELP_TITLE = "Finished"
     HELP_TEXT = (
         "The last sequences that ended, newest first: done (an end token or a stop string), at limit (max_tokens) or "
-        "aborted. Then all their tokens, prompt and output, and the beginning of the output."
+        "aborted, and of a beam search its last beam alone. Then all their tokens, prompt and output, and the beginning of "
+        "the output."
     )
 
     def title(self, model: DashboardModel, width: int) -> str:
@@ -23,7 +24,7 @@ class Finished(Panel):
         return f"Finished  {plural(counters.finished_requests + counters.aborted_requests, 'request')}"
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
-        history = model.fold.history
+        history = model.finished
         if not history:
             return [Row(width).put("nobody yet", "faint").line()]
         newest = [history[-1 - back] for back in range(min(height, len(history)))]
