@@ -3,9 +3,6 @@
 The fold knows how things stand; this knows what happened on the way: who waited how long, which blocks
 were found again, whose prompt came in chunks, what sharing saved. The numbers are facts of this one run.
 
-Events tell beams, not what a beam search found: the last token of a result, and a result that ended early
-while its beam went on, are in the engine's output alone. So `texts` has the beams that were alive at the end.
-
 The easy things to get wrong: a fact that needs the state *before* an event must look at the fold before the
 event is applied to it; and a request is not a sequence: a fork never arrives and may be preempted by itself.
 """
@@ -15,17 +12,6 @@ from dataclasses import dataclass, field
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
 from minivllm.events.kv_usage import KVUsage, KVUsageMeter
-
-
-@dataclass(slots=True)
-class EndedSequence:
-    """A sequence that has ended, and what it had written."""
-
-    seq_id: str
-    text: str
-    step: int
-    score: float | None
-    """The log-probability of a beam; None where the events do not tell it."""
 
 
 @dataclass(slots=True)
@@ -48,23 +34,22 @@ class RequestFacts:
     num_copies: int = 0
     """Blocks that its sequences copied before they wrote into them."""
     num_pruned: int = 0
-    """Beams that died, those that were left over at the end of the search among them."""
+    """Beams that died while its search went on."""
     num_together: int = 1
     """The most sequences that it had at once."""
-    ended: list[EndedSequence] = field(default_factory=list)
+    ended_in_step: int | None = None
+    """When the last of its sequences so far ended."""
+    sample_texts: dict[str, str] = field(default_factory=dict)
+    """By sequence id: what each sample that has ended wrote."""
+    beams_found: list[str] | None = None
+    """What its beam search found, best first; None for samples, and while the search goes on."""
 
     @property
-    def is_beam_search(self) -> bool:
-        """Whether its sequences were beams. (A search in which none has died yet looks like samples.)"""
-        return self.num_pruned > 0
-
-    @property
-    def texts(self) -> list[EndedSequence]:
-        """What its samples wrote, in their order; of a beam search the beams of the last step, best first."""
-        if not self.is_beam_search:
-            return sorted(self.ended, key=lambda one: int(one.seq_id.rpartition(".")[2]))
-        last = [one for one in self.ended if one.step == self.ended[-1].step]
-        return sorted(last, key=lambda one: -(one.score or 0.0))
+    def texts(self) -> list[str]:
+        """What it wrote: its samples in their order, or what its beam search found, best first."""
+        if self.beams_found is not None:
+            return self.beams_found
+        return [self.sample_texts[seq_id] for seq_id in sorted(self.sample_texts, key=_index)]
 
     @property
     def steps_waited(self) -> int | None:
@@ -104,13 +89,12 @@ class RunFacts:
         self._used_slots: set[int] = set()
         self._computed_when_preempted: dict[str, int] = {}
         self._forked_in_step: set[str] = set()
-        self._scores: dict[str, float | None] = {}
 
     @property
     def finished(self) -> list[RequestFacts]:
         """The requests that have ended, in the order of their ends."""
         over = [request for request in self.requests.values() if request.name not in self.fold.requests]
-        return sorted(over, key=lambda request: request.ended[-1].step)
+        return sorted(over, key=lambda request: request.ended_in_step)
 
     @property
     def most_saved(self) -> KVUsage | None:
@@ -174,15 +158,20 @@ class RunFacts:
     def _copied(self, event: ev.BlockCopied) -> None:
         self._request_of(event.seq_id).num_copies += 1
 
-    def _sampled(self, event: ev.TokenSampled) -> None:
-        self._scores[event.seq_id] = event.logprob
+    def _beams_found(self, event: ev.BeamsFound) -> None:
+        self._request_of(event.seq_id).beams_found = event.texts
 
-    def _ended(self, event: ev.RequestFinished | ev.RequestAborted | ev.BeamPruned) -> None:
-        request, text = self._request_of(event.seq_id), self.fold.sequences[event.seq_id].text
-        pruned = isinstance(event, ev.BeamPruned)
-        request.num_pruned += pruned
-        self.pruned_beams += pruned
-        request.ended.append(EndedSequence(event.seq_id, text, event.step, self._scores.pop(event.seq_id, None)))
+    def _pruned(self, event: ev.BeamPruned) -> None:
+        request = self._request_of(event.seq_id)
+        # Those that are left over when the search is done were not given up.
+        if request.beams_found is None:
+            request.num_pruned += 1
+            self.pruned_beams += 1
+
+    def _ended(self, event: ev.RequestFinished | ev.RequestAborted) -> None:
+        request = self._request_of(event.seq_id)
+        request.sample_texts[event.seq_id] = self.fold.sequences[event.seq_id].text
+        request.ended_in_step = event.step
 
     def _scheduled(self, event: ev.StepScheduled) -> None:
         request = self._request_of(event.seq_id)
@@ -202,6 +191,10 @@ class RunFacts:
         self.seconds += event.t_schedule + event.t_prepare + event.t_model + event.t_sample
 
 
+def _index(seq_id: str) -> int:
+    return int(seq_id.rpartition(".")[2])
+
+
 def _num_saved(usage: KVUsage) -> int:
     return usage.num_table_entries - usage.num_blocks_in_use
 
@@ -214,11 +207,11 @@ _NOTES = {
     ev.RequestForked: RunFacts._forked,
     ev.RequestFinished: RunFacts._ended,
     ev.RequestAborted: RunFacts._ended,
-    ev.BeamPruned: RunFacts._ended,
+    ev.BeamPruned: RunFacts._pruned,
+    ev.BeamsFound: RunFacts._beams_found,
     ev.BlockCopied: RunFacts._copied,
     ev.BlockHit: RunFacts._hit,
     ev.BlockHashed: RunFacts._hashed,
     ev.StepScheduled: RunFacts._scheduled,
-    ev.TokenSampled: RunFacts._sampled,
     ev.StepEnd: RunFacts._step_end,
 }

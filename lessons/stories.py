@@ -135,14 +135,10 @@ def _beams(facts: RunFacts) -> list[str]:
     if not searches:
         first = "No prompt had been computed to its end, so there were no beams yet."
     else:
-        left = sum(len(request.texts) for request in searches if request.name not in facts.fold.requests)
-        alive = sum(
-            len(request.seq_ids) for name, request in facts.fold.requests.items() if facts.requests[name] in searches
-        )
         born = len(searches) + counters.forked_sequences
         first = (
             f"{_searches(searches)} forked {_times(counters.forked_sequences)}: of {plural(born, 'beam')}, never more than "
-            f"{max(request.num_together for request in searches)} at once, {born - left - alive} died on the way."
+            f"{max(request.num_together for request in searches)} at once, {facts.pruned_beams} died on the way."
         )
     return [first, _copies(facts, "beam"), _saved(facts)]
 

@@ -8,25 +8,15 @@ import re
 import select
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
+from one_thread import one_thread  # noqa: F401  (a fixture)
 
 from minivllm import LLM, SamplingParams
 from minivllm.cli import main
 
 TINY = ["--model", "tiny-random", "--num-gpu-blocks-override", "256", "--dtype", "float32"]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    """A second thread costs a model this small more than it gives, most of all beside other work."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")

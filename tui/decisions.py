@@ -130,6 +130,7 @@ _TELL = {
     ),
     ev.RequestForked: lambda e: (f"forks off {short_name(e.parent)}", ", blocks shared", "good"),
     ev.BeamPruned: lambda e: ("is pruned", ": others are better", "warn"),
+    ev.BeamsFound: lambda e: ("ends its search", f": {plural(len(e.texts), 'text')} found", "good"),
     ev.RequestFinished: lambda e: ("finishes", " at its token limit" if e.reason == "length" else " by itself", "good"),
     ev.RequestAborted: lambda e: ("is aborted", "", "bad"),
     ev.BlockAllocated: lambda e: ("takes", "", "text"),

@@ -11,9 +11,8 @@ from copy import copy
 from typing import NamedTuple
 
 from minivllm.events import types as ev
-from minivllm.events.fold import HISTORY_LENGTH, Fold
+from minivllm.events.fold import Fold
 from minivllm.events.keyframe import pack, restore
-from minivllm.events.state import FinishedSequence
 from minivllm.tui.decisions import DecisionLog
 from minivllm.tui.letters import Letters
 
@@ -44,8 +43,6 @@ class DashboardModel:
         """Blocks that an event of the current step has touched."""
         self.used: deque[int] = deque(maxlen=USED_HISTORY)
         """Tokens given out in each of the last steps, oldest first."""
-        self.finished: deque[FinishedSequence] = deque(maxlen=HISTORY_LENGTH)
-        """The last sequences that came to an end of their own; a beam search leaves dozens of dead beams beside them."""
         self._last_owner: dict[int, str] = {}
         self._scheduled_last: str | None = None
         self._rate: deque[tuple[float, int]] = deque()
@@ -78,8 +75,6 @@ class DashboardModel:
                 self._last_owner[block_id] = owner
         self.log.add(event, owner, self.letters.of(owner))
         self.fold.apply(event)
-        if (kind is ev.RequestFinished or kind is ev.RequestAborted) and self.fold.lost_events == 0:
-            self.finished.append(self.fold.history[-1])
         if kind is ev.StepEnd:
             self.used.append(event.used)
             self._note_rate(event.t)
@@ -91,7 +86,6 @@ class DashboardModel:
         other.letters = self.letters.copy()
         other.log = self.log.copy()
         other.changed, other.used, other._rate = set(self.changed), self.used.copy(), self._rate.copy()
-        other.finished = self.finished.copy()
         other._last_owner = dict(self._last_owner)
         return other
 

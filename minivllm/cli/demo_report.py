@@ -117,12 +117,12 @@ def print_report(scenario: Scenario, facts: RunFacts) -> None:
 
 def _answers(request: RequestFacts) -> list[str]:
     """One line for each text of a request. What beams have in common stands in a line of its own: it is most of them."""
-    texts = [clean(ended.text.strip()) for ended in request.texts]
-    if not request.is_beam_search:
+    texts = [clean(text.strip()) for text in request.texts]
+    if request.beams_found is None:
         return [f"> {text}" for text in texts]
     # Cut between two words, if there is a space to cut at.
     common = _common_beginning(texts).rpartition(" ")[0]
-    lines = ["(beams of the last step, most probable first)"]
+    lines = ["(what the beams found, best first)"]
     if common:
         lines.append(f"all > {tail(common, COMMON)} …")
     return lines + [f"> {'… ' if common else ''}{text[len(common) :].strip()}" for text in texts]

@@ -187,7 +187,8 @@ def counted(name: str, facts: RunFacts) -> list[str]:
         case "parallel-sampling":
             return ["for 8 samples", "6 forks cost 6 block copies", f"{facts.most_saved.saved_by_sharing:.0%}"]
         case "beams":
-            died = facts.pruned_beams - 2 * 3  # three of each search are left over at its end
+            # Of each search four beams are left over at its end.
+            died = counters.forked_sequences + 2 - 2 * 4
             return [
                 f"{died} died",
                 f"{counters.copied_blocks} block copies",

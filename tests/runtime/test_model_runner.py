@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import torch
+from one_thread import one_thread  # noqa: F401  (a fixture)
 from tiny_models import (
     VOCAB_SIZE,
     PlannedRunner,
     load_into_ours,
     make_peer,
-    one_thread,  # noqa: F401  # an autouse fixture
     peer_logits,
 )
 

@@ -4,7 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from tiny_models import load_into_ours, make_peer, one_thread
+from one_thread import one_thread
+from tiny_models import load_into_ours, make_peer
 
 from minivllm.config import EngineConfig
 from minivllm.engine import LLMEngine

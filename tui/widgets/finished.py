@@ -15,8 +15,8 @@ class Finished(Panel):
     HELP_TITLE = "Finished"
     HELP_TEXT = (
         "The last sequences that ended, newest first: done (an end token or a stop string), at limit (max_tokens) or "
-        "aborted, and of a beam search its last beam alone. Then all their tokens, prompt and output, and the beginning of "
-        "the output."
+        "aborted; a beam search stands here once, with the best text that it found. Then all their tokens, prompt and "
+        "output, and the beginning of the output."
     )
 
     def title(self, model: DashboardModel, width: int) -> str:
@@ -24,7 +24,7 @@ class Finished(Panel):
         return f"Finished  {plural(counters.finished_requests + counters.aborted_requests, 'request')}"
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
-        history = model.finished
+        history = model.fold.history
         if not history:
             return [Row(width).put("nobody yet", "faint").line()]
         newest = [history[-1 - back] for back in range(min(height, len(history)))]
