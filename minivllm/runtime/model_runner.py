@@ -66,8 +66,7 @@ class ModelRunner:
             token_ids, positions, lambda layer, q, k, v: self._attention.forward(layer, q, k, v, metadata)
         )
         # The LM head is the largest matrix of a small model, so only rows that sample go through it.
-        logits = self._model.decoder.compute_logits(hidden[sampling_rows])
-        return logits
+        return self._model.decoder.compute_logits(hidden[sampling_rows])
 
     @torch.inference_mode()
     def sample_tokens(self, plan: SchedulerOutput, logits: torch.Tensor) -> list[SampledToken]:
