@@ -1,20 +1,22 @@
 """`RunFacts`: what came of a run, counted from its events.
 
 The fold knows how things stand; this knows what happened on the way: who waited how long, which blocks
-were found again, whose prompt came in chunks. The numbers are facts of this one run. The easy thing to
-get wrong is the order of reading: a fact that needs the state *before* an event must look at the fold
-before the event is applied to it.
+were found again, whose prompt came in chunks, what sharing saved. The numbers are facts of this one run.
+
+The easy things to get wrong: a fact that needs the state *before* an event must look at the fold before the
+event is applied to it; and a request is not a sequence: a fork never arrives and may be preempted by itself.
 """
 
 from dataclasses import dataclass, field
 
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
+from minivllm.events.kv_usage import KVUsage, KVUsageMeter
 
 
 @dataclass(slots=True)
 class RequestFacts:
-    """What happened to one sequence; in all our scenarios that is one request."""
+    """What happened to one request."""
 
     name: str
     num_prompt_tokens: int
@@ -25,6 +27,29 @@ class RequestFacts:
     chunks: list[int] = field(default_factory=list)
     """Tokens of each step in which it worked through its prompt, first admission only."""
     num_preemptions: int = 0
+    """Of all its sequences together."""
+    prompt: str | None = None
+    num_sequences: int = 1
+    """All that it ever had."""
+    num_copies: int = 0
+    """Blocks that its sequences copied before they wrote into them."""
+    num_pruned: int = 0
+    """Beams that died while its search went on."""
+    num_together: int = 1
+    """The most sequences that it had at once."""
+    ended_in_step: int | None = None
+    """When the last of its sequences so far ended."""
+    sample_texts: dict[str, str] = field(default_factory=dict)
+    """By sequence id: what each sample that has ended wrote."""
+    beams_found: list[str] | None = None
+    """What its beam search found, best first; None for samples, and while the search goes on."""
+
+    @property
+    def texts(self) -> list[str]:
+        """What it wrote: its samples in their order, or what its beam search found, best first."""
+        if self.beams_found is not None:
+            return self.beams_found
+        return [self.sample_texts[seq_id] for seq_id in sorted(self.sample_texts, key=_index)]
 
     @property
     def steps_waited(self) -> int | None:
@@ -38,7 +63,7 @@ class RunFacts:
     def __init__(self, header: ev.LogHeader) -> None:
         self.fold = Fold(header)
         self.requests: dict[str, RequestFacts] = {}
-        """By sequence id, in order of arrival."""
+        """By request id, in order of arrival."""
         self.hits_per_hash: dict[str, int] = {}
         """Hash of a block's contents -> how often a sequence found it at its first admission."""
         self.times_hashed: dict[str, int] = {}
@@ -59,8 +84,23 @@ class RunFacts:
         """Sequences that got tokens, summed over those steps."""
         self.seconds = 0.0
         """Time in steps, by the engine's clock."""
+        self.pruned_beams = 0
+        self._usage = KVUsageMeter(header)
         self._used_slots: set[int] = set()
         self._computed_when_preempted: dict[str, int] = {}
+        self._forked_in_step: set[str] = set()
+
+    @property
+    def finished(self) -> list[RequestFacts]:
+        """The requests that have ended, in the order of their ends."""
+        over = [request for request in self.requests.values() if request.name not in self.fold.requests]
+        return sorted(over, key=lambda request: request.ended_in_step)
+
+    @property
+    def most_saved(self) -> KVUsage | None:
+        """The step in which sharing saved the most blocks; None if none was ever shared."""
+        most = max(self._usage.samples, key=_num_saved, default=None)
+        return most if most is not None and _num_saved(most) > 0 else None
 
     def apply(self, event: ev.Event) -> None:
         """Take in the next event."""
@@ -68,23 +108,29 @@ class RunFacts:
         if note is not None:
             note(self, event)
         self.fold.apply(event)
+        self._usage.apply(event)
 
     # ---- what each kind tells; the fold does not know the event yet ----
 
     def _arrived(self, event: ev.RequestArrived) -> None:
-        self.requests[event.seq_id] = RequestFacts(event.request_id, len(event.prompt_token_ids), event.step)
+        self.requests[event.request_id] = RequestFacts(
+            event.request_id, len(event.prompt_token_ids), event.step, prompt=event.prompt
+        )
+
+    def _request_of(self, seq_id: str) -> RequestFacts:
+        return self.requests[self.fold.sequences[seq_id].request_id]
 
     def _hit(self, event: ev.BlockHit) -> None:
         self.hits_on_free_blocks += event.was_free
         block_hash = self.fold.blocks[event.block_id].hash
-        if block_hash is not None and self.requests[event.seq_id].admitted_in_step is None:
+        if block_hash is not None and self._request_of(event.seq_id).admitted_in_step is None:
             self.hits_per_hash[block_hash] = self.hits_per_hash.get(block_hash, 0) + 1
 
     def _hashed(self, event: ev.BlockHashed) -> None:
         self.times_hashed[event.hash] = self.times_hashed.get(event.hash, 0) + 1
 
     def _admitted(self, event: ev.RequestAdmitted) -> None:
-        request = self.requests[event.seq_id]
+        request = self._request_of(event.seq_id)
         request.admitted_in_step = event.step
         request.num_cached_tokens = event.num_cached_tokens
         self._note_slot(event.slot)
@@ -99,18 +145,45 @@ class RunFacts:
         self._used_slots.add(slot)
 
     def _preempted(self, event: ev.RequestPreempted) -> None:
-        self.requests[event.seq_id].num_preemptions += 1
+        self._request_of(event.seq_id).num_preemptions += 1
         self._computed_when_preempted[event.seq_id] = self.fold.sequences[event.seq_id].num_computed_tokens
 
+    def _forked(self, event: ev.RequestForked) -> None:
+        request = self._request_of(event.parent)
+        request.num_sequences += 1
+        request.num_together = max(request.num_together, 1 + len(self.fold.requests[request.name].seq_ids))
+        self._forked_in_step.add(event.seq_id)
+        self._used_slots.add(event.slot)
+
+    def _copied(self, event: ev.BlockCopied) -> None:
+        self._request_of(event.seq_id).num_copies += 1
+
+    def _beams_found(self, event: ev.BeamsFound) -> None:
+        self._request_of(event.seq_id).beams_found = event.texts
+
+    def _pruned(self, event: ev.BeamPruned) -> None:
+        request = self._request_of(event.seq_id)
+        # Those that are left over when the search is done were not given up.
+        if request.beams_found is None:
+            request.num_pruned += 1
+            self.pruned_beams += 1
+
+    def _ended(self, event: ev.RequestFinished | ev.RequestAborted) -> None:
+        request = self._request_of(event.seq_id)
+        request.sample_texts[event.seq_id] = self.fold.sequences[event.seq_id].text
+        request.ended_in_step = event.step
+
     def _scheduled(self, event: ev.StepScheduled) -> None:
-        request = self.requests[event.seq_id]
+        request = self._request_of(event.seq_id)
         if event.kind == "prefill" and request.num_preemptions == 0:
             request.chunks.append(event.num_tokens)
 
     def _step_end(self, event: ev.StepEnd) -> None:
         kinds = {item.kind for item in self.fold.scheduled}
         self.mixed_steps += len(kinds) == 2
-        scheduled = {item.seq_id for item in self.fold.scheduled}
+        # A sample that was forked in this step got its first token by its parent's turn.
+        scheduled = {item.seq_id for item in self.fold.scheduled} | self._forked_in_step
+        self._forked_in_step = set()
         self.missed_turns += sum(seq_id not in scheduled for seq_id in self.fold.running)
         if self.fold.waiting:
             self.steps_with_waiting += 1
@@ -118,11 +191,25 @@ class RunFacts:
         self.seconds += event.t_schedule + event.t_prepare + event.t_model + event.t_sample
 
 
+def _index(seq_id: str) -> int:
+    return int(seq_id.rpartition(".")[2])
+
+
+def _num_saved(usage: KVUsage) -> int:
+    return usage.num_table_entries - usage.num_blocks_in_use
+
+
 _NOTES = {
     ev.RequestArrived: RunFacts._arrived,
     ev.RequestAdmitted: RunFacts._admitted,
     ev.RequestResumed: RunFacts._resumed,
     ev.RequestPreempted: RunFacts._preempted,
+    ev.RequestForked: RunFacts._forked,
+    ev.RequestFinished: RunFacts._ended,
+    ev.RequestAborted: RunFacts._ended,
+    ev.BeamPruned: RunFacts._pruned,
+    ev.BeamsFound: RunFacts._beams_found,
+    ev.BlockCopied: RunFacts._copied,
     ev.BlockHit: RunFacts._hit,
     ev.BlockHashed: RunFacts._hashed,
     ev.StepScheduled: RunFacts._scheduled,

@@ -1,14 +1,17 @@
-"""The demo's four scenarios, as plain data: who asks what and when, and an engine small enough for it to matter.
+"""The demo's scenarios, as plain data: who asks what and when, and an engine small enough for it to matter.
 
     shared-prefix     one long system prompt, many questions
     burst             more requests than batch slots
     long-and-short    a long prompt beside short conversations
     memory-pressure   a KV cache too small for what it is asked to hold
+    parallel-sampling four texts for one prompt, which share its blocks until they write
+    beams             a beam search, whose beams fork and die at every step
 
 A scenario only sends requests; whatever is then seen is the engine's own doing. It knows no model either:
 the engine's tokenizer and chat template make the tokens, so a scenario runs on any chat model, and on
 `tiny-random`, where every byte is a token and all prompts are about four times as long. That is the thing
-to keep in mind when a size is changed here: each scenario must still show its idea on both.
+to keep in mind when a size is changed here: each scenario must still show its idea on both. (A prompt that
+ends on a block boundary leaves nothing to copy on write: when a question of the last two is changed, count.)
 """
 
 from collections.abc import Mapping
@@ -59,6 +62,26 @@ def _ask(request_id: str, question: str, max_tokens: int, after_steps: int = 0, 
     # penalty: that one would also make the words of the question less likely in the answer.)
     params = SamplingParams(temperature=0.0, max_tokens=max_tokens, frequency_penalty=0.3)
     return Arrival(request_id=request_id, messages=messages, params=params, after_steps=after_steps)
+
+
+def _draw(
+    request_id: str, question: str, max_tokens: int, *, num_samples: int, seed: int, after_steps: int = 0
+) -> Arrival:
+    """One question and several answers, drawn at random from a fixed seed: the same words in every run."""
+    # Of what a small model thinks possible the least likely tenth is mostly noise.
+    params = SamplingParams(n=num_samples, temperature=1.0, top_p=0.9, seed=seed, max_tokens=max_tokens)
+    return Arrival(
+        request_id=request_id,
+        messages=({"role": "user", "content": question},),
+        params=params,
+        after_steps=after_steps,
+    )
+
+
+def _search(request_id: str, question: str, max_tokens: int, *, width: int) -> Arrival:
+    """One question and its most probable answers, found by a beam search."""
+    params = SamplingParams(n=width, use_beam_search=True, temperature=0.0, max_tokens=max_tokens)
+    return Arrival(request_id=request_id, messages=({"role": "user", "content": question},), params=params)
 
 
 _TEACHER = (
@@ -165,7 +188,51 @@ MEMORY_PRESSURE = Scenario(
     ),
 )
 
+_BOAT = (
+    "Write the first sentence of a story about the keeper of a lighthouse who has not spoken to anybody for a year, and who "
+    "one morning finds a small boat on the rocks, and in the boat a letter that begins with his own name."
+)
+_MARKET = (
+    "Begin a fairy tale about a girl who sells maps at the market of a harbour town, and who one evening is asked by an old "
+    "sailor for the map of an island that she has seen only in her dreams. One sentence is enough."
+)
+
+PARALLEL_SAMPLING = Scenario(
+    name="parallel-sampling",
+    teaches="Several texts for one prompt share all of its blocks, and a block is copied only when one of them writes into it.",
+    watch="one prefill, four samples on its blocks; to write, three copy the last block, the fourth need not.",
+    options=MappingProxyType(
+        {"num_gpu_blocks_override": 64, "max_num_seqs": 6, "max_num_batched_tokens": 256, "max_model_len": 512}
+    ),
+    waves=(
+        (
+            _draw("ada", _BOAT, 64, num_samples=4, seed=7),
+            _ask("ben", "What is a lighthouse for?", 64),
+            _draw("cleo", _MARKET, 64, num_samples=4, seed=7, after_steps=24),
+        ),
+    ),
+)
+
+BEAMS = Scenario(
+    name="beams",
+    teaches="A beam search forks its best texts and drops the others at every step: blocks change owners, nothing is recomputed.",
+    watch="at every step beams fork and die; what they have in common stays in the same blocks.",
+    options=MappingProxyType(
+        {"num_gpu_blocks_override": 40, "max_num_seqs": 5, "max_num_batched_tokens": 128, "max_model_len": 512}
+    ),
+    waves=(
+        (
+            _search("ada", "Why is the sky blue?", 56, width=4),
+            _ask("ben", "What is a rainbow?", 56),
+        ),
+        (_search("cleo", "What is a good title for a book about the sea?", 56, width=4),),
+    ),
+)
+
 SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
-    {scenario.name: scenario for scenario in (SHARED_PREFIX, BURST, LONG_AND_SHORT, MEMORY_PRESSURE)}
+    {
+        scenario.name: scenario
+        for scenario in (SHARED_PREFIX, BURST, LONG_AND_SHORT, MEMORY_PRESSURE, PARALLEL_SAMPLING, BEAMS)
+    }
 )
 """All of them by name."""

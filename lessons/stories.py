@@ -109,6 +109,76 @@ def _memory_pressure(facts: RunFacts) -> list[str]:
     ]
 
 
+def _parallel_sampling(facts: RunFacts) -> list[str]:
+    forked = [request for request in facts.requests.values() if request.num_sequences > 1]
+    if not forked:
+        return [
+            "No prompt had been computed to its end, so nothing was forked yet.",
+            _copies(facts, "sample"),
+            _saved(facts),
+        ]
+    size = facts.fold.header.block_size
+    part_full = sum(request.num_prompt_tokens % size > 0 for request in forked)
+    last = "the last, part full one among them" if part_full == len(forked) else "whole ones and part full ones"
+    tokens = sum(request.num_prompt_tokens for request in forked)
+    samples = sum(request.num_sequences for request in forked)
+    first = (
+        f"{_prompts(forked)} ({plural(tokens, 'token')}) went through the model once for {samples} samples: "
+        f"{plural(facts.fold.counters.forked_sequences, 'fork')} began with every block of the first sample, {last}."
+    )
+    return [first, _copies(facts, "sample"), _saved(facts)]
+
+
+def _beams(facts: RunFacts) -> list[str]:
+    searches = [request for request in facts.requests.values() if request.num_sequences > 1]
+    counters = facts.fold.counters
+    if not searches:
+        first = "No prompt had been computed to its end, so there were no beams yet."
+    else:
+        born = len(searches) + counters.forked_sequences
+        first = (
+            f"{_searches(searches)} forked {_times(counters.forked_sequences)}: of {plural(born, 'beam')}, never more than "
+            f"{max(request.num_together for request in searches)} at once, {facts.pruned_beams} died on the way."
+        )
+    return [first, _copies(facts, "beam"), _saved(facts)]
+
+
+def _copies(facts: RunFacts, what: str) -> str:
+    """How many of the forks copied a block, and when."""
+    forks, copies = facts.fold.counters.forked_sequences, facts.fold.counters.copied_blocks
+    if not copies:
+        return f"No block was copied: no {what} was about to write into a block that another one held."
+    made = "one block copy" if copies == 1 else f"{copies:,} block copies"
+    return (
+        f"{plural(forks, 'fork')} cost {made}, each made only when a {what} "
+        "was about to write into a block that another one held, too; the last that holds it writes in place."
+    )
+
+
+def _saved(facts: RunFacts) -> str:
+    """The step in which sharing saved the most."""
+    most = facts.most_saved
+    if most is None:
+        return "No block had two owners while the model ran, so nothing was saved by sharing."
+    total = len(facts.fold.blocks)
+    without = most.num_table_entries
+    room = f", more than the {total} that there are" if without > total else f" of the {total} that there are"
+    return (
+        f"At the most sharing saved {most.saved_by_sharing:.0%} of the memory (step {most.step}): "
+        f"{plural(most.num_blocks_in_use, 'block')} did the work of {without}{room}."
+    )
+
+
+def _prompts(requests: list[RequestFacts]) -> str:
+    names = " and ".join(request.name for request in requests)
+    return f"The prompt of {names}" if len(requests) == 1 else f"The prompts of {names}"
+
+
+def _searches(requests: list[RequestFacts]) -> str:
+    names = " and ".join(request.name for request in requests)
+    return f"The beam search of {names}" if len(requests) == 1 else f"The beam searches of {names}"
+
+
 def _of(count: int, facts: RunFacts) -> str:
     """3 of 4 -> "3 of 4 requests"; all of them -> "All 4 requests"."""
     total = len(facts.requests)
@@ -133,4 +203,6 @@ _STORIES: dict[str, Callable[[RunFacts], list[str]]] = {
     "burst": _burst,
     "long-and-short": _long_and_short,
     "memory-pressure": _memory_pressure,
+    "parallel-sampling": _parallel_sampling,
+    "beams": _beams,
 }

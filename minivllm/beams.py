@@ -39,10 +39,11 @@ class BeamDriver:
     def start(self, request: Request) -> None:
         """Begin the search of a request that was just queued."""
         params = request.params
+        eos_token_ids = frozenset() if params.ignore_eos else self._eos_token_ids
         search = BeamSearch(
             width=params.num_sequences,
             max_tokens=min(params.max_tokens, self._max_model_len - len(request.prompt_token_ids)),
-            eos_token_ids=frozenset() if params.ignore_eos else self._eos_token_ids,
+            eos_token_ids=eos_token_ids.union(params.stop_token_ids),
             length_penalty=params.length_penalty,
             early_stopping=params.early_stopping,
         )
@@ -107,7 +108,10 @@ class BeamDriver:
 
     def _finish(self, request: Request, beams: list[Sequence], search: BeamSearch) -> None:
         """The search is over: its hypotheses are the output, and no beam is needed any more."""
-        self._output_processor.set_hypotheses(request, search.hypotheses)
+        found = self._output_processor.set_beams_found(request, search.hypotheses)
+        if self._bus.active:
+            texts, logprobs = [one.text for one in found], [one.cumulative_logprob for one in found]
+            self._bus.emit(ev.BeamsFound, beams[0].seq_id, texts, logprobs)
         stopped = search.hypotheses[0].ended_by_token
         status = RequestStatus.FINISHED_STOPPED if stopped else RequestStatus.FINISHED_LENGTH_CAPPED
         for beam in beams[1:]:

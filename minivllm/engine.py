@@ -117,26 +117,23 @@ class LLMEngine:
         prompt: Prompt,
         params: SamplingParams,
         priority: int = 0,
-        cache_salt: str | None = None,
     ) -> None:
         """Queue a request.
 
         Raises a subclass of `InvalidRequestError`, before anything has changed, if it can never be served.
         """
         self._raise_if_dead()
-        text, token_ids = read_prompt(prompt, self.tokenizer)
-        self._validator.check(request_id, token_ids, params, priority, self._scheduler.requests)
+        given = read_prompt(prompt, self.tokenizer)
+        self._validator.check(request_id, given.token_ids, params, priority, self._scheduler.requests)
         request = Request(
             request_id,
-            token_ids,
+            given.token_ids,
             params,
-            prompt=text,
+            prompt=given.text,
             priority=priority,
             arrival_time=self._clock.now(),
             arrival_number=self._num_arrived,
-            cache_salt=cache_salt,
-            # To choose the best of several samples takes their log-probabilities, asked for or not.
-            num_logprobs=0 if params.logprobs is None and params.num_sequences > params.n else params.logprobs,
+            cache_salt=given.cache_salt,
         )
         refuse_if_too_large(request, self._scheduler.kv_cache_manager, self.max_model_len)
         self._output_processor.add_sequence(request.sequences[0])

@@ -10,7 +10,7 @@ Source of the shapes: vLLM `vllm/inputs/`.
 from __future__ import annotations
 
 from operator import index
-from typing import TYPE_CHECKING, NotRequired, TypedDict
+from typing import TYPE_CHECKING, NamedTuple, NotRequired, TypedDict
 
 from minivllm.errors import InvalidRequestError
 
@@ -22,6 +22,8 @@ class TextPrompt(TypedDict):
     """A prompt as text; the engine tokenizes it."""
 
     prompt: str
+    cache_salt: NotRequired[str]
+    """Prompts with different salts never share a block: keeps one user from finding out, by time, what another sent."""
 
 
 class TokensPrompt(TypedDict):
@@ -29,21 +31,33 @@ class TokensPrompt(TypedDict):
 
     prompt_token_ids: list[int]
     prompt: NotRequired[str]
+    cache_salt: NotRequired[str]
 
 
 Prompt = str | TextPrompt | TokensPrompt
 
 
-def read_prompt(prompt: Prompt, tokenizer: Tokenizer) -> tuple[str | None, list[int]]:
-    """The text, if there is one, and the token ids of a prompt. Raises `InvalidRequestError` if it is none."""
-    if isinstance(prompt, dict) and "prompt_token_ids" in prompt:
-        return prompt.get("prompt"), _as_token_ids(prompt["prompt_token_ids"])
-    text = prompt.get("prompt") if isinstance(prompt, dict) else prompt
+class ReadPrompt(NamedTuple):
+    """A prompt as the engine takes it."""
+
+    text: str | None
+    token_ids: list[int]
+    cache_salt: str | None
+
+
+def read_prompt(prompt: Prompt, tokenizer: Tokenizer) -> ReadPrompt:
+    """What a caller's prompt says. Raises `InvalidRequestError` if it is none."""
+    fields = prompt if isinstance(prompt, dict) else {"prompt": prompt}
+    text, salt = fields.get("prompt"), fields.get("cache_salt")
+    if salt is not None and (not isinstance(salt, str) or not salt):
+        raise InvalidRequestError(f"cache_salt must be a non-empty string; got {salt!r}.")
+    if "prompt_token_ids" in fields:
+        return ReadPrompt(text, _as_token_ids(fields["prompt_token_ids"]), salt)
     if not isinstance(text, str):
         raise InvalidRequestError(
             f'A prompt is text, {{"prompt": text}} or {{"prompt_token_ids": list of ids}}; got {prompt!r}.'
         )
-    return text, tokenizer.encode(text)
+    return ReadPrompt(text, tokenizer.encode(text), salt)
 
 
 def _as_token_ids(given: object) -> list[int]:

@@ -15,7 +15,7 @@ import dataclasses
 import sys
 from collections.abc import Sequence as Seq
 from itertools import count
-from typing import Any
+from typing import Any, Literal
 
 from tqdm import tqdm
 
@@ -96,6 +96,32 @@ class LLM:
         template = self.llm_engine.tokenizer.apply_chat_template
         prompts = [{"prompt_token_ids": template(list(conversation))} for conversation in conversations]
         return self.generate(prompts, sampling_params, use_tqdm=use_tqdm)
+
+    def beam_search(
+        self,
+        prompts: Prompt | Seq[Prompt],
+        *,
+        beam_width: int,
+        max_tokens: int = 16,
+        length_penalty: float = 1.0,
+        early_stopping: bool | Literal["never"] = False,
+        ignore_eos: bool = False,
+        use_tqdm: bool = True,
+    ) -> list[RequestOutput]:
+        """The `beam_width` most probable texts found for each prompt, best first, in `outputs`.
+
+        The same tokens as `transformers.generate(num_beams=beam_width)`. `length_penalty`, `early_stopping`: see
+        `SamplingParams`. Each output's `cumulative_logprob` is the sum over its tokens, without the penalty.
+        """
+        params = SamplingParams(
+            n=beam_width,
+            beam_width=beam_width,
+            max_tokens=max_tokens,
+            length_penalty=length_penalty,
+            early_stopping=early_stopping,
+            ignore_eos=ignore_eos,
+        )
+        return self.generate(prompts, params, use_tqdm=use_tqdm)
 
     def _run(self, num_requests: int, use_tqdm: bool) -> dict[str, RequestOutput]:
         """Step until every request has finished; their outputs by request id."""

@@ -66,7 +66,7 @@ class OutputProcessor:
     def __init__(self, decoder: TokenDecoder) -> None:
         self._decoder = decoder
         self._outputs: dict[str, _SequenceOutput] = {}
-        self._hypotheses: dict[str, list[Hypothesis]] = {}
+        self._beams_found: dict[str, list[CompletionOutput]] = {}
 
     def add_sequence(self, sequence: Sequence) -> None:
         """Start the output of a new sequence."""
@@ -96,9 +96,11 @@ class OutputProcessor:
         output.cumulative_logprob = score
         return text
 
-    def set_hypotheses(self, request: Request, hypotheses: list[Hypothesis]) -> None:
+    def set_beams_found(self, request: Request, hypotheses: list[Hypothesis]) -> list[CompletionOutput]:
         """What a beam search has found, best first: the request's output, whatever beams were alive at the end."""
-        self._hypotheses[request.request_id] = hypotheses
+        best = [self._from_hypothesis(request.params, i, one) for i, one in enumerate(hypotheses[: request.params.n])]
+        self._beams_found[request.request_id] = best
+        return best
 
     def visible_text(self, sequence: Sequence) -> str:
         """The output as far as a caller may see it."""
@@ -150,8 +152,8 @@ class OutputProcessor:
     def _completions(self, request: Request, delta: bool) -> list[CompletionOutput]:
         """The request's `n` outputs: all samples, or the best of more samples or beams."""
         params = request.params
-        if (hypotheses := self._hypotheses.pop(request.request_id, None)) is not None:
-            return [self._from_hypothesis(params, i, one) for i, one in enumerate(hypotheses[: params.n])]
+        if (found := self._beams_found.pop(request.request_id, None)) is not None:
+            return found
         sequences = [sequence for sequence in request.sequences if sequence.seq_id in self._outputs]
         if params.num_sequences == params.n and not params.use_beam_search:
             return [self._completion(sequence, sequence.index, delta) for sequence in sequences]
@@ -160,12 +162,14 @@ class OutputProcessor:
         return [self._completion(sequence, i, delta=False) for i, sequence in enumerate(ranked[: params.n])]
 
     def _from_hypothesis(self, params: SamplingParams, index: int, hypothesis: Hypothesis) -> CompletionOutput:
+        last = hypothesis.token_ids[-1]
         return CompletionOutput(
             index=index,
             text=self._decoder.decode(hypothesis.token_ids, skip_special_tokens=params.skip_special_tokens),
             token_ids=hypothesis.token_ids,
             cumulative_logprob=hypothesis.logprob,
             finish_reason="stop" if hypothesis.ended_by_token else "length",
+            stop_reason=last if hypothesis.ended_by_token and last in params.stop_token_ids else None,
         )
 
     def _completion(self, sequence: Sequence, index: int, delta: bool) -> CompletionOutput:

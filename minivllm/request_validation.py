@@ -58,12 +58,12 @@ class RequestValidator:
             )
         if params.num_sequences > self._config.max_num_seqs:
             raise InvalidSamplingParamsError(
-                f"The request asks for {params.num_sequences} sequences (n, best_of) and the engine runs at most "
+                f"The request asks for {params.num_sequences} sequences (n, best_of, beam_width) and the engine runs at most "
                 f"{self._config.max_num_seqs} at once: ask for fewer or raise max_num_seqs."
             )
         if params.num_sequences > 1 and self._config.kv_cache_allocator == "contiguous":
             raise InvalidSamplingParamsError(
-                f"The request asks for {params.num_sequences} sequences (n, best_of), which share blocks, and the "
+                f"The request asks for {params.num_sequences} sequences (n, best_of, beam_width), which share blocks, and the "
                 "contiguous allocator cannot share: ask for one, or take kv_cache_allocator='paged'."
             )
         self._check_prompt(request_id, token_ids)

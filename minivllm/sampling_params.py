@@ -41,10 +41,12 @@ class SamplingParams:
     """How many sequences to generate for them, `n` by default; the `n` of the highest probability come back."""
     use_beam_search: bool = False
     """The sequences are beams: they fork and die each step, and the `n` best hypotheses come back."""
+    beam_width: int | None = None
+    """Beams: how many, `best_of` or else `n` by default. Given, it asks for a beam search by itself."""
     length_penalty: float = 1.0
     """Beams: a hypothesis scores its log-probability over (length ** length_penalty). Over 0 favours long ones."""
     early_stopping: bool | Literal["never"] = False
-    """Beams: stop at `best_of` hypotheses (True), when no better one is likely (False) or possible ("never")."""
+    """Beams: stop at `beam_width` hypotheses (True), when no better one is likely (False) or possible ("never")."""
     max_tokens: int = 16
     """At most this many output tokens, 1 or more."""
     min_tokens: int = 0
@@ -79,6 +81,8 @@ class SamplingParams:
         # A bare string is what most people write; `object.__setattr__` because we are frozen.
         if isinstance(self.stop, str):
             object.__setattr__(self, "stop", [self.stop])
+        if self.beam_width is not None:
+            object.__setattr__(self, "use_beam_search", True)
         _require_int("n", self.n, low=1)
         if self.best_of is not None:
             _require_int("best_of", self.best_of, low=1)
@@ -86,7 +90,6 @@ class SamplingParams:
                 raise InvalidSamplingParamsError(
                     f"best_of is {self.best_of} but n is {self.n}: the best n are chosen from best_of, so raise best_of."
                 )
-        self._check_beams()
         _require_int("max_tokens", self.max_tokens, low=1)
         _require_int("min_tokens", self.min_tokens, low=0)
         if self.min_tokens > self.max_tokens:
@@ -115,28 +118,37 @@ class SamplingParams:
         for token_id, bias in (self.logit_bias or {}).items():
             _require_int("logit_bias key", token_id, low=0)
             _require_number("logit_bias value", bias, low=-100.0, high=100.0)
-        for name in ("include_stop_str_in_output", "ignore_eos", "skip_special_tokens"):
+        for name in ("include_stop_str_in_output", "ignore_eos", "skip_special_tokens", "use_beam_search"):
             if not isinstance(getattr(self, name), bool):
                 raise InvalidSamplingParamsError(f"{name} must be True or False; got {getattr(self, name)!r}.")
         if not isinstance(self.output_kind, RequestOutputKind):
             raise InvalidSamplingParamsError(f"output_kind must be a RequestOutputKind; got {self.output_kind!r}.")
+        self._check_beams()
 
     def _check_beams(self) -> None:
         _require_number("length_penalty", self.length_penalty, low=-100.0, high=100.0)
-        if self.early_stopping not in (True, False, "never"):
+        if not isinstance(self.early_stopping, bool) and self.early_stopping != "never":
             raise InvalidSamplingParamsError(
                 f'early_stopping must be True, False or "never"; got {self.early_stopping!r}.'
             )
         if not self.use_beam_search:
-            if self.early_stopping is not False or self.length_penalty != 1.0:
-                raise InvalidSamplingParamsError(
-                    "early_stopping and length_penalty are for beams: set use_beam_search=True, or leave them out."
-                )
+            for name, default in (("early_stopping", False), ("length_penalty", 1.0)):
+                if getattr(self, name) != default:
+                    raise InvalidSamplingParamsError(f"{name} is for beams: set beam_width, or leave it out.")
             return
+        if self.beam_width is not None:
+            _require_int("beam_width", self.beam_width, low=2)
+            if self.best_of is not None:
+                raise InvalidSamplingParamsError("best_of and beam_width both say how many beams: leave out best_of.")
+            if self.beam_width < self.n:
+                raise InvalidSamplingParamsError(
+                    f"beam_width is {self.beam_width} but n is {self.n}: the best n come from the beams, so raise beam_width."
+                )
         if self.num_sequences < 2:
-            raise InvalidSamplingParamsError("use_beam_search needs at least two beams: set n or best_of to 2 or more.")
-        # A beam search looks for the most probable text: whatever draws or bends probabilities contradicts it.
-        plain = SamplingParams(temperature=0.0)
+            raise InvalidSamplingParamsError("use_beam_search needs at least two beams: set beam_width to 2 or more.")
+        # A beam search looks for the most probable text: whatever draws or bends probabilities contradicts it. A
+        # temperature of 1 leaves them as they are, and 0 is how vLLM's older versions wanted it said.
+        plain = SamplingParams(temperature=0.0 if self.temperature == 0.0 else 1.0)
         for name in (
             "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty",
             "logit_bias", "seed", "stop", "min_tokens", "logprobs",
@@ -149,7 +161,7 @@ class SamplingParams:
     @property
     def num_sequences(self) -> int:
         """Sequences generated for the request: samples, or beams."""
-        return self.best_of or self.n
+        return self.beam_width or self.best_of or self.n
 
     @property
     def greedy(self) -> bool:

@@ -1,7 +1,10 @@
 """Fixtures for all tests: the models that are used in many places."""
 
+from __future__ import annotations
+
 import contextlib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,11 +15,35 @@ with contextlib.suppress(ModuleNotFoundError):
 
 from minivllm.runtime.model_store import resolve_model
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from minivllm.runtime.loader import LoadedModel
+
 
 @pytest.fixture(scope="session")
 def smollm2_path() -> Path:
     """The directory of SmolLM2-135M-Instruct, from the model cache; fetched if this is the first time."""
     return resolve_model("smollm2")
+
+
+@pytest.fixture(scope="session")
+def smollm2(smollm2_path: Path) -> LoadedModel:
+    """SmolLM2 in our own decoder, in float32 on the CPU."""
+    from identity_runs import BASE
+
+    from minivllm.runtime.loader import load_model
+
+    return load_model(BASE)
+
+
+@pytest.fixture(scope="session")
+def smollm2_peer(smollm2_path: Path) -> PreTrainedModel:
+    """The same weights in transformers."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    return AutoModelForCausalLM.from_pretrained(smollm2_path, dtype=torch.float32).eval()
 
 
 @pytest.fixture(scope="session")

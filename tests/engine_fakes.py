@@ -199,7 +199,8 @@ class WatchedEngine:
     def add(self, request_id: str, prompt: list[int], max_tokens: int = 8, priority: int = 0, **params: object) -> None:
         cache_salt = params.pop("cache_salt", None)
         sampling = SamplingParams(temperature=0, max_tokens=max_tokens, **params)
-        self.engine.add_request(request_id, {"prompt_token_ids": prompt}, sampling, priority, cache_salt)
+        salt = {} if cache_salt is None else {"cache_salt": cache_salt}
+        self.engine.add_request(request_id, {"prompt_token_ids": prompt, **salt}, sampling, priority)
         self.compare()
 
     def step(self) -> list[RequestOutput]:

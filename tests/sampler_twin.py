@@ -1,9 +1,10 @@
 """The sampler's slow twin: one row, plain numpy and loops over the vocabulary, straight from the definitions.
 
-It shares nothing with the real one but the uniform number. Where a definition compares two numbers that
+It shares nothing with the real one but the key of a draw. Where a definition compares two numbers that
 are equal but for rounding, either answer is right: it then raises `TooCloseError`, and a test takes another case.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,7 +59,17 @@ def best_first(logits: np.ndarray) -> list[int]:
     return sorted(range(len(logits)), key=lambda token_id: (-logits[token_id], token_id))
 
 
-def twin_sample(logits: np.ndarray, sequence: Sequence, eos_token_ids: set[int], uniform: float) -> TwinAnswer:
+def arrival_time(key: int, token_id: int) -> float:
+    """When `token_id` would arrive if it were certain: SplitMix64 in Python's whole numbers, then -log."""
+    mask = 2**64 - 1
+    bits = (key + (token_id + 1) * 0x9E3779B97F4A7C15) & mask
+    bits = ((bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9) & mask
+    bits = ((bits ^ (bits >> 27)) * 0x94D049BB133111EB) & mask
+    bits ^= bits >> 31
+    return -math.log(((bits >> 12) + 0.5) / 2**52)
+
+
+def twin_sample(logits: np.ndarray, sequence: Sequence, eos_token_ids: set[int], key: int) -> TwinAnswer:
     """What `Sampler` should answer for one row of `logits: [vocab]`."""
     params = sequence.request.params
     logits = processed_logits(logits, sequence, eos_token_ids)
@@ -89,11 +100,12 @@ def twin_sample(logits: np.ndarray, sequence: Sequence, eos_token_ids: set[int],
             probabilities[token_id] = 0.0
     probabilities /= probabilities.sum()
 
-    cumulative = 0.0
-    for token_id in range(len(logits)):
-        cumulative += probabilities[token_id]
-        if abs(cumulative - uniform) < 1e-8:
-            raise TooCloseError
-        if uniform < cumulative:
-            return TwinAnswer(probabilities, token_id)
-    raise TooCloseError
+    times = {
+        token_id: arrival_time(key, token_id) / probabilities[token_id]
+        for token_id in range(len(logits))
+        if probabilities[token_id] > 0.0
+    }
+    first, *others = sorted(times, key=times.get)
+    if others and times[others[0]] < times[first] * (1 + 1e-8):
+        raise TooCloseError
+    return TwinAnswer(probabilities, first)

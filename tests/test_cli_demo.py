@@ -13,32 +13,22 @@ import sys
 import termios
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
-import torch
+from one_thread import one_thread  # noqa: F401  (a fixture)
 
 from minivllm.cli import main
 from minivllm.core.invariants import Violation
 from minivllm.events.log import Recording
-from minivllm.events.types import EVENT_KINDS
+from minivllm.events.types import EVENT_KINDS, BeamPruned, BeamsFound, RequestFinished
 from minivllm.lessons.scenarios import SCENARIOS
 from minivllm.tui.source import InProcessSource
 
 DEMO = ["demo", "--model", "tiny-random", "--headless"]
 SOON = 100.0
 """Seconds after which a test gives up on a process."""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    """A second thread costs a model this small more than it gives, most of all beside other work."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def environment(**others: str) -> dict[str, str]:
@@ -67,11 +57,20 @@ def test_a_demo_ends_with_its_counts_in_one_line_of_json(name: str, capsys: pyte
     assert result["preemptions"] == counters.num_preemptions
     assert result["prefix_hit_tokens"] == counters.prefix_cache_hits
     assert result["evicted_blocks"] == counters.evicted_blocks
+    assert result["forked_sequences"] == counters.forked_sequences
+    assert result["copied_blocks"] == counters.copied_blocks
+    events = list(recording.events(0, len(recording)))
+    over = {(e.seq_id.rpartition(".")[0], e.step) for e in events if isinstance(e, BeamsFound)}
+    pruned = [(e.seq_id.rpartition(".")[0], e.step) for e in events if isinstance(e, BeamPruned)]
+    assert result["pruned_beams"] == sum(one not in over for one in pruned), (
+        "those left over at the end were not pruned"
+    )
     assert result["generated_tokens"] == counters.generation_tokens
     # So do the lines of the report, and progress goes elsewhere.
     assert all(sentence in captured.out for sentence in result["what_happened"])
     assert all(f"  {arrival.request_id}" in captured.out for arrival in SCENARIOS[name].arrivals)
-    assert captured.err.count("finishes") == result["finished_requests"]
+    ended = [event for event in events if isinstance(event, RequestFinished)]
+    assert captured.err.count("finishes") == len(ended) >= result["finished_requests"]
     assert captured.err.count("is preempted") == result["preemptions"]
 
 
@@ -81,6 +80,26 @@ def test_what_a_demo_shows_is_there_in_the_counts(capsys: pytest.CaptureFixture)
     assert result["preemptions"] > 0 and result["evicted_blocks"] > 0
     assert main([*DEMO, "--scenario", "shared-prefix", "--json"]) == 0
     assert last_json(capsys.readouterr().out)["prefix_hit_tokens"] > 0
+    assert main([*DEMO, "--scenario", "parallel-sampling", "--json"]) == 0
+    result = last_json(capsys.readouterr().out)
+    assert (result["requests"], result["forked_sequences"], result["copied_blocks"]) == (3, 6, 6)
+    assert main([*DEMO, "--scenario", "beams", "--json"]) == 0
+    result = last_json(capsys.readouterr().out)
+    assert result["pruned_beams"] == result["forked_sequences"] - 2 * 3 > 20
+
+
+def test_a_demo_tells_each_sample_and_of_a_beam_search_only_how_it_begins(capsys: pytest.CaptureFixture):
+    assert main([*DEMO, "--scenario", "parallel-sampling"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err.count(" forks off ada, ") == captured.err.count(" forks off cleo, ") == 3
+    assert captured.err.count("copies shared block") == 6
+    assert captured.out.count("        > ") == 4 + 1 + 4
+    assert "0 pruned beams" in captured.out
+    assert main([*DEMO, "--scenario", "beams"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err.count(" is pruned") == 2, "the first dead beam of each search"
+    assert captured.err.count(" forks off ") < 20
+    assert captured.out.count("(what the beams found") == 2
 
 
 def test_an_engine_option_overrides_the_scenarios(capsys: pytest.CaptureFixture):

@@ -8,25 +8,15 @@ import re
 import select
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
+from one_thread import one_thread  # noqa: F401  (a fixture)
 
 from minivllm import LLM, SamplingParams
 from minivllm.cli import main
 
 TINY = ["--model", "tiny-random", "--num-gpu-blocks-override", "256", "--dtype", "float32"]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    """A second thread costs a model this small more than it gives, most of all beside other work."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +65,58 @@ def test_json_is_the_last_line_with_every_output(llm: LLM, capsys: pytest.Captur
         assert output["finish_reason"] == "length"
         assert len(output["token_ids"]) == len(output["logprobs"]) == 6
         assert str(output["token_ids"][0]) in output["logprobs"][0]
+
+
+def listed(out: str) -> dict[str, str]:
+    """Label -> text of what was printed in order."""
+    return dict(re.findall(r"^\[([\d.]+)\] (.*(?:\n    .*)*)$", out, re.M))
+
+
+def test_samples_of_a_seed_are_the_same_alone_and_beside_fifteen_other_prompts(capsys: pytest.CaptureFixture):
+    options = [*TINY, "-n", "4", "--seed", "7", "--max-tokens", "24"]
+    runs = []
+    for _ in range(2):
+        assert main(["generate", "Hello", *options]) == 0
+        runs.append(listed(capsys.readouterr().out))
+    alone, again = runs
+    assert alone == again
+    assert list(alone) == ["1", "2", "3", "4"]
+    assert len(set(alone.values())) == 4, "several samples are drawn, at temperature 1, without being told to"
+
+    others = [f"Prompt number {number}" for number in range(15)]
+    assert main(["generate", *others[:9], "Hello", *others[9:], *options]) == 0
+    crowd = listed(capsys.readouterr().out)
+    assert len(crowd) == 64
+    assert {label: crowd[f"10.{label}"] for label in alone} == alone
+
+
+def test_beams_give_the_best_text_or_as_many_as_are_asked_for(llm: LLM, capsys: pytest.CaptureFixture):
+    (expected,) = llm.beam_search("Hello", beam_width=4, max_tokens=12)
+    best = [output.text for output in expected.outputs]
+    assert main(["generate", "Hello", *TINY, "--beam-width", "4", "--max-tokens", "12"]) == 0
+    assert capsys.readouterr().out == best[0].strip("\n").replace("\n", "\n    ") + "\n"
+    arguments = ["--beam-width", "4", "-n", "2", "--max-tokens", "12", "--length-penalty", "1.0", "--json"]
+    assert main(["generate", "Hello", *TINY, *arguments]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert [(output["index"], output["text"]) for output in result["outputs"]] == list(enumerate(best[:2]))
+    assert result["generated_tokens"] == sum(len(output.token_ids) for output in expected.outputs[:2])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "sentence"),
+    [
+        (["-n", "17"], 1, "asks for 17 sequences"),
+        (["--beam-width", "17"], 1, "asks for 17 sequences"),
+        (["--beam-width", "4", "--temperature", "0.7"], 2, "takes no temperature"),
+        (["--beam-width", "1"], 2, "beam_width must be a whole number, at least 2"),
+        (["-n", "4", "--best-of", "3"], 2, "raise best_of"),
+        (["--length-penalty", "2"], 2, "length_penalty is for beams"),
+        (["--beam-width", "4", "--early-stopping", "perhaps"], 2, "must be one of true, false, never"),
+    ],
+)
+def test_numbers_of_texts_that_make_no_sense_are_one_sentence(arguments, status, sentence, capsys):
+    assert main(["generate", "Hello", *TINY, *arguments]) == status
+    assert sentence in capsys.readouterr().err
 
 
 def test_prompts_come_from_a_file_or_from_standard_input_one_a_line(

@@ -4,7 +4,7 @@ import argparse
 import dataclasses
 from collections.abc import Iterator
 from types import NoneType, UnionType
-from typing import Literal, get_args, get_origin, get_type_hints
+from typing import Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
 
@@ -44,8 +44,10 @@ def all_parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentPa
 
 def example(hint: object, default: object) -> tuple[list[str], object]:
     """An argument for a field of type `hint` that differs from its default, and the value that it must become."""
-    if isinstance(hint, UnionType):
-        (hint,) = (arm for arm in get_args(hint) if arm is not NoneType)
+    if get_origin(hint) in (Union, UnionType):
+        hint, *words = (arm for arm in get_args(hint) if arm is not NoneType)
+        if words:
+            return ["never"], "never"
     if hint is bool:
         return [], not default
     if get_origin(hint) is Literal:
@@ -57,14 +59,30 @@ def example(hint: object, default: object) -> tuple[list[str], object]:
     return {int: (["7"], 7), float: (["0.5"], 0.5), str: (["x"], "x")}[hint]
 
 
+IN_COMPANY = {
+    "batch_size": {"batch_delay": 0.1},
+    "use_beam_search": {"n": 2},
+    "length_penalty": {"beam_width": 2},
+    "early_stopping": {"beam_width": 2},
+}
+"""Fields that are refused where another is not given, too."""
+
+
+def in_company(field: str) -> tuple[list[str], dict[str, object]]:
+    """What else must be given, as arguments and as values."""
+    values = IN_COMPANY.get(field, {})
+    return [word for name, value in values.items() for word in ("--" + name.replace("_", "-"), str(value))], values
+
+
 @pytest.mark.parametrize("field", dataclasses.fields(EngineConfig), ids=lambda field: field.name)
 def test_every_field_of_the_engine_is_an_option_in_vllms_spelling(field: dataclasses.Field):
     arguments, value = example(get_type_hints(EngineConfig)[field.name], field.default)
     flag = "--" + field.name.replace("_", "-")
     if value is False:
         flag = flag.replace("--", "--no-", 1)
-    args = engine_parser().parse_args([flag, *arguments])
-    assert engine_config(args) == EngineConfig(**{field.name: value})
+    more_arguments, more_values = in_company(field.name)
+    args = engine_parser().parse_args([flag, *arguments, *more_arguments])
+    assert engine_config(args) == EngineConfig(**{field.name: value}, **more_values)
 
 
 @pytest.mark.parametrize(
@@ -72,8 +90,9 @@ def test_every_field_of_the_engine_is_an_option_in_vllms_spelling(field: datacla
 )
 def test_every_field_of_the_sampling_is_an_option_in_vllms_spelling(field: dataclasses.Field):
     arguments, value = example(get_type_hints(SamplingParams)[field.name], field.default)
-    args = sampling_parser().parse_args(["--" + field.name.replace("_", "-"), *arguments])
-    assert sampling_params(args) == SamplingParams(**{field.name: value})
+    more_arguments, more_values = in_company(field.name)
+    args = sampling_parser().parse_args(["--" + field.name.replace("_", "-"), *arguments, *more_arguments])
+    assert sampling_params(args) == SamplingParams(**{field.name: value}, **more_values)
 
 
 def test_help_is_written_for_the_fields_that_exist_and_for_no_others():

@@ -94,7 +94,9 @@ class TestTheDoor:
             engine.run()
         engine.add("same", [1, 2, 3])
         engine.engine.abort_request("same")
-        engine.add("same", [1, 2, 3])
+        engine.add("same", [1, 2, 3], max_tokens=4)
+        engine.run()
+        assert engine.token_ids("same") == expected_output([1, 2, 3], 4)
 
     @pytest.mark.parametrize(
         "options",

@@ -3,7 +3,7 @@
 import pytest
 
 from minivllm import LLM, SamplingParams
-from minivllm.errors import ConfigError, InvalidRequestError, PromptTooLongError
+from minivllm.errors import ConfigError, InvalidRequestError, InvalidSamplingParamsError, PromptTooLongError
 
 
 @pytest.fixture(scope="module")
@@ -58,3 +58,41 @@ def test_parameters_that_do_not_fit_the_prompts_are_refused(llm, params):
 def test_an_unknown_option_is_refused_with_those_there_are():
     with pytest.raises(ConfigError, match=r"Unknown option 'max_seqs'.*max_num_seqs"):
         LLM(model="tiny-random", max_seqs=4)
+
+
+def test_beam_search_gives_the_best_texts_first(llm):
+    short, long = llm.beam_search(["Hello", {"prompt_token_ids": [65, 66, 67]}], beam_width=3, max_tokens=8)
+    for output in (short, long):
+        assert [one.index for one in output.outputs] == [0, 1, 2]
+        scores = [one.cumulative_logprob / len(one.token_ids) for one in output.outputs]
+        assert scores == sorted(scores, reverse=True)
+        assert output.finished and all(one.finish_reason for one in output.outputs)
+
+
+def test_a_beam_is_at_least_as_likely_as_what_greed_finds(llm):
+    params = SamplingParams(temperature=0, max_tokens=10, logprobs=0, ignore_eos=True)
+    greedy = llm.generate("The lighthouse", params)[0].outputs[0]
+    beam = llm.beam_search("The lighthouse", beam_width=6, max_tokens=10, ignore_eos=True)[0].outputs[0]
+    assert beam.cumulative_logprob > greedy.cumulative_logprob - 1e-6
+
+
+def test_more_beams_than_slots_are_refused_and_nothing_runs(llm):
+    with pytest.raises(InvalidSamplingParamsError, match="asks for 99 sequences"):
+        llm.beam_search(["Hello"], beam_width=99, max_tokens=4)
+    assert not llm.llm_engine.has_unfinished_requests()
+
+
+def test_prompts_with_different_salts_share_nothing(llm):
+    text = "A long enough prompt to fill several blocks of the cache with what it says."
+    salts = ["red", "blue", "red"]
+    cached = [
+        llm.generate({"prompt": text, "cache_salt": salt}, SamplingParams(max_tokens=1))[0].num_cached_tokens
+        for salt in salts
+    ]
+    assert cached[0] == cached[1] == 0 < cached[2]
+
+
+@pytest.mark.parametrize("salt", ["", 5, ["red"]])
+def test_a_salt_that_is_no_text_is_refused(llm, salt):
+    with pytest.raises(InvalidRequestError, match="cache_salt must be a non-empty string"):
+        llm.generate({"prompt": "Hello", "cache_salt": salt})

@@ -8,11 +8,17 @@ import pytest
 from minivllm.errors import InvalidRequestError, InvalidSamplingParamsError
 from minivllm.sampling_params import MAX_LOGPROBS, RequestOutputKind, SamplingParams
 
-WHOLE_NUMBERS = ["max_tokens", "min_tokens", "top_k", "seed", "logprobs"]
+WHOLE_NUMBERS = ["n", "best_of", "beam_width", "max_tokens", "min_tokens", "top_k", "seed", "logprobs"]
 NUMBERS = ["temperature", "top_p", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty"]
 FLAGS = ["include_stop_str_in_output", "ignore_eos", "skip_special_tokens"]
 
 IN_RANGE = [
+    ("n", [1, 16, 10**9]),
+    ("best_of", [None, 1, 16]),
+    ("use_beam_search", [False]),
+    ("beam_width", [None, 2, 16]),
+    ("length_penalty", [1.0]),
+    ("early_stopping", [False]),
     ("max_tokens", [1, 10**9]),
     ("min_tokens", [0, 16]),
     ("temperature", [0, 0.0, 5e-324, 1, 100.0]),
@@ -32,6 +38,12 @@ IN_RANGE = [
 ]
 
 OUT_OF_RANGE = [
+    ("n", [0, -1]),
+    ("best_of", [0, -1]),
+    ("use_beam_search", [True, 0, 1, None, "yes"]),  # True: one beam is none
+    ("beam_width", [0, 1, -2]),
+    ("length_penalty", [0.5, -100.1, 100.1]),  # 0.5: without beams
+    ("early_stopping", [True, "never", "always", 1, None]),
     ("max_tokens", [0, -1]),
     ("min_tokens", [-1, 17]),
     ("temperature", [-5e-324, 100.00001, 10**400]),
@@ -117,6 +129,27 @@ def test_more_min_tokens_than_max_tokens_are_refused_with_both_numbers():
 
 def test_one_stop_string_is_taken_as_a_list_of_one():
     assert SamplingParams(stop="\n\n").stop == ["\n\n"]
+
+
+@pytest.mark.parametrize("params", [{"beam_width": 4}, {"use_beam_search": True, "best_of": 4}])
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_beams_may_be_asked_for_by_their_width_or_as_vllm_once_did(params, temperature):
+    asked = SamplingParams(n=2, temperature=temperature, length_penalty=0.5, early_stopping="never", **params)
+    assert asked.use_beam_search
+    assert (asked.n, asked.num_sequences) == (2, 4)
+
+
+@pytest.mark.parametrize(
+    ("params", "sentence"),
+    [
+        ({"n": 3, "best_of": 2}, "best_of is 2 but n is 3"),
+        ({"n": 3, "beam_width": 2}, "beam_width is 2 but n is 3"),
+        ({"best_of": 3, "beam_width": 3}, "best_of and beam_width both say how many beams"),
+    ],
+)
+def test_numbers_of_sequences_that_contradict_each_other_are_refused(params, sentence):
+    with pytest.raises(InvalidSamplingParamsError, match=sentence):
+        SamplingParams(**params)
 
 
 def test_only_a_temperature_of_zero_is_greedy():

@@ -3,10 +3,8 @@
 The models are `transformers`' own, so they are the oracle; ours gets their weights.
 """
 
-from collections.abc import Iterator
 from types import SimpleNamespace
 
-import pytest
 import torch
 import transformers
 
@@ -38,15 +36,6 @@ _LLAMA3_ROPE = {
     "high_freq_factor": 4.0,
     "original_max_position_embeddings": 64,
 }
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """For modules that import it: tensors this small are slower with two threads, and far slower on a busy machine."""
-    num_threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(num_threads)
 
 
 def make_peer(name: str) -> transformers.PreTrainedModel:

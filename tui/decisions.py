@@ -1,8 +1,8 @@
 """The engine's decisions as sentences, newest last.
 
 Steps and tokens come by the dozen and have panels of their own, so they are left out here; what is
-left is what a reader wants to be told: who came in, who waits and why, which blocks were taken,
-found again, given back or evicted. Blocks that share a step, a cause and an owner become one
+left is what a reader wants to be told: who came in, who forked or died, who waits and why, which
+blocks were taken, found again, copied, given back or evicted. Blocks that share a step, a cause and an owner become one
 sentence, or a long prompt would push everything else off the screen.
 """
 
@@ -84,6 +84,9 @@ def deferral(reason: ev.DeferReason, need: int, free: int, max_num_seqs: int | N
         case "token_budget":
             return "token budget used"
         case "max_num_seqs":
+            # A request for several sequences needs a slot for each.
+            if free:
+                return f"needs {plural(need, 'slot')}, {free} free"
             return "all slots taken" if max_num_seqs is None else f"all {plural(max_num_seqs, 'slot')} taken"
         case "preempted_this_step":
             return "somebody was preempted this step"
@@ -112,7 +115,7 @@ def _admitted(event: ev.RequestAdmitted | ev.RequestResumed) -> tuple[str, str, 
     return f"{verb} slot {event.slot}", cached, "good"
 
 
-_END_A_WAIT = (ev.RequestAdmitted, ev.RequestResumed, ev.RequestFinished, ev.RequestAborted)
+_END_A_WAIT = (ev.RequestAdmitted, ev.RequestResumed, ev.RequestFinished, ev.BeamPruned, ev.RequestAborted)
 
 # Each gives (what happened, the rest of the sentence, style); block ids stand between the two.
 _TELL = {
@@ -125,11 +128,15 @@ _TELL = {
         f": {short_name(e.victim_of)} needs {plural(e.need, 'block')}, {e.free} free",
         "bad",
     ),
+    ev.RequestForked: lambda e: (f"forks off {short_name(e.parent)}", ", blocks shared", "good"),
+    ev.BeamPruned: lambda e: ("is pruned", ": others are better", "warn"),
+    ev.BeamsFound: lambda e: ("ends its search", f": {plural(len(e.texts), 'text')} found", "good"),
     ev.RequestFinished: lambda e: ("finishes", " at its token limit" if e.reason == "length" else " by itself", "good"),
     ev.RequestAborted: lambda e: ("is aborted", "", "bad"),
     ev.BlockAllocated: lambda e: ("takes", "", "text"),
     ev.BlockHashed: lambda e: ("fills", ", now cached", "muted"),
     ev.BlockHit: lambda e: ("reuses", ", already computed", "good"),
+    ev.BlockCopied: lambda e: (f"copies shared block {e.src} to {e.dst}", "", "accent"),
     ev.BlockMissed: lambda e: (f"misses its block {e.logical}", f": {miss(e.why)}", "muted"),
     ev.BlockReleased: lambda e: ("lets go of", "", "muted"),
     ev.BlockFreed: lambda e: ("freed", ", still cached" if e.position == "tail" else ", empty", "muted"),

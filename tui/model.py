@@ -44,6 +44,7 @@ class DashboardModel:
         self.used: deque[int] = deque(maxlen=USED_HISTORY)
         """Tokens given out in each of the last steps, oldest first."""
         self._last_owner: dict[int, str] = {}
+        self._scheduled_last: str | None = None
         self._rate: deque[tuple[float, int]] = deque()
 
     def apply(self, event: ev.Event) -> None:
@@ -51,18 +52,27 @@ class DashboardModel:
         kind = type(event)
         if kind is ev.StepBegin:
             self.changed.clear()
-        elif kind is ev.RequestFinished or kind is ev.RequestAborted:
+        elif kind is ev.RequestFinished or kind is ev.RequestAborted or kind is ev.BeamPruned:
             self.letters.release(event.seq_id)
-        elif kind is ev.BlockAllocated or kind is ev.BlockHit:
+        elif kind is ev.BlockAllocated or kind is ev.BlockHit or kind is ev.RequestForked:
             # A sequence takes its first blocks just before it is told to be admitted.
             self.letters.assign(event.seq_id)
-            self._last_owner[event.block_id] = event.seq_id
-        block_id = getattr(event, "block_id", None)
-        if block_id is not None:
-            self.changed.add(block_id)
+        elif kind is ev.StepScheduled:
+            self._scheduled_last = event.seq_id
         owner = getattr(event, "seq_id", None)
-        if kind is ev.BlockHashed or kind is ev.BlockEvicted:
-            owner = self._last_owner.get(block_id)
+        block_id = getattr(event, "block_id", None)
+        if kind is ev.BlockCopied:
+            self.changed |= {event.src, event.dst}
+            self._last_owner[event.dst] = owner
+        elif block_id is not None:
+            self.changed.add(block_id)
+            if kind is ev.BlockHashed:
+                # Of several that share or shared it, the one whose tokens have just filled it.
+                owner = self._scheduled_last
+            if kind is ev.BlockEvicted:
+                owner = self._last_owner.get(block_id)
+            elif owner is not None:
+                self._last_owner[block_id] = owner
         self.log.add(event, owner, self.letters.of(owner))
         self.fold.apply(event)
         if kind is ev.StepEnd:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from minivllm.bench.environment import describe_environment, set_num_threads
 from minivllm.bench.report import add_json_argument, add_model_arguments, positive_int, print_report
-from minivllm.cli.terminal import loading
+from minivllm.cli.loading import loading
 from minivllm.compare.configurations import PARTS, parse_configuration
 from minivllm.compare.measure import Measured, measure_recording
 from minivllm.compare.plot import plot_comparison, require_matplotlib
@@ -22,21 +22,21 @@ from minivllm.config import EngineConfig
 from minivllm.errors import BenchError
 
 _ROWS = (
-    ("KV memory allocated and not used", "kv_waste", "{:.1%}"),
-    ("of all KV memory: used", "kv_used", "{:.1%}"),
-    ("  reserved for later", "kv_reserved", "{:.1%}"),
-    ("  internal waste", "kv_internal", "{:.1%}"),
-    ("  external waste", "kv_external", "{:.1%}"),
+    ("waste: allocated, not used", "kv_waste", "{:.1%}"),
+    ("of all memory: used", "kv_used", "{:.1%}"),
+    ("  reserved, written later", "kv_reserved", "{:.1%}"),
+    ("  internal, never written", "kv_internal", "{:.1%}"),
+    ("  external, no run fits", "kv_external", "{:.1%}"),
     ("blocks saved by sharing", "kv_saved_by_sharing", "{:.1%}"),
     ("most requests at once", "max_running", "{}"),
     ("output tokens a second", "throughput_tokens_per_s", "{:.1f}"),
     ("steps", "steps", "{:,}"),
     ("preemptions", "preemptions", "{:,}"),
-    ("time to first token, p50, s", "ttft_p50_s", "{:.3f}"),
-    ("time to first token, p99, s", "ttft_p99_s", "{:.3f}"),
-    ("time between tokens, p50, s", "itl_p50_s", "{:.4f}"),
-    ("time between tokens, p99, s", "itl_p99_s", "{:.4f}"),
-    ("most tokens computed between two", "max_tokens_between_tokens", "{:,}"),
+    ("first token after, p50, s", "ttft_p50_s", "{:.3f}"),
+    ("first token after, p99, s", "ttft_p99_s", "{:.3f}"),
+    ("between tokens, p50, s", "itl_p50_s", "{:.4f}"),
+    ("between tokens, p99, s", "itl_p99_s", "{:.4f}"),
+    ("  most tokens for others", "max_tokens_between_tokens", "{:,}"),
 )
 
 
@@ -69,11 +69,10 @@ def run(args: argparse.Namespace) -> int:
     memory = (
         {} if args.kv_budget is None else {"num_gpu_blocks_override": None, "kv_cache_memory_bytes": args.kv_budget}
     )
-
-    from minivllm.runtime.loader import load_model
-
-    set_num_threads(args.num_threads)
     with loading(args.model):
+        from minivllm.runtime.loader import load_model
+
+        set_num_threads(args.num_threads)
         model = load_model(EngineConfig(**common))
     trace = make_trace(args.scenario, model.tokenizer, args.seed)
     runs: list[Run] = []

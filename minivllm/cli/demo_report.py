@@ -2,7 +2,8 @@
 
 Made from events and the facts counted from them, in the dashboard's words. The easy thing to get wrong is
 to say too much: blocks come and go by the dozen, so only what concerns a whole request is told, and a step in
-which nothing of that kind happens is passed over, with a sign of life every two seconds.
+which nothing of that kind happens is passed over, with a sign of life every two seconds. A beam search forks
+at every step; it is told until its first beam has died, and from then on it only counts.
 """
 
 import shutil
@@ -12,21 +13,26 @@ import textwrap
 from minivllm.cli.terminal import note
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
-from minivllm.lessons.facts import RunFacts
+from minivllm.lessons.facts import RequestFacts, RunFacts
 from minivllm.lessons.scenarios import Scenario
 from minivllm.lessons.stories import tell
 from minivllm.tui.decisions import DecisionLog
-from minivllm.tui.text import clean, fit, plural
+from minivllm.tui.text import clean, fit, plural, tail
 
 SECONDS_WITHOUT_A_WORD = 2.0
 CUT_AT = 120
 """Characters of an answer that a report shows where there is no terminal."""
+COMMON = 100
+"""Characters, the last ones, of what all beams have in common."""
 _TOLD = (
     ev.RequestArrived,
     ev.RequestAdmitted,
     ev.RequestResumed,
     ev.RequestDeferred,
     ev.RequestPreempted,
+    ev.RequestForked,
+    ev.BlockCopied,
+    ev.BeamPruned,
     ev.RequestFinished,
     ev.RequestAborted,
     ev.InvariantViolated,
@@ -40,11 +46,13 @@ class ProgressLines:
         self._fold = fold
         self._log = DecisionLog()
         self._told_last = None
+        self._searching: set[str] = set()
+        """Requests of which a beam has died."""
         self._spoke_at = fold.t
 
     def apply(self, event: ev.Event) -> None:
         """Tell the event, if it is worth it."""
-        if isinstance(event, _TOLD):
+        if isinstance(event, _TOLD) and not self._is_everyday(event):
             self._log.add(event, getattr(event, "seq_id", None), None)
             decision = self._log.decisions[-1]
             if decision is self._told_last:
@@ -60,6 +68,17 @@ class ProgressLines:
                 f"{plural(len(fold.free_queue), 'block')} free, {plural(fold.counters.generation_tokens, 'token')} written",
             )
 
+    def _is_everyday(self, event: ev.Event) -> bool:
+        """Whether the event is one of the many of a beam search that is in full swing."""
+        if not isinstance(event, (ev.RequestForked, ev.BlockCopied, ev.BeamPruned)):
+            return False
+        request_id = event.seq_id.rpartition(".")[0]
+        if request_id in self._searching:
+            return True
+        if isinstance(event, ev.BeamPruned):
+            self._searching.add(request_id)
+        return False
+
     def _say(self, event: ev.Event, words: str) -> None:
         note(f"step {event.step:>4}  {words}")
         self._spoke_at = event.t
@@ -73,20 +92,47 @@ def print_report(scenario: Scenario, facts: RunFacts) -> None:
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     print("\n" + _wrap(f"{scenario.name} on {clean(fold.header.model)}: {scenario.teaches}", width) + "\n")
     name_width = max((len(request.name) for request in facts.requests.values()), default=0)
-    for finished in fold.history:
-        question = clean((finished.prompt or "").partition("\n")[0])
-        print(fit(f"  {clean(finished.request_id):<{name_width}}  {question}", width or CUT_AT).rstrip())
-        print(fit(f"  {'':<{name_width}}  > {clean(finished.text.strip())}", width or CUT_AT).rstrip())
-    print(
+    for request in facts.finished:
+        question = clean((request.prompt or "").partition("\n")[0])
+        print(fit(f"  {clean(request.name):<{name_width}}  {question}", width or CUT_AT).rstrip())
+        for answer in _answers(request):
+            print(fit(f"  {'':<{name_width}}  {answer}", width or CUT_AT).rstrip())
+    counts = (
         f"\n{counters.finished_requests} of {plural(total, 'request')} finished in {plural(fold.step, 'step')} and "
         f"{facts.seconds:.1f} s of engine time: {plural(counters.generation_tokens, 'token')}, {_tokens_per_s(facts):.1f} a second.\n"
         f"{plural(counters.num_preemptions, 'preemption')}, {plural(counters.prefix_cache_hits, 'prefix hit token')}, "
         f"{plural(counters.evicted_blocks, 'evicted block')}, {plural(counters.invariant_violations, 'invariant violation')}.\n"
     )
+    if counters.forked_sequences:
+        counts += (
+            f"{plural(counters.forked_sequences, 'forked sequence')}, {plural(counters.copied_blocks, 'copied block')}, "
+            f"{plural(facts.pruned_beams, 'pruned beam')}.\n"
+        )
+    print(counts)
     if counters.finished_requests < total:
         print("The run was stopped before its end. Up to there:")
     for number, sentence in enumerate(tell(scenario, facts), start=1):
         print(_wrap(f"  {number}. {sentence}", width, indent=5))
+
+
+def _answers(request: RequestFacts) -> list[str]:
+    """One line for each text of a request. What beams have in common stands in a line of its own: it is most of them."""
+    texts = [clean(text.strip()) for text in request.texts]
+    if request.beams_found is None:
+        return [f"> {text}" for text in texts]
+    # Cut between two words, if there is a space to cut at.
+    common = _common_beginning(texts).rpartition(" ")[0]
+    lines = ["(what the beams found, best first)"]
+    if common:
+        lines.append(f"all > {tail(common, COMMON)} …")
+    return lines + [f"> {'… ' if common else ''}{text[len(common) :].strip()}" for text in texts]
+
+
+def _common_beginning(texts: list[str]) -> str:
+    # Whatever lies between the first and the last in order begins as they do.
+    first, last = min(texts), max(texts)
+    length = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
+    return first[:length]
 
 
 def report_json(scenario: Scenario, facts: RunFacts) -> dict[str, object]:
@@ -102,6 +148,9 @@ def report_json(scenario: Scenario, facts: RunFacts) -> dict[str, object]:
         "prefix_hit_tokens": counters.prefix_cache_hits,
         "resumed_hit_tokens": counters.resumed_hit_tokens,
         "evicted_blocks": counters.evicted_blocks,
+        "forked_sequences": counters.forked_sequences,
+        "copied_blocks": counters.copied_blocks,
+        "pruned_beams": facts.pruned_beams,
         "invariant_violations": counters.invariant_violations,
         "steps": facts.fold.step,
         "prompt_tokens": counters.prompt_tokens,

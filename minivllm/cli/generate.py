@@ -1,7 +1,7 @@
 """`minivllm generate`: complete one prompt, streaming, or many at once.
 
-With one prompt the text appears token by token; with many, the engine serves them together and each is
-printed whole, in the order of the prompts, as soon as it and all before it are done.
+One text appears token by token; of many (several prompts, or several samples or beams of one), all are served
+together and each is printed whole, in order, as soon as it and all before it are done.
 
 The easy thing to get wrong is one bad prompt among many: it is refused with its reason and the others go on.
 """
@@ -24,6 +24,8 @@ from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 SAMPLING_DEFAULTS = {"temperature": 0.0, "max_tokens": 128}
 """vLLM's own are 1.0 and 16, made for servers; a person at a terminal wants the likely text, and a bit of it."""
+SAMPLES_TEMPERATURE = 1.0
+"""The default with several samples: without it they would all be the likely text."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,14 +37,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--chat", action="store_true", help="send each prompt as a chat message, in the model's template"
     )
     parser.add_argument("--json", action="store_true", help="end standard output with one line of JSON instead of text")
-    add_sampling_options(parser, SAMPLING_DEFAULTS)
+    add_sampling_options(parser, SAMPLING_DEFAULTS | {"temperature": "0, or 1 for several samples"})
     add_engine_options(parser)
     parser.set_defaults(usage_error=parser.error)
 
 
 def run(args: argparse.Namespace) -> int:
     config = engine_config(args)
-    params = sampling_params(args, SAMPLING_DEFAULTS)
+    params = _params(args)
     prompts = _read_prompts(args)
     if not prompts:
         args.usage_error("no prompt: give one as an argument, in a --file, or on standard input")
@@ -52,12 +54,12 @@ def run(args: argparse.Namespace) -> int:
     run_ = _Run(engine, prompts, params, chat=args.chat)
     if args.json:
         run_.finish()
-    elif len(prompts) == 1:
+    elif len(prompts) == 1 and params.num_sequences == 1:
         run_.stream()
     else:
         run_.print_in_order()
     seconds = now() - began
-    tokens = sum(len(output.outputs[0].token_ids) for output in run_.finished.values())
+    tokens = sum(len(text.token_ids) for output in run_.finished.values() for text in output.outputs)
     if args.json:
         print_json(_as_json(config.model, run_, tokens, seconds))
     elif sys.stderr.isatty() and tokens:
@@ -74,9 +76,10 @@ class _Run:
     def __init__(self, engine: LLMEngine, prompts: list[str], params: SamplingParams, *, chat: bool) -> None:
         self.prompts = prompts
         self.finished: dict[int, RequestOutput] = {}
-        """By number of the prompt; `outputs[0]` has all of its text."""
+        """By number of the prompt; its `outputs` have all of their texts."""
         self.refused: dict[int, InvalidRequestError] = {}
         self._engine = engine
+        self._params = params
         for number, text in enumerate(prompts):
             prompt: Prompt = text
             if chat:
@@ -113,14 +116,30 @@ class _Run:
             show("\n")
 
     def print_in_order(self) -> None:
-        """Show each text whole, under its number, as early as the order allows."""
+        """Show each text whole, as early as the order allows."""
         next_number = 0
         for _ in self._outputs():
             while next_number in self.finished or next_number in self.refused:
-                if next_number in self.finished:
-                    text = self.finished[next_number].outputs[0].text.strip("\n")
-                    show(f"[{next_number + 1}] " + text.replace("\n", "\n    ") + "\n")
+                for output in self.finished[next_number].outputs if next_number in self.finished else ():
+                    label = self._label(next_number, output.index)
+                    show(label + output.text.strip("\n").replace("\n", "\n    ") + "\n")
                 next_number += 1
+
+    def _label(self, number: int, index: int) -> str:
+        """Which prompt and which of its texts, as far as there are several."""
+        several_prompts, several_texts = len(self.prompts) > 1, self._params.n > 1
+        parts = [str(number + 1)] * several_prompts + [str(index + 1)] * several_texts
+        return f"[{'.'.join(parts)}] " if parts else ""
+
+
+def _params(args: argparse.Namespace) -> SamplingParams:
+    params = sampling_params(args, SAMPLING_DEFAULTS)
+    if params.use_beam_search:
+        return params
+    if params.num_sequences > 1 and not hasattr(args, "temperature"):
+        params = dataclasses.replace(params, temperature=SAMPLES_TEMPERATURE)
+    # The seed that was typed is every prompt's own: a text then follows from seed and prompt alone, whoever is beside it.
+    return dataclasses.replace(params, seed=getattr(args, "seed", None))
 
 
 def _read_prompts(args: argparse.Namespace) -> list[str]:
@@ -144,8 +163,8 @@ def _as_json(model: str, run_: _Run, tokens: int, seconds: float) -> dict[str, o
             outputs.append({"prompt": prompt, "error": str(run_.refused[number])})
             continue
         output = run_.finished[number]
-        completion = dataclasses.asdict(output.outputs[0])
-        outputs.append({"prompt": prompt, "num_cached_tokens": output.num_cached_tokens, **completion})
+        for completion in map(dataclasses.asdict, output.outputs):
+            outputs.append({"prompt": prompt, "num_cached_tokens": output.num_cached_tokens, **completion})
     return {
         "model": model,
         "outputs": outputs,

@@ -1,4 +1,4 @@
-"""`load_engine`: what every command that runs a model does first, and the one part of it that takes seconds.
+"""`loading`: what every command that runs a model does first, and the one part of it that takes seconds.
 
 The easy thing to get wrong is a Ctrl-C that falls into an import. Some libraries swallow it and go on with half a
 module, which then fails somewhere else; so while torch is imported it is only noted, and obeyed right after.
@@ -15,11 +15,18 @@ from minivllm.engine import LLMEngine
 
 
 def load_engine(config: EngineConfig) -> LLMEngine:
-    """The engine of `config`; says that it is being loaded, where somebody looks."""
-    with _spinner(f"Loading {config.model} ...") if sys.stderr.isatty() else nullcontext():
+    """The engine of `config`."""
+    with loading(config.model):
+        return LLMEngine.from_config(config)
+
+
+@contextmanager
+def loading(model: str) -> Iterator[None]:
+    """Load `model` inside: torch is imported already, and where somebody looks they are told what takes so long."""
+    with _spinner(f"Loading {model} ...") if sys.stderr.isatty() else nullcontext():
         with _ctrl_c_waits():
             import_module("minivllm.runtime.model_runner")
-        return LLMEngine.from_config(config)
+        yield
 
 
 @contextmanager

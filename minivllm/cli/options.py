@@ -12,7 +12,7 @@ import argparse
 import dataclasses
 from collections.abc import Mapping
 from types import NoneType, UnionType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from minivllm.config import EngineConfig
 from minivllm.sampling_params import SamplingParams
@@ -49,6 +49,12 @@ DEFAULT_IN_WORDS = {
 }
 """What the help says where a field's default is None."""
 SAMPLING_HELP = {
+    "n": "how many texts: samples that share the blocks of the prompt, or the best beams",
+    "best_of": "draw this many samples and keep the most probable",
+    "use_beam_search": "search for the most probable texts with -n beams",
+    "beam_width": "search for the most probable texts with this many beams",
+    "length_penalty": "beams: over 0 favours long texts, under 0 short ones",
+    "early_stopping": "beams: end with enough texts (true), when no better is likely (false) or possible (never)",
     "max_tokens": "at most this many output tokens",
     "min_tokens": "no end before this many output tokens",
     "temperature": "0 takes the most likely token; higher is more varied",
@@ -110,15 +116,17 @@ def _add_fields(
             shown = DEFAULT_IN_WORDS.get(name) if default is None else default
         if shown not in (None, dataclasses.MISSING):
             help_ = f"{help_} (default: {shown})"
-        flag = f"--{name.replace('_', '-')}"
+        flags = [f"--{name.replace('_', '-')}", *([f"-{name}"] if len(name) == 1 else [])]
         # A percent sign is argparse's own mark in help texts.
-        group.add_argument(flag, default=argparse.SUPPRESS, help=help_.replace("%", "%%"), **_kind(hints[name]))
+        group.add_argument(*flags, default=argparse.SUPPRESS, help=help_.replace("%", "%%"), **_kind(hints[name]))
 
 
 def _kind(hint: Any) -> dict[str, Any]:
     """What argparse must know to read a value of type `hint`."""
-    if isinstance(hint, UnionType):
-        (hint,) = (arm for arm in get_args(hint) if arm is not NoneType)
+    if get_origin(hint) in (Union, UnionType):
+        hint, *words = (arm for arm in get_args(hint) if arm is not NoneType)
+        if words:  # True and False, and words beside them
+            return _bool_or_word(*words)
     if hint is bool:
         return {"action": argparse.BooleanOptionalAction}
     if get_origin(hint) is Literal:
@@ -126,3 +134,14 @@ def _kind(hint: Any) -> dict[str, Any]:
     if get_origin(hint) is list:
         return {"action": "append", **_kind(*get_args(hint))}
     return {"type": hint, "metavar": {int: "N", float: "X", str: "TEXT"}[hint]}
+
+
+def _bool_or_word(words: Any) -> dict[str, Any]:
+    values = {"true": True, "false": False} | {word: word for word in get_args(words)}
+
+    def read(text: str) -> bool | str:
+        if text not in values:
+            raise argparse.ArgumentTypeError(f"must be one of {', '.join(values)}; got {text!r}")
+        return values[text]
+
+    return {"type": read, "metavar": "{" + ",".join(values) + "}"}

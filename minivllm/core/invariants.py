@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from minivllm.core.block_hash import hash_block_tokens
 from minivllm.core.request import RequestStatus
 from minivllm.core.scheduler import Scheduler
 from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
@@ -66,6 +67,14 @@ def _cache(scheduler: Scheduler) -> Iterator[Violation]:
     carried = {(block.block_hash, block.block_id) for block in pool.blocks if block.block_hash is not None}
     for _, block_id in indexed ^ carried:
         yield Violation("the cache index and the blocks agree", f"block {block_id}")
+    size = scheduler.kv_cache_manager.block_size
+    for sequence in scheduler.running:
+        parent = None
+        for i in range(sequence.num_hashed_blocks):
+            extra_keys = sequence.request.extra_keys if i == 0 else ()
+            parent = hash_block_tokens(parent, sequence.token_ids[i * size : (i + 1) * size], extra_keys)
+            if sequence.block_table[i].block_hash != parent:
+                yield Violation("a block's hash is that of its tokens", f"{sequence!r}: {sequence.block_table[i]!r}")
 
 
 def _sequences(scheduler: Scheduler) -> Iterator[Violation]:

@@ -158,7 +158,6 @@ class Request:
         arrival_time: float = 0.0,
         arrival_number: int = 0,
         cache_salt: str | None = None,
-        num_logprobs: int | None = None,
     ) -> None:
         self.request_id = request_id
         self.prompt = prompt
@@ -169,7 +168,9 @@ class Request:
         self.arrival_time = arrival_time
         self.arrival_number = arrival_number
         """Counts the engine's requests: the order of arrival even where two share one clock reading."""
-        self.num_logprobs = num_logprobs
+        # To choose the best of several samples takes their log-probabilities, asked for or not.
+        chooses_best = params.num_sequences > params.n
+        self.num_logprobs = 0 if params.logprobs is None and chooses_best else params.logprobs
         """How many of the most likely tokens the sampler reports at each position; None for none."""
         self.cache_salt = cache_salt
         """Requests with different salts never share a cached block."""

@@ -166,24 +166,27 @@ class Fold:
             self.counters.finished_requests += 1
 
     def _pruned(self, event: ev.BeamPruned) -> None:
-        self._forget(event.seq_id, "pruned")
+        self._forget(event.seq_id, None)
+
+    def _beams_found(self, event: ev.BeamsFound) -> None:
+        self.sequences[event.seq_id].text = event.texts[0]
 
     def _aborted(self, event: ev.RequestAborted) -> None:
         if self._forget(event.seq_id, "abort"):
             self.counters.aborted_requests += 1
 
-    def _forget(self, seq_id: str, reason: str) -> bool:
-        """Drop a sequence; true if it was the last of its request."""
+    def _forget(self, seq_id: str, reason: str | None) -> bool:
+        """Drop a sequence, and note its end if there is a reason to show; true if it was the last of its request."""
         sequence = self.sequences.pop(seq_id)
         queue = self.running if sequence.status == "RUNNING" else self.waiting
         queue.remove(seq_id)
         request = self.requests[sequence.request_id]
         request.seq_ids.remove(seq_id)
-        self.history.append(
-            FinishedSequence(
-                seq_id, sequence.request_id, request.prompt, sequence.text, reason, sequence.num_tokens, self.step
+        if reason is not None:
+            name, prompt = sequence.request_id, request.prompt
+            self.history.append(
+                FinishedSequence(seq_id, name, prompt, sequence.text, reason, sequence.num_tokens, self.step)
             )
-        )
         if not request.seq_ids:
             del self.requests[sequence.request_id]
         return not request.seq_ids
@@ -268,6 +271,7 @@ _APPLY: dict[type[ev.Event], Callable] = {
     ev.RequestForked: Fold._forked,
     ev.RequestFinished: Fold._finished,
     ev.BeamPruned: Fold._pruned,
+    ev.BeamsFound: Fold._beams_found,
     ev.RequestAborted: Fold._aborted,
     ev.StepBegin: Fold._step_begin,
     ev.StepScheduled: Fold._scheduled,

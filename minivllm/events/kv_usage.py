@@ -6,7 +6,8 @@ allocated, that is, in a block that somebody owns:
     used      holds a computed token; shared by several sequences it counts once
     reserved  its sequence will write it later, up to prompt + max_tokens
     internal  its sequence will never write it
-    external  in a free block, of no use while somebody waits since no free run is long enough
+    external  in a free block that no reservation fits into: its run of free neighbours is too short, or what is
+              left of it when reservations have filled it. Only where memory is contiguous
     free      all others
 
 Waste, as the PagedAttention paper has it, is reserved and internal over allocated. (A sequence may end before
@@ -21,6 +22,7 @@ Source: sections 3.1 and 6.3 of the PagedAttention paper (Kwon et al., 2023).
 """
 
 from dataclasses import dataclass
+from itertools import groupby
 
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
@@ -83,14 +85,11 @@ class KVUsageMeter:
         for event in self._step_events[:num_before]:
             self.fold.apply(event)
         if planned:
-            in_vain = any(
-                type(event) is ev.RequestDeferred and event.reason == "no_contiguous_run" for event in self._step_events
-            )
-            self.samples.append(self._measure(end, free_is_useless=in_vain))
+            self.samples.append(self._measure(end))
         for event in self._step_events[num_before:]:
             self.fold.apply(event)
 
-    def _measure(self, end: ev.StepEnd, free_is_useless: bool) -> KVUsage:
+    def _measure(self, end: ev.StepEnd) -> KVUsage:
         fold, block_size = self.fold, self.fold.header.block_size
         # By block: slots that hold a token, and slots that will at some time. The owner that uses most counts.
         used: dict[int, int] = {}
@@ -116,11 +115,20 @@ class KVUsageMeter:
             used=num_used,
             reserved=num_wanted - num_used,
             internal=len(used) * block_size - num_wanted,
-            external=len(fold.free_queue) * block_size if free_is_useless else 0,
+            external=self._num_useless_blocks() * block_size,
             num_running=len({fold.sequences[seq_id].request_id for seq_id in fold.running}),
             num_table_entries=num_table_entries,
             num_blocks_in_use=len(used),
         )
+
+    def _num_useless_blocks(self) -> int:
+        """Free blocks that would be left over if as many reservations as possible were made now."""
+        header = self.fold.header
+        if header.config.get("kv_cache_allocator") != "contiguous":
+            return 0
+        num_reserved = -(-header.max_model_len // header.block_size)
+        runs = groupby(self.fold.blocks, key=lambda block: block.ref_cnt == 0)
+        return sum(sum(1 for _ in blocks) % num_reserved for is_free, blocks in runs if is_free)
 
 
 def mean(values: list[float]) -> float:

@@ -48,8 +48,6 @@ class ModelRunner:
         self._sampler = Sampler(model.tokenizer.eos_token_ids, config.seed)
         self.t_prepare = 0.0
         """Seconds that the last `execute_model` took to lay out its batch."""
-        self.t_model = 0.0
-        """Seconds that its forward pass took; on CUDA, to launch it."""
 
     @torch.inference_mode()
     def execute_model(self, plan: SchedulerOutput) -> torch.Tensor:
@@ -65,14 +63,12 @@ class ModelRunner:
             torch.from_numpy(array).to(self._model.device)
             for array in (inputs.token_ids, inputs.positions, inputs.sampling_rows)
         )
-        prepared = self._now()
+        self.t_prepare = self._now() - begin
         hidden = self._model.decoder(
             token_ids, positions, lambda layer, q, k, v: self._attention.forward(layer, q, k, v, metadata)
         )
         # The LM head is the largest matrix of a small model, so only rows that sample go through it.
-        logits = self._model.decoder.compute_logits(hidden[sampling_rows])
-        self.t_prepare, self.t_model = prepared - begin, self._now() - prepared
-        return logits
+        return self._model.decoder.compute_logits(hidden[sampling_rows])
 
     @torch.inference_mode()
     def sample_tokens(self, plan: SchedulerOutput, logits: torch.Tensor) -> list[SampledToken]:

@@ -3,10 +3,12 @@
 Knows nothing of the model, of text or of when to stop.
 
 The decision that is easy to get wrong is independence: a row's token may depend on its logits and its
-sequence alone, never on its neighbours, its place in the batch or what was drawn before. So there
-is no generator with a state: a row draws one uniform number that is keyed by its sequence (`sampling_rng`)
-and looks it up in its cumulative weights, which are exact sums (`logits_processors`). vLLM draws by the
-Gumbel-max trick instead: a random number for every entry of the vocabulary.
+sequence alone, never on its neighbours, its place in the batch or what was drawn before. A generator with a
+state is out, then; but rounding is a neighbour, too. Another batch or block size changes logits in their last
+bits, and whoever looks one random number up in the *cumulative* probabilities adds those bits up over 49,152
+tokens: a draw from the long tail then hits the next token, once in a few dozen draws. So the tokens race: each
+has a random arrival time of its own (`sampling_rng`), divided by its probability, and the first one wins. Last
+bits move each time by as little as themselves. (This is the Gumbel-max trick, as in vLLM, without logarithms.)
 
 Log-probabilities are the model's own, from before any processing (vLLM's `raw_logprobs`).
 
@@ -21,7 +23,7 @@ import torch
 from minivllm.core.request import Sequence
 from minivllm.errors import SamplingError
 from minivllm.runtime.logits_processors import apply_logits_processors, changes_best_token, to_weights
-from minivllm.runtime.sampling_rng import uniform_for_next_token
+from minivllm.runtime.sampling_rng import exponentials, key_for_next_token
 
 _CPU_CHUNK = 200_000
 """Logits that are drawn from at once: float64 copies of so few stay in the cache (top-p is a third faster by it)."""
@@ -102,13 +104,13 @@ class Sampler:
     def _draw(self, logits: torch.Tensor, sequences: list[Sequence]) -> list[int]:
         """Draw from `logits: [num_rows, vocab]` after temperature, min-p, top-k and top-p."""
         weights = to_weights(logits, [sequence.request.params for sequence in sequences])
-        uniforms = [uniform_for_next_token(sequence, self._engine_seed) for sequence in sequences]
-        # Inverse CDF in the order of the vocabulary: the first token whose cumulative weight is over the target.
-        # It is always there, because a uniform number under 1 times the total rounds to less than the total,
-        # and it never has weight 0, because such a token's cumulative weight is its predecessor's.
-        cumulative = weights.cumsum_(dim=-1)
-        target = torch.tensor(uniforms, dtype=weights.dtype, device=weights.device).unsqueeze(-1) * cumulative[:, -1:]
-        return torch.searchsorted(cumulative, target, right=True).squeeze(-1).tolist()
+        keys = [key_for_next_token(sequence, self._engine_seed) for sequence in sequences]
+        # Only those that may win: after top-k and top-p that is a handful.
+        candidates = weights.any(dim=0).nonzero().squeeze(-1)  # [num_candidates], token ids
+        times = exponentials(torch.tensor(keys, device=weights.device), candidates)  # [num_rows, num_candidates]
+        # weight / time is largest where time / weight is smallest, and 0 for a token that must not be drawn.
+        winners = (weights[:, candidates] / times).argmax(dim=-1)
+        return candidates[winners].tolist()
 
 
 def _no_token(sequence: Sequence, why: str) -> SamplingError:

@@ -111,9 +111,10 @@ def test_the_length_limit_ends_all_beams():
         ({"seed": 1}, "takes no seed"),
         ({"stop": ["x"]}, "takes no stop"),
         ({"repetition_penalty": 1.1}, "takes no repetition_penalty"),
+        ({"stop_token_ids": ["x"]}, "stop_token_ids must be"),
         ({"n": 1}, "at least two beams"),
         ({"early_stopping": "sometimes"}, "early_stopping must be"),
-        ({"use_beam_search": False, "length_penalty": 2.0}, "are for beams"),
+        ({"use_beam_search": False, "length_penalty": 2.0}, "is for beams"),
     ],
 )
 def test_parameters_that_contradict_a_beam_search_are_refused(params, sentence):

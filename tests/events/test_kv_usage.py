@@ -38,14 +38,24 @@ def test_a_contiguous_sequence_holds_what_it_will_never_use():
     assert {one.total for one in meter.samples} == {32}
 
 
-def test_free_blocks_are_external_waste_only_while_somebody_waits_for_a_run():
+def test_free_blocks_that_no_reservation_fits_into_are_external_waste():
+    # Reservations of 4 blocks: a, b, then three blocks too few for c; when a ends, c takes its place.
     engine, meter = watched(kv_cache_allocator="contiguous", max_model_len=16, num_blocks=11)
     engine.add("a", [1], max_tokens=2)
-    engine.add("b", [2], max_tokens=4)
+    engine.add("b", [2], max_tokens=5)
     engine.add("c", [3], max_tokens=1)
     engine.run()
-    assert [one.external for one in meter.samples] == [12, 12, 0, 0]
-    assert [one.num_running for one in meter.samples] == [2, 2, 2, 1]
+    assert [one.num_running for one in meter.samples] == [2, 2, 2, 1, 1]
+    assert [one.external for one in meter.samples] == [12] * 5, "also where it has 4 free neighbours elsewhere"
+
+
+def test_paged_memory_has_no_external_waste_whatever_waits():
+    engine, meter = watched(num_blocks=5)
+    engine.add("a", [1] * 12, max_tokens=2)
+    engine.add("b", [2] * 12, max_tokens=2)
+    engine.run()
+    assert engine.fold.counters.finished_requests == 2
+    assert {one.external for one in meter.samples} == {0}
 
 
 def test_shared_slots_count_once_and_copies_count():

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
+from one_thread import one_thread  # tensors this small are slower with two threads than with one
 from paged_cases import seed
-from tiny_models import one_thread  # tensors this small are slower with two threads than with one
 
 from minivllm.kernels.mode import INTERPRETED
 

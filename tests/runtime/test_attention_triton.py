@@ -5,7 +5,8 @@ import builtins
 import pytest
 import torch
 from attention_cases import HEAD_SIZE, SHARING, Seq, StepCase, random_case
-from tiny_models import PEERS, PlannedRunner, load_into_ours, make_peer, one_thread
+from one_thread import one_thread
+from tiny_models import PEERS, PlannedRunner, load_into_ours, make_peer
 
 from minivllm.config import EngineConfig
 from minivllm.core.scheduler_output import BlockCopy

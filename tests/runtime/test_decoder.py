@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from one_thread import one_thread  # noqa: F401  (a fixture)
 from tiny_models import (
     PEERS,
     VOCAB_SIZE,
@@ -9,7 +10,6 @@ from tiny_models import (
     config_of,
     load_into_ours,
     make_peer,
-    one_thread,  # noqa: F401  # an autouse fixture
     peer_logits,
 )
 

@@ -11,7 +11,7 @@ from minivllm.core.request import Sequence
 from minivllm.runtime import logits_processors
 from minivllm.runtime.logits_processors import apply_logits_processors, to_weights
 from minivllm.runtime.sampler import Sampler
-from minivllm.runtime.sampling_rng import uniform_for_next_token
+from minivllm.runtime.sampling_rng import key_for_next_token
 from minivllm.sampling_params import SamplingParams
 
 VOCAB = 12
@@ -58,8 +58,8 @@ def test_any_batch_gives_the_tokens_that_the_definitions_give_row_by_row(first_h
     expected = []
     for values, sequence in batch:
         try:
-            uniform = uniform_for_next_token(sequence, engine_seed)
-            expected.append(twin_sample(np.array(values), sequence, EOS, uniform).token_id)
+            key = key_for_next_token(sequence, engine_seed)
+            expected.append(twin_sample(np.array(values), sequence, EOS, key).token_id)
         except TooCloseError:
             assume(False)
     with pytest.MonkeyPatch.context() as patch:
@@ -76,7 +76,7 @@ def test_the_processed_probabilities_are_those_of_the_definitions(row):
     values, sequence = row
     assume(not sequence.request.params.greedy)
     try:
-        expected = twin_sample(np.array(values), sequence, EOS, uniform=0.5).probabilities
+        expected = twin_sample(np.array(values), sequence, EOS, key=0).probabilities
     except TooCloseError:
         assume(False)
     weights = to_weights(
@@ -103,7 +103,7 @@ def test_the_definitions_hold_on_a_large_vocabulary_of_flat_and_of_peaked_logits
     logits = (generator.standard_normal((3, 9000)) * spread).astype(np.float32)
     sequences = [make_sequence(SamplingParams(temperature=0.8, seed=seed, **params)) for seed in range(3)]
     expected = [
-        twin_sample(row, sequence, set(), uniform_for_next_token(sequence, 0)).token_id
+        twin_sample(row, sequence, set(), key_for_next_token(sequence, 0)).token_id
         for row, sequence in zip(logits, sequences, strict=True)
     ]
     assert [token.token_id for token in Sampler(set(), 0)(torch.from_numpy(logits), sequences)] == expected
@@ -170,7 +170,7 @@ def test_the_repetition_penalty_is_that_of_transformers(transformers_processors,
 
 def chi_square_p_value(sequences: list[Sequence], logits: np.ndarray) -> float:
     """How likely a misfit as large as this is, if tokens are drawn from the probabilities of the definitions."""
-    expected = twin_sample(logits, sequences[0], set(), uniform=0.5).probabilities * len(sequences)
+    expected = twin_sample(logits, sequences[0], set(), key=0).probabilities * len(sequences)
     sampled = Sampler(set(), 0)(torch.from_numpy(logits).expand(len(sequences), -1), sequences)
     observed = np.bincount([token.token_id for token in sampled], minlength=len(logits))
     assert observed[expected == 0.0].sum() == 0
@@ -213,5 +213,8 @@ def test_the_twin_itself_finds_the_probabilities_of_a_case_done_by_hand():
     logits = np.log([16.0, 2.0, 2.0, 1.0])
     np.testing.assert_allclose(processed_logits(logits, sequence, set()), np.log([4.0, 2.0, 2.0, 1.0]), rtol=1e-6)
     # 4/9 is under 0.7 and 6/9 too, so three tokens stay.
-    np.testing.assert_allclose(twin_sample(logits, sequence, set(), 0.9).probabilities, [0.5, 0.25, 0.25, 0], rtol=1e-6)
-    assert twin_sample(logits, sequence, set(), 0.7).token_id == 1
+    np.testing.assert_allclose(
+        twin_sample(logits, sequence, set(), key=0).probabilities, [0.5, 0.25, 0.25, 0], rtol=1e-6
+    )
+    # Token 0 wins if it arrives before twice the others' times; by key 0 they arrive after 0.12, 0.82 and 3.7.
+    assert twin_sample(logits, sequence, set(), key=0).token_id == 0

@@ -49,15 +49,28 @@ class WordTokenizer:
 
 
 @dataclass
-class ScriptedToken:
-    """A sampled token without log-probabilities."""
+class ScriptedLogprob:
+    """One of the most likely next tokens."""
 
     token_id: int
-    logprobs: None = None
+    logprob: float
+    rank: int
+
+
+@dataclass
+class ScriptedToken:
+    """A sampled token; with log-probabilities for a beam."""
+
+    token_id: int
+    logprobs: list[ScriptedLogprob] | None = None
 
 
 class ScriptedRunner:
-    """Says, for each request, the next word of its answer, and then end-of-sequence."""
+    """Says, for each request, the next word of its answer, and then end-of-sequence.
+
+    Sample i leaves out the first i words. A beam is offered words of the answer in an order of its own, so that
+    some beams have several children and others none.
+    """
 
     t_prepare = 0.0
     max_model_len = 100_000
@@ -70,11 +83,21 @@ class ScriptedRunner:
         return [sequence for item in plan.scheduled for sequence in item.sampling]
 
     def sample_tokens(self, plan: SchedulerOutput, logits: list[Sequence]) -> list[ScriptedToken]:
-        return [ScriptedToken(self._next(sequence)) for sequence in logits]
+        return [
+            self._beam(sequence) if sequence.request.params.use_beam_search else self._next(sequence)
+            for sequence in logits
+        ]
 
-    def _next(self, sequence: Sequence) -> int:
-        answer = self._answers[sequence.request.request_id]
-        return answer[sequence.num_output_tokens] if sequence.num_output_tokens < len(answer) else EOS
+    def _next(self, sequence: Sequence) -> ScriptedToken:
+        answer = self._answers[sequence.request.request_id][sequence.index :]
+        return ScriptedToken(answer[sequence.num_output_tokens] if sequence.num_output_tokens < len(answer) else EOS)
+
+    def _beam(self, sequence: Sequence) -> ScriptedToken:
+        words = sorted(set(self._answers[sequence.request.request_id]))
+        start, likely = sum(sequence.token_ids) % len(words), 0.1 + sum(sequence.token_ids[-3:]) % 5
+        offered = (words[start:] + words[:start])[: sequence.request.num_logprobs]
+        best = [ScriptedLogprob(token_id, -likely * rank, rank) for rank, token_id in enumerate(offered, start=1)]
+        return ScriptedToken(best[0].token_id, [best[0], *best])
 
 
 @dataclass(frozen=True)
@@ -86,6 +109,15 @@ class Ask:
     answer: str
     arrives: int = 0
     max_tokens: int = 200
+    samples: int = 1
+    beams: int = 0
+    """The width of a beam search; 0 for none."""
+
+    @property
+    def params(self) -> SamplingParams:
+        return SamplingParams(
+            temperature=0.0, max_tokens=self.max_tokens, n=self.beams or self.samples, use_beam_search=self.beams > 0
+        )
 
 
 class Stage:
@@ -108,9 +140,7 @@ class Stage:
         """Let in who arrives and take one step; False when nothing is left to do."""
         while self._asks and self._asks[0].arrives <= self._steps:
             ask = self._asks.pop(0)
-            self.engine.add_request(
-                ask.request_id, ask.prompt, SamplingParams(temperature=0, max_tokens=ask.max_tokens)
-            )
+            self.engine.add_request(ask.request_id, ask.prompt, ask.params)
         self.engine.step()
         self._steps += 1
         return bool(self._asks) or self.engine.has_unfinished_requests()
@@ -166,6 +196,25 @@ def memory_pressure() -> Stage:
         for index, (question, answer) in enumerate(_QUESTIONS)
     ]
     return Stage(asks, num_blocks=24, max_num_seqs=4)
+
+
+@pytest.fixture
+def samples() -> Stage:
+    """Three samples of one prompt beside a plain request: forks, a shared part full block, copies of it."""
+    (first, said), (second, also_said) = _QUESTIONS[:2]
+    asks = [
+        Ask("r0", _SYSTEM + "Once more : " + first, said + _MORE, max_tokens=64, samples=3),
+        Ask("r1", second, also_said + _MORE),
+    ]
+    return Stage(asks, num_blocks=48)
+
+
+@pytest.fixture
+def beams() -> Stage:
+    """A beam search of width 3 beside a plain request: beams fork and die at every step."""
+    (first, said), (second, also_said) = _QUESTIONS[:2]
+    asks = [Ask("r0", _SYSTEM + first, said + _MORE, max_tokens=40, beams=3), Ask("r1", second, also_said + _MORE)]
+    return Stage(asks, num_blocks=48)
 
 
 @pytest.fixture

@@ -61,7 +61,7 @@ def expected_cells(model: DashboardModel) -> list[str]:
 
 
 @pytest.mark.parametrize("size", [(37, 11), (68, 16), (112, 40)])
-@pytest.mark.parametrize("scenario", ["shared_prefix", "memory_pressure"])
+@pytest.mark.parametrize("scenario", ["shared_prefix", "memory_pressure", "samples", "beams"])
 def test_the_drawn_owners_and_counts_are_those_of_the_fold(
     scenario: str, size: tuple[int, int], request: pytest.FixtureRequest
 ) -> None:
@@ -76,8 +76,28 @@ def test_the_drawn_owners_and_counts_are_those_of_the_fold(
             assert cells == expected_cells(model)
             seen.update(cell[0] for cell in cells)
             seen.update(cell[1] for cell in cells)
-    assert {CACHED, EMPTY, "█", "▁", "▄", "a", "h"} <= seen
-    assert scenario == "memory_pressure" or {"2", "4"} <= seen
+    assert {EMPTY, "█", "▁", "▄", "a"} <= seen
+    assert {
+        "memory_pressure": {CACHED, "h"},
+        "shared_prefix": {CACHED, "2", "4"},
+        "samples": {CACHED, "2", "3", "c", "d"},
+        "beams": {CACHED, "2", "3", "j"},
+    }[scenario] <= seen
+
+
+def test_a_copied_block_is_touched_with_its_copy_and_the_copy_is_its_writers_own(samples) -> None:
+    model = DashboardModel(samples.header)
+    for event in samples.run(2).events:
+        model.apply(event)
+    copies = [event for event in samples.events if isinstance(event, ev.BlockCopied)]
+    cells = block_cells(model)
+    assert len(copies) == 2
+    for event in copies:
+        assert {event.src, event.dst} <= model.changed
+        assert cells[event.dst].mark == model.letter(event.seq_id)
+    # The last sample owns the block that all had: nobody copied it for that one.
+    assert {cells[event.src].mark for event in copies} == {model.letter("r0.2")}
+    assert all(cells[block_id].mark == "3" for block_id in model.fold.sequences["r0.0"].block_table[:-1])
 
 
 def test_only_the_marks_of_touched_blocks_are_reversed(shared_prefix) -> None:

@@ -12,13 +12,15 @@ def feed(model: DashboardModel, events: list[ev.Event]) -> DashboardModel:
     return model
 
 
-def test_the_model_folds_what_the_engine_is(memory_pressure) -> None:
-    model = DashboardModel(memory_pressure.header)
+@pytest.mark.parametrize("scenario", ["memory_pressure", "samples", "beams"])
+def test_the_model_folds_what_the_engine_is(scenario: str, request: pytest.FixtureRequest) -> None:
+    stage = request.getfixturevalue(scenario)
+    model = DashboardModel(stage.header)
     seen = 0
-    while memory_pressure.step():
-        feed(model, memory_pressure.events[seen:])
-        seen = len(memory_pressure.events)
-        assert model.fold.state == memory_pressure.engine.inspect()
+    while stage.step():
+        feed(model, stage.events[seen:])
+        seen = len(stage.events)
+        assert model.fold.state == stage.engine.inspect()
 
 
 def test_the_pool_is_divided_into_used_cached_and_empty(memory_pressure) -> None:
@@ -79,3 +81,22 @@ def test_a_still_picture_does_not_move_while_the_model_goes_on(memory_pressure) 
     seq_ids = [event.seq_id for event in events if hasattr(event, "seq_id")]
     assert [still.letter(s) for s in seq_ids] == [twin.letter(s) for s in seq_ids]
     assert [still.last_owner_letter(b) for b in range(24)] == [twin.last_owner_letter(b) for b in range(24)]
+
+
+def test_every_running_beam_has_a_letter_and_a_dead_one_holds_none_back(beams) -> None:
+    model = DashboardModel(beams.header)
+    for event in beams.run().events:
+        model.apply(event)
+        if isinstance(event, ev.StepEnd):
+            letters = [model.letter(seq_id) for seq_id in model.fold.running]
+            assert all(letters) and len(set(letters)) == len(letters)
+            assert model.letters._live == set(model.fold.running)
+
+
+def test_dead_beams_do_not_push_out_those_that_finished(beams) -> None:
+    model = feed(DashboardModel(beams.header), beams.run().events)
+    ended = [event.seq_id for event in beams.events if isinstance(event, ev.RequestFinished)]
+    assert [done.seq_id for done in model.fold.history] == ended
+    assert len(ended) == 2
+    found = [event.texts[0] for event in beams.events if isinstance(event, ev.BeamsFound)]
+    assert found and set(found) <= {done.text for done in model.fold.history}

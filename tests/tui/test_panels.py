@@ -38,7 +38,7 @@ def all_panels(slots: int) -> list[Panel]:
     return [Header(), Slots(slots), Budget(), Waiting(), BlockMap(), FreeQueue(), Finished(), EventLog()]
 
 
-@pytest.mark.parametrize("scenario", ["shared_prefix", "memory_pressure"])
+@pytest.mark.parametrize("scenario", ["shared_prefix", "memory_pressure", "samples", "beams"])
 @pytest.mark.parametrize("size", [(1, 1), (10, 2), (37, 5), (79, 8), (118, 20), (200, 60)])
 def test_no_panel_leaves_its_room_at_any_time(
     scenario: str, size: tuple[int, int], request: pytest.FixtureRequest
@@ -70,6 +70,19 @@ def test_a_slot_shows_who_runs_in_which_blocks_and_what_it_says(shared_prefix) -
         assert text.strip() == sequence.text
     assert "blocks 0-6 8 14 18 " in shown[0]
     assert shown[0].endswith("Why is the sky blue ?")
+
+
+def test_samples_have_rows_and_names_of_their_own_and_the_blocks_of_the_prompt_in_common(samples) -> None:
+    shown = rows(Slots(4), model_of(samples, 8), 110, 4)
+    assert [row.split()[2] for row in shown] == ["r0", "r0.1", "r0.2", "r1"]
+    assert all(" 0-6 " in row or " 0-7 " in row for row in shown[:3])
+    # Only the last one, which had nothing to copy, has the block next to them.
+    assert [" 0-7 " in row for row in shown[:3]] == [False, False, True]
+
+
+def test_who_needs_several_slots_is_not_told_that_all_are_taken(stage, ask) -> None:
+    asks = [ask("r0", "a question", "an answer " * 9), ask("r1", "another", "an answer " * 9, max_tokens=20, samples=4)]
+    assert rows(Waiting(), model_of(stage(asks), 2), 60, 4)[0].endswith("needs 4 slots, 3 free")
 
 
 def test_with_a_line_a_slot_the_text_stands_beside(shared_prefix) -> None:

@@ -36,7 +36,7 @@ class BlockMap(Panel):
     HELP_TITLE = "KV cache blocks"
     HELP_TEXT = (
         "Every block of the KV cache: how full it is, then the letter of its owner, or a digit where several sequences "
-        "share it. ░ is free but cached (a prompt that begins alike can still use it), ·· is empty; what the last step "
+        "share it; who writes into such a block copies it first. ░ is free but cached (a prompt that begins alike can still use it), ·· is empty; what the last step "
         "touched is reversed."
     )
 

@@ -15,7 +15,8 @@ class Finished(Panel):
     HELP_TITLE = "Finished"
     HELP_TEXT = (
         "The last sequences that ended, newest first: done (an end token or a stop string), at limit (max_tokens) or "
-        "aborted. Then all their tokens, prompt and output, and the beginning of the output."
+        "aborted; a beam search stands here once, with the best text that it found. Then all their tokens, prompt and "
+        "output, and the beginning of the output."
     )
 
     def title(self, model: DashboardModel, width: int) -> str:

@@ -22,8 +22,9 @@ class Slots(Panel):
 
     HELP_TITLE = "Batch slots"
     HELP_TEXT = (
-        "One row for each sequence that runs: its slot and letter, PREFILL with tokens done of tokens known or DECODE with "
-        "tokens written, the block table, and its text. ↺2 means that it was preempted twice and had to compute again."
+        "One row for each sequence that runs, also for each sample or beam of one request (ada, ada.1): its slot and letter, "
+        "PREFILL with tokens done of tokens known or DECODE with tokens written, the block table, and its text. ↺2 means that "
+        "it was preempted twice and had to compute again."
     )
 
     def __init__(self, max_num_seqs: int, *, id: str | None = None) -> None:
@@ -35,7 +36,7 @@ class Slots(Panel):
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Two lines a slot if that leaves enough for the other panels, else one, else as many as fit."""
-        most = max((viewport.height - 12) // 3, 3)
+        most = max((viewport.height - 9) // 3, 3)
         slots = self._max_num_seqs
         return 2 * slots if 2 * slots <= most else min(slots, most)
 

@@ -30,6 +30,7 @@ from minivllm.events.types.envelope import (
 )
 from minivllm.events.types.requests import (
     BeamPruned,
+    BeamsFound,
     DeferReason,
     RequestAborted,
     RequestAdmitted,
@@ -57,6 +58,7 @@ __all__ = [
     "SCHEMA_VERSION",
     "AnyEvent",
     "BeamPruned",
+    "BeamsFound",
     "BlockAllocated",
     "BlockCopied",
     "BlockEvicted",
@@ -96,6 +98,7 @@ AnyEvent = (
     | RequestForked
     | RequestFinished
     | BeamPruned
+    | BeamsFound
     | RequestAborted
     | StepBegin
     | StepScheduled

@@ -108,6 +108,19 @@ class BeamPruned(Event, tag="request.beam_pruned"):
     rule: ClassVar[str] = "minivllm.core.scheduler:Scheduler.finish"
 
 
+class BeamsFound(Event, tag="request.beams_found"):
+    """A beam search is over: what it found, best first. Its beams end right after; the last of them is `seq_id`.
+
+    These are the request's output, and not the beams' own texts: a result may have ended long ago.
+    """
+
+    seq_id: str
+    texts: list[str]
+    logprobs: list[float]
+    """Of each text, over all its tokens."""
+    rule: ClassVar[str] = "minivllm.beams:BeamDriver._finish"
+
+
 class RequestAborted(Event, tag="request.aborted"):
     """A sequence was ended from outside, waiting or running."""
 

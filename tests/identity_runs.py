@@ -1,0 +1,62 @@
+"""Runs of SmolLM2 in float32 under many schedules, for the tests that compare their tokens with `transformers`."""
+
+import dataclasses
+
+import torch
+
+from minivllm.config import EngineConfig
+from minivllm.engine import LLMEngine
+from minivllm.runtime.loader import LoadedModel
+from minivllm.runtime.model_runner import ModelRunner
+from minivllm.sampling_params import RequestOutputKind, SamplingParams
+
+BASE = EngineConfig(
+    model="smollm2",
+    dtype="float32",
+    device="cpu",
+    num_gpu_blocks_override=512,
+    max_num_seqs=16,
+    max_num_batched_tokens=512,
+    max_model_len=2048,
+    check_invariants=True,
+)
+SCHEDULES = {
+    "batched": {},
+    "alone": {"max_num_seqs": 1},
+    "chunks of 16": {"max_num_batched_tokens": 16, "max_num_seqs": 8},
+    "chunks of 100": {"max_num_batched_tokens": 100},
+    "blocks of 1": {"block_size": 1, "num_gpu_blocks_override": 4096},
+    "blocks of 8": {"block_size": 8},
+    "blocks of 32": {"block_size": 32},
+    "without prefix caching": {"enable_prefix_caching": False},
+    "a long prompt in a pool that just holds it": {"num_gpu_blocks_override": 72},
+    "a pool so small that sequences are preempted": {"num_gpu_blocks_override": 12},
+}
+
+
+def run(
+    model: LoadedModel, prompts: list[list[int]], params: SamplingParams, **options: object
+) -> tuple[list[list[list[int]]], LLMEngine]:
+    """All prompts through a fresh engine around the loaded model; for each its outputs' tokens, and the engine."""
+    config = dataclasses.replace(BASE, **options)
+    engine = LLMEngine(config, ModelRunner(config, model), model.tokenizer)
+    params = dataclasses.replace(params, output_kind=RequestOutputKind.FINAL_ONLY)
+    for number, token_ids in enumerate(prompts):
+        engine.add_request(str(number), {"prompt_token_ids": token_ids}, params)
+    outputs: dict[str, list[list[int]]] = {}
+    while engine.has_unfinished_requests():
+        outputs.update((output.request_id, [one.token_ids for one in output.outputs]) for output in engine.step())
+    return [outputs[str(number)] for number in range(len(prompts))], engine
+
+
+@torch.inference_mode()
+def generate(peer: torch.nn.Module, token_ids: list[int], **options: object) -> list[list[int]]:
+    """What transformers' `generate` adds to one prompt: the tokens of each sequence that it returns."""
+    output = peer.generate(
+        torch.tensor([token_ids]),
+        attention_mask=torch.ones(1, len(token_ids), dtype=torch.long),
+        do_sample=False,
+        pad_token_id=0,
+        **options,
+    )
+    return output[:, len(token_ids) :].tolist()

@@ -1,0 +1,112 @@
+"""The scenarios of sharing show what they say: forks without copies, copies at the first write, beams that die."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from one_thread import one_thread  # noqa: F401  (a fixture)
+from played_scenarios import Played, play
+
+from minivllm.events import types as ev
+from minivllm.events.fold import Fold
+from minivllm.lessons.scenarios import BEAMS, PARALLEL_SAMPLING
+from minivllm.lessons.stories import tell
+
+
+@pytest.fixture(scope="module")
+def runs(model: str, smollm2_path: Path) -> dict[str, Played]:
+    """Both scenarios, played once on one model."""
+    return {scenario.name: play(scenario, model, smollm2_path) for scenario in (PARALLEL_SAMPLING, BEAMS)}
+
+
+@pytest.mark.parametrize("name", ["ada", "cleo"])
+def test_parallel_sampling_shares_every_block_of_a_prompt_and_copies_the_last_one_lazily(
+    runs: dict[str, Played], name: str
+):
+    played = runs[PARALLEL_SAMPLING.name]
+    request = played.facts.requests[name]
+    samples = {f"{name}.{i}" for i in range(4)}
+    # A prompt that ended on a block's boundary would leave nothing to copy.
+    assert request.num_prompt_tokens % 16 > 0
+    assert sum(request.chunks) + request.num_cached_tokens == request.num_prompt_tokens
+    forks = [event for event in played.of(ev.RequestForked) if event.seq_id in samples]
+    copies = [event for event in played.of(ev.BlockCopied) if event.seq_id in samples]
+    (forked_in,) = {event.step for event in forks}
+    assert len(forks) == len(copies) == 3
+    assert {(event.step, event.logical) for event in copies} == {(forked_in + 1, request.num_prompt_tokens // 16)}
+    assert len({event.src for event in copies}) == 1 and len({event.dst for event in copies}) == 3
+    assert (request.num_sequences, request.num_together, request.num_copies) == (4, 4, 3)
+    assert request.beams_found is None
+
+
+def test_the_samples_of_a_request_differ_and_the_facts_have_their_texts(runs: dict[str, Played]):
+    played = runs[PARALLEL_SAMPLING.name]
+    for name in ("ada", "cleo"):
+        outputs = played.outputs[name].outputs
+        assert len({tuple(output.token_ids) for output in outputs}) == 4
+        assert played.facts.requests[name].texts == [output.text for output in outputs]
+    assert played.facts.requests["ben"].num_sequences == 1
+
+
+def test_a_request_for_four_samples_waits_until_four_slots_are_free(runs: dict[str, Played]):
+    waits = [event for event in runs[PARALLEL_SAMPLING.name].of(ev.RequestDeferred) if event.seq_id == "cleo.0"]
+    assert waits and {(event.reason, event.need) for event in waits} == {("max_num_seqs", 4)}
+    assert 0 < max(event.free for event in waits) < 4
+
+
+def test_beams_fork_and_die_all_along_and_share_more_than_the_prompt(runs: dict[str, Played]):
+    played = runs[BEAMS.name]
+    for name in ("ada", "cleo"):
+        request = played.facts.requests[name]
+        forks = {event.step for event in played.of(ev.RequestForked) if event.seq_id.startswith(name)}
+        pruned = [event.step for event in played.of(ev.BeamPruned) if event.seq_id.startswith(name)]
+        assert request.num_together == 4 and request.num_prompt_tokens % 16 > 0
+        assert len(forks) >= 10
+        # Every fork but the first three takes the place of a beam that died in that very step.
+        assert set(pruned[:-3]) <= forks
+        assert request.num_sequences == 1 + len(pruned)
+        assert request.texts == [output.text for output in played.outputs[name].outputs]
+        assert len({tuple(output.token_ids) for output in played.outputs[name].outputs}) == 4
+
+
+def test_a_block_of_the_answer_belongs_to_four_beams(runs: dict[str, Played]):
+    """Copy-on-write shares the prompt; only forks in mid-search share what was written since."""
+    played = runs[BEAMS.name]
+    fold, most = Fold(played.engine.log_header()), 0
+    for event in played.events:
+        fold.apply(event)
+        if isinstance(event, ev.StepEnd):
+            for sequence in fold.sequences.values():
+                answer = sequence.block_table[-(-sequence.num_prompt_tokens // 16) :]
+                most = max([most, *(fold.blocks[block_id].ref_cnt for block_id in answer)])
+    assert most >= 3
+
+
+@pytest.mark.parametrize("name", [PARALLEL_SAMPLING.name, BEAMS.name])
+def test_the_most_that_sharing_saved_is_what_the_tables_of_one_step_say(runs: dict[str, Played], name: str):
+    played = runs[name]
+    fold, saved = Fold(played.engine.log_header()), []
+    planning = False
+    for event in played.events:
+        if planning and not isinstance(event, (ev.StepScheduled, ev.BlockHashed)):
+            tables = [sequence.block_table for sequence in fold.sequences.values() if sequence.status == "RUNNING"]
+            saved.append(sum(map(len, tables)) - len({block for table in tables for block in table}))
+        fold.apply(event)
+        planning = isinstance(event, ev.StepScheduled) or (planning and isinstance(event, ev.BlockHashed))
+    most = played.facts.most_saved
+    assert most.num_table_entries - most.num_blocks_in_use == max(saved) > 10
+
+
+def test_samples_and_beams_that_are_preempted_are_counted_with_their_request(smollm2_path: Path):
+    for scenario, blocks in ((PARALLEL_SAMPLING, 24), (BEAMS, 28)):
+        # The newest is preempted, so ben, who is one sequence, goes first. Beams share so much that it takes many.
+        ada, ben, cleo = scenario.arrivals
+        others = [dataclasses.replace(ada, request_id=name) for name in ("dan", "eve", "finn", "gil")]
+        crowd = (ben, ada, *others, cleo)
+        crowded = dataclasses.replace(scenario, waves=(crowd,))
+        pressed = play(crowded, "smollm2-tokens", smollm2_path, num_gpu_blocks_override=blocks, max_num_seqs=25)
+        preempted = pressed.of(ev.RequestPreempted)
+        assert any(not event.seq_id.endswith(".0") for event in preempted), scenario.name
+        assert sum(request.num_preemptions for request in pressed.facts.requests.values()) == len(preempted)
+        assert sorted(request.name for request in pressed.facts.finished) == sorted(one.request_id for one in crowd)
+        assert len(tell(scenario, pressed.facts)) == 3
