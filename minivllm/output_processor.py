@@ -151,7 +151,7 @@ class OutputProcessor:
         )
         if finished:
             for sequence in request.sequences:
-                self._outputs.pop(sequence.seq_id, None)  # a beam that died has none
+                del self._outputs[sequence.seq_id]
         return output
 
     def _completions(self, request: Request, delta: bool) -> list[CompletionOutput]:
