@@ -119,7 +119,10 @@ def _parallel_sampling(facts: RunFacts) -> list[str]:
         ]
     size = facts.fold.header.block_size
     part_full = sum(request.num_prompt_tokens % size > 0 for request in forked)
-    last = "the last, part full one among them" if part_full == len(forked) else "whole ones and part full ones"
+    if part_full == len(forked):
+        last = "the last, part full one among them"
+    else:
+        last = "whole ones and part full ones" if part_full else "all of them full, so that none has to be copied"
     tokens = sum(request.num_prompt_tokens for request in forked)
     samples = sum(request.num_sequences for request in forked)
     first = (

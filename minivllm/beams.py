@@ -83,8 +83,7 @@ class BeamDriver:
         # The dead first: their slots and blocks are what the forks need.
         for beam in beams:
             if beam.seq_id not in by_parent:
-                self._scheduler.finish(beam, RequestStatus.FINISHED_PRUNED)
-                self._output_processor.forget(beam)
+                self._prune(beam)
         search.scores = {}
         for beam in beams:
             continuations = by_parent.get(beam.seq_id, [])
@@ -98,6 +97,10 @@ class BeamDriver:
         child = self._scheduler.fork(parent)
         self._output_processor.fork(parent, child)
         return child
+
+    def _prune(self, beam: Sequence) -> None:
+        self._scheduler.finish(beam, RequestStatus.FINISHED_PRUNED)
+        self._output_processor.forget(beam)
 
     def _append(self, beam: Sequence, continuation: Continuation) -> None:
         beam.append_token(continuation.token_id)
@@ -115,7 +118,7 @@ class BeamDriver:
         stopped = search.hypotheses[0].ended_by_token
         status = RequestStatus.FINISHED_STOPPED if stopped else RequestStatus.FINISHED_LENGTH_CAPPED
         for beam in beams[1:]:
-            self._scheduler.finish(beam, RequestStatus.FINISHED_PRUNED)
+            self._prune(beam)
         self._scheduler.finish(beams[0], status)
         self.forget(request)
 

@@ -118,7 +118,8 @@ class EngineConfig:
         self._check_baselines()
 
     def _check_baselines(self) -> None:
-        if not isinstance(self.batch_delay, (int, float)) or not 0.0 <= self.batch_delay < 3600.0:
+        is_number = isinstance(self.batch_delay, (int, float)) and not isinstance(self.batch_delay, bool)
+        if not is_number or not 0.0 <= self.batch_delay < 3600.0:
             raise ConfigError(f"batch_delay must be a number of seconds, from 0 to 3600; got {self.batch_delay!r}.")
         if self.batch_size is not None and not self.batch_delay:
             raise ConfigError("batch_size has no effect without a batch_delay: set that too, or leave it out.")

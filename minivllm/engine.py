@@ -43,6 +43,7 @@ from minivllm.request_validation import RequestValidator
 from minivllm.sampling_params import SamplingParams
 
 if TYPE_CHECKING:
+    from minivllm.runtime.loader import LoadedModel
     from minivllm.runtime.tokenizer import Tokenizer
 
 
@@ -102,9 +103,14 @@ class LLMEngine:
     def from_config(cls, config: EngineConfig, *, clock: Clock | None = None) -> LLMEngine:
         """Load the model and allocate the KV cache. Takes seconds; imports torch."""
         from minivllm.runtime.loader import load_model
+
+        return cls.from_model(config, load_model(config), clock=clock)
+
+    @classmethod
+    def from_model(cls, config: EngineConfig, model: LoadedModel, *, clock: Clock | None = None) -> LLMEngine:
+        """An engine around a model that is loaded already; several engines may share one. Allocates the KV cache."""
         from minivllm.runtime.model_runner import ModelRunner
 
-        model = load_model(config)
         clock = clock or MonotonicClock()
         # One clock for both: on the virtual one the runner's times must stand still, too.
         return cls(config, ModelRunner(config, model, clock.now), model.tokenizer, clock=clock)
@@ -145,7 +151,7 @@ class LLMEngine:
     def abort_request(self, request_id: str) -> RequestOutput | None:
         """End a request at once and free its blocks; its output so far, or None if it is not there (any more)."""
         request = self._scheduler.requests.get(request_id)
-        if request is None:
+        if request is None or self._dead_because is not None:
             return None
         for sequence in request.sequences:
             if not sequence.status.is_finished:

@@ -48,6 +48,9 @@ class ReadPrompt(NamedTuple):
 def read_prompt(prompt: Prompt, tokenizer: Tokenizer) -> ReadPrompt:
     """What a caller's prompt says. Raises `InvalidRequestError` if it is none."""
     fields = prompt if isinstance(prompt, dict) else {"prompt": prompt}
+    if unknown := sorted(map(str, fields.keys() - TokensPrompt.__annotations__.keys())):
+        known = ", ".join(TokensPrompt.__annotations__)
+        raise InvalidRequestError(f"A prompt has no field {unknown[0]!r}: its fields are {known}.")
     text, salt = fields.get("prompt"), fields.get("cache_salt")
     if salt is not None and (not isinstance(salt, str) or not salt):
         raise InvalidRequestError(f"cache_salt must be a non-empty string; got {salt!r}.")

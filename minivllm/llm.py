@@ -114,14 +114,14 @@ class LLM:
         `SamplingParams`. Each output's `cumulative_logprob` is the sum over its tokens, without the penalty.
         """
         params = SamplingParams(
-            n=beam_width,
+            use_beam_search=True,
             beam_width=beam_width,
             max_tokens=max_tokens,
             length_penalty=length_penalty,
             early_stopping=early_stopping,
             ignore_eos=ignore_eos,
         )
-        return self.generate(prompts, params, use_tqdm=use_tqdm)
+        return self.generate(prompts, dataclasses.replace(params, n=beam_width), use_tqdm=use_tqdm)
 
     def _run(self, num_requests: int, use_tqdm: bool) -> dict[str, RequestOutput]:
         """Step until every request has finished; their outputs by request id."""

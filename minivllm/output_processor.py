@@ -58,6 +58,7 @@ class _SequenceOutput:
     # How much of it the caller has had already (RequestOutputKind.DELTA).
     num_chars_sent: int = 0
     num_tokens_sent: int = 0
+    end_sent: bool = False
 
 
 class OutputProcessor:
@@ -134,7 +135,11 @@ class OutputProcessor:
         """What the caller gets now, by the request's `output_kind`; a finished request is then forgotten."""
         finished = request.is_finished
         kind = request.params.output_kind
-        if kind is RequestOutputKind.FINAL_ONLY and not finished:
+        # Ranks change from step to step, so a difference to the last output would mean nothing.
+        only_at_the_end = kind is RequestOutputKind.FINAL_ONLY or (
+            kind is RequestOutputKind.DELTA and request.params.chooses_best
+        )
+        if only_at_the_end and not finished:
             return None
         output = RequestOutput(
             request_id=request.request_id,
@@ -146,7 +151,7 @@ class OutputProcessor:
         )
         if finished:
             for sequence in request.sequences:
-                self._outputs.pop(sequence.seq_id, None)  # a beam that died has none
+                del self._outputs[sequence.seq_id]
         return output
 
     def _completions(self, request: Request, delta: bool) -> list[CompletionOutput]:
@@ -155,9 +160,10 @@ class OutputProcessor:
         if (found := self._beams_found.pop(request.request_id, None)) is not None:
             return found
         sequences = [sequence for sequence in request.sequences if sequence.seq_id in self._outputs]
-        if params.num_sequences == params.n and not params.use_beam_search:
+        if not params.chooses_best:
+            if delta:
+                sequences = [sequence for sequence in sequences if self._has_news(sequence)]
             return [self._completion(sequence, sequence.index, delta) for sequence in sequences]
-        # Ranks change from step to step, so a difference to the last output would mean nothing.
         ranked = sorted(sequences, key=lambda sequence: -(self._outputs[sequence.seq_id].cumulative_logprob or 0.0))
         return [self._completion(sequence, i, delta=False) for i, sequence in enumerate(ranked[: params.n])]
 
@@ -172,8 +178,15 @@ class OutputProcessor:
             stop_reason=last if hypothesis.ended_by_token and last in params.stop_token_ids else None,
         )
 
+    def _has_news(self, sequence: Sequence) -> bool:
+        """Whether it has gained a token or ended since its last output. One of several samples may have ended long ago."""
+        output = self._outputs[sequence.seq_id]
+        ended = sequence.status.is_finished and not output.end_sent
+        return ended or sequence.num_output_tokens > output.num_tokens_sent
+
     def _completion(self, sequence: Sequence, index: int, delta: bool) -> CompletionOutput:
         output = self._outputs[sequence.seq_id]
+        output.end_sent = sequence.status.is_finished
         first_token = output.num_tokens_sent if delta else 0
         first_char = output.num_chars_sent if delta else 0
         output.num_tokens_sent = sequence.num_output_tokens

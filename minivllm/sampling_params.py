@@ -18,11 +18,15 @@ MAX_LOGPROBS = 20
 """The most alternatives per token that may be asked for (vLLM's `max_logprobs`)."""
 
 
+MAX_LENGTH_PENALTY = 10.0
+"""Beams: so that length ** length_penalty neither overflows nor becomes 0, whatever the length."""
+
+
 class RequestOutputKind(Enum):
     """How much of a request's output each `step()` hands back."""
 
     CUMULATIVE = "cumulative"  # everything so far, every time
-    DELTA = "delta"  # only what is new since the last time
+    DELTA = "delta"  # only what is new since the last time; where the best of several are chosen, all of it at the end
     FINAL_ONLY = "final_only"  # nothing until the request has finished
 
 
@@ -83,6 +87,7 @@ class SamplingParams:
             object.__setattr__(self, "stop", [self.stop])
         if self.beam_width is not None:
             object.__setattr__(self, "use_beam_search", True)
+            _require_int("beam_width", self.beam_width, low=2)
         _require_int("n", self.n, low=1)
         if self.best_of is not None:
             _require_int("best_of", self.best_of, low=1)
@@ -126,7 +131,7 @@ class SamplingParams:
         self._check_beams()
 
     def _check_beams(self) -> None:
-        _require_number("length_penalty", self.length_penalty, low=-100.0, high=100.0)
+        _require_number("length_penalty", self.length_penalty, low=-MAX_LENGTH_PENALTY, high=MAX_LENGTH_PENALTY)
         if not isinstance(self.early_stopping, bool) and self.early_stopping != "never":
             raise InvalidSamplingParamsError(
                 f'early_stopping must be True, False or "never"; got {self.early_stopping!r}.'
@@ -137,7 +142,6 @@ class SamplingParams:
                     raise InvalidSamplingParamsError(f"{name} is for beams: set beam_width, or leave it out.")
             return
         if self.beam_width is not None:
-            _require_int("beam_width", self.beam_width, low=2)
             if self.best_of is not None:
                 raise InvalidSamplingParamsError("best_of and beam_width both say how many beams: leave out best_of.")
             if self.beam_width < self.n:
@@ -162,6 +166,11 @@ class SamplingParams:
     def num_sequences(self) -> int:
         """Sequences generated for the request: samples, or beams."""
         return self.beam_width or self.best_of or self.n
+
+    @property
+    def chooses_best(self) -> bool:
+        """Whether the outputs are chosen in the end from sequences that were generated, and not known before."""
+        return self.use_beam_search or self.num_sequences > self.n
 
     @property
     def greedy(self) -> bool:

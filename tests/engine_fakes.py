@@ -85,14 +85,22 @@ def expected_output(prompt: list[int], max_tokens: int, vocab_size: int = VOCAB_
 
 
 def expected_beams(prompt: list[int], search: BeamSearch) -> list[list[int]]:
-    """What any schedule must find: the search over lists of tokens, without blocks, forks or an engine."""
+    """What any schedule must find with the fake model."""
+
+    def candidates(beam: int, token_ids: list[int]) -> list[Candidate]:
+        best = next_logprobs(token_ids, search.num_candidates)
+        return [Candidate(beam, entry.token_id, entry.logprob) for entry in best]
+
+    return search_over_lists(prompt, search, candidates)
+
+
+def search_over_lists(
+    prompt: list[int], search: BeamSearch, candidates_of: Callable[[int, list[int]], list[Candidate]]
+) -> list[list[int]]:
+    """A beam search over lists of tokens, without blocks, forks or an engine: the output tokens, best first."""
     beams = {0: list(prompt)}
     while not search.done:
-        candidates = [
-            Candidate(beam, entry.token_id, entry.logprob)
-            for beam, token_ids in beams.items()
-            for entry in next_logprobs(token_ids, search.num_candidates)
-        ]
+        candidates = [one for beam, token_ids in beams.items() for one in candidates_of(beam, token_ids)]
         chosen = search.advance(candidates, {beam: token_ids[len(prompt) :] for beam, token_ids in beams.items()})
         # The order of equally good beams follows the order of their parents, as it does among sequences.
         chosen.sort(key=lambda continuation: list(beams).index(continuation.beam))

@@ -7,7 +7,6 @@ import torch
 from minivllm.config import EngineConfig
 from minivllm.engine import LLMEngine
 from minivllm.runtime.loader import LoadedModel
-from minivllm.runtime.model_runner import ModelRunner
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 BASE = EngineConfig(
@@ -39,7 +38,7 @@ def run(
 ) -> tuple[list[list[list[int]]], LLMEngine]:
     """All prompts through a fresh engine around the loaded model; for each its outputs' tokens, and the engine."""
     config = dataclasses.replace(BASE, **options)
-    engine = LLMEngine(config, ModelRunner(config, model), model.tokenizer)
+    engine = LLMEngine.from_model(config, model)
     params = dataclasses.replace(params, output_kind=RequestOutputKind.FINAL_ONLY)
     for number, token_ids in enumerate(prompts):
         engine.add_request(str(number), {"prompt_token_ids": token_ids}, params)

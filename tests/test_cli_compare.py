@@ -89,3 +89,24 @@ def test_a_plot_without_matplotlib_is_refused_before_anything_runs(capsys, monke
 def test_wrong_usage_is_one_sentence(capsys, arguments, sentence):
     assert cli.main(["compare", *arguments]) == cli.USAGE_ERROR
     assert sentence in capsys.readouterr().err
+
+
+def test_a_side_that_cannot_run_is_refused_before_the_other_has_run(capsys, tmp_path: Path):
+    for arguments, sentence in (
+        (["--a", "paged", "--b", "contiguous", "--scenario", "parallel-sampling"], "cannot share"),
+        (["--a", "paged", "--b", "contiguous", "--scenario", "burst", "--kv-budget", "40960"], "cache has"),
+    ):
+        assert cli.main(["compare", *arguments, "--model", "tiny-random", "--record", str(tmp_path / "folder")]) > 0
+        captured = capsys.readouterr()
+        assert sentence in captured.err and captured.out == ""
+        assert not (tmp_path / "folder").exists(), "nothing ran"
+
+
+@pytest.mark.parametrize(
+    ("file", "sentence"), [("picture.xyz", "draws .svg, .png, .pdf"), ("nowhere/picture.svg", "cannot write")]
+)
+def test_a_picture_that_cannot_be_drawn_is_refused_before_anything_runs(capsys, tmp_path: Path, file, sentence):
+    arguments = ["--model", "tiny-random", "--plot", str(tmp_path / file), "--record", str(tmp_path / "folder")]
+    assert cli.main(["compare", "--scenario", "burst", *arguments]) == 2
+    assert sentence in capsys.readouterr().err
+    assert not (tmp_path / "folder").exists()

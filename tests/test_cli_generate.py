@@ -102,6 +102,12 @@ def test_beams_give_the_best_text_or_as_many_as_are_asked_for(llm: LLM, capsys: 
     assert result["generated_tokens"] == sum(len(output.token_ids) for output in expected.outputs[:2])
 
 
+@pytest.mark.parametrize("option", ["-n", "--best-of", "--beam-width", "--length-penalty", "--early-stopping"])
+def test_a_chat_has_one_answer_and_no_option_for_several(option, capsys):
+    assert main(["chat", *TINY, option, "2"]) == 2
+    assert "unrecognized arguments" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "sentence"),
     [

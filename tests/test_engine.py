@@ -43,7 +43,9 @@ class TestTheDoor:
             ("a", [1], {}, errors.DuplicateRequestError, "'a' is in use"),
             ("", [1], {}, errors.InvalidRequestError, "non-empty string"),
             ("x", {"prompt": None}, {}, errors.InvalidRequestError, "A prompt is text"),
-            ("x", {"text": "hi"}, {}, errors.InvalidRequestError, "A prompt is text"),
+            ("x", {}, {}, errors.InvalidRequestError, "A prompt is text"),
+            ("x", {"text": "hi"}, {}, errors.InvalidRequestError, "A prompt has no field 'text'"),
+            ("x", {"prompt": "hi", "cache_sal": "q"}, {}, errors.InvalidRequestError, "no field 'cache_sal'"),
             ("x", {"prompt_token_ids": 7}, {}, errors.InvalidRequestError, "must be a list of whole numbers"),
             ("x", [1, "2"], {}, errors.InvalidRequestError, "must be a list of whole numbers"),
             ("x", [1.0], {}, errors.InvalidRequestError, "must be a list of whole numbers"),
@@ -283,6 +285,7 @@ class TestFailure:
         for call in (engine.engine.step, lambda: engine.engine.add_request("b", "x", SamplingParams())):
             with pytest.raises(errors.EngineDeadError, match=r"no more memory.*build a new LLMEngine"):
                 call()
+        assert engine.engine.abort_request("a") is None, "whoever cleans up must not be told of it a second time"
 
     def test_a_broken_invariant_is_told_counted_and_raised(self):
         engine = WatchedEngine()

@@ -82,6 +82,12 @@ def test_more_beams_than_slots_are_refused_and_nothing_runs(llm):
     assert not llm.llm_engine.has_unfinished_requests()
 
 
+@pytest.mark.parametrize("width", [0, 1, True, "4", 2.0, None])
+def test_a_beam_width_that_is_none_is_refused_by_its_name(llm, width):
+    with pytest.raises(InvalidSamplingParamsError, match="beam_width"):
+        llm.beam_search(["Hello"], beam_width=width, max_tokens=4)
+
+
 def test_prompts_with_different_salts_share_nothing(llm):
     text = "A long enough prompt to fill several blocks of the cache with what it says."
     salts = ["red", "blue", "red"]

@@ -42,7 +42,7 @@ OUT_OF_RANGE = [
     ("best_of", [0, -1]),
     ("use_beam_search", [True, 0, 1, None, "yes"]),  # True: one beam is none
     ("beam_width", [0, 1, -2]),
-    ("length_penalty", [0.5, -100.1, 100.1]),  # 0.5: without beams
+    ("length_penalty", [0.5, -10.1, 10.1]),  # 0.5: without beams
     ("early_stopping", [True, "never", "always", 1, None]),
     ("max_tokens", [0, -1]),
     ("min_tokens", [-1, 17]),

@@ -19,8 +19,9 @@ TIE = 1e-3
 
 SEARCHES = {
     "six beams": {"beam_width": 6},
-    "early stopping, short texts favoured": {"beam_width": 4, "early_stopping": True, "length_penalty": -1.0},
-    "never early, long texts favoured": {"beam_width": 3, "early_stopping": "never", "length_penalty": 2.0},
+    "early stopping": {"beam_width": 4, "early_stopping": True},
+    "short texts favoured": {"beam_width": 4, "length_penalty": -2.0},
+    "never early, long texts favoured": {"beam_width": 3, "early_stopping": "never", "length_penalty": 3.0},
 }
 SCHEDULES = {
     "all at once": {},
@@ -44,12 +45,19 @@ def prompts(smollm2) -> list[list[int]]:
 @pytest.fixture(scope="module")
 def four_beams(smollm2, smollm2_peer, prompts) -> list[list[list[int]]]:
     """What transformers finds for each prompt with four beams, best first."""
-    return [beams_of_transformers(smollm2, smollm2_peer, token_ids, beam_width=4) for token_ids in prompts]
+    eos_token_ids = smollm2.tokenizer.eos_token_ids
+    return [
+        beams_of_transformers(smollm2_peer, token_ids, eos_token_ids, beam_width=4, max_new_tokens=MAX_TOKENS)
+        for token_ids in prompts
+    ]
 
 
-def beams_of_transformers(model, peer, token_ids: list[int], beam_width: int, **options: object) -> list[list[int]]:
-    options = {"num_beams": beam_width, "num_return_sequences": beam_width, "max_new_tokens": MAX_TOKENS, **options}
-    return [_to_the_end(tokens, model.tokenizer.eos_token_ids) for tokens in generate(peer, token_ids, **options)]
+def beams_of_transformers(
+    peer, token_ids: list[int], eos_token_ids: frozenset[int], beam_width: int, **options: object
+) -> list[list[int]]:
+    options = {"num_beams": beam_width, "num_return_sequences": beam_width, **options}
+    found = generate(peer, token_ids, eos_token_id=sorted(eos_token_ids), **options)
+    return [_to_the_end(tokens, eos_token_ids) for tokens in found]
 
 
 def _to_the_end(tokens: list[int], eos_token_ids: frozenset[int]) -> list[int]:
@@ -90,11 +98,20 @@ def test_four_beams_are_those_of_transformers_under_every_schedule(
 
 @pytest.mark.parametrize("search", SEARCHES)
 def test_beams_are_those_of_transformers_with_every_option(search, smollm2, smollm2_peer, prompts):
-    options, some = SEARCHES[search], prompts[2:5]
-    params = SamplingParams(n=options["beam_width"], max_tokens=MAX_TOKENS, **options)
+    options, some = SEARCHES[search], prompts[2:6]
+    # Full stops and commas end a text, so that texts end early and at different lengths: the options then decide.
+    stops = [smollm2.tokenizer.encode(mark)[0] for mark in ".,"]
+    params = SamplingParams(n=options["beam_width"], max_tokens=8, stop_token_ids=stops, **options)
     outputs, _ = run(smollm2, some, params, max_num_seqs=64)
+    eos_token_ids = smollm2.tokenizer.eos_token_ids.union(stops)
     for prompt, ours in zip(some, outputs, strict=True):
-        assert_same_or_tie(smollm2_peer, prompt, ours, beams_of_transformers(smollm2, smollm2_peer, prompt, **options))
+        theirs = beams_of_transformers(smollm2_peer, prompt, eos_token_ids, max_new_tokens=8, **options)
+        assert_same_or_tie(smollm2_peer, prompt, ours, theirs)
+    assert len({len(tokens) for ours in outputs for tokens in ours}) > 1
+    without = SamplingParams(n=params.n, beam_width=params.n, max_tokens=8, stop_token_ids=stops)
+    assert search == "six beams" or run(smollm2, some, without, max_num_seqs=64)[0] != outputs, (
+        "the options do something"
+    )
 
 
 def test_four_samples_are_the_same_alone_and_beside_fifteen_other_requests(smollm2, prompts):
@@ -103,7 +120,7 @@ def test_four_samples_are_the_same_alone_and_beside_fifteen_other_requests(smoll
     assert len({tuple(tokens) for tokens in alone}) == 4
     assert len({tokens[0] for tokens in alone}) > 1, "the first tokens are drawn independently, too"
     others = (prompts[1:] * 2)[:15]
-    crowds = {"max_num_seqs": 32}, {"max_num_batched_tokens": 16}, {"num_gpu_blocks_override": 24}
+    crowds = {"max_num_seqs": 32}, {"max_num_batched_tokens": 16, "num_gpu_blocks_override": 24}
     for options in crowds:
         # Last in the queue: it meets a full batch, hits and evictions.
         outputs, _ = run(smollm2, [*others, prompts[0]], params, **options)

@@ -72,6 +72,8 @@ def test_seeded_sampling_gives_the_same_tokens_under_every_schedule(smollm2, pro
     reference, _ = run(smollm2, some, params, max_num_seqs=1)
     assert len({tuple(tokens) for (tokens,) in reference}) > 15, "sampling must depend on the prompt"
     for name, options in SCHEDULES.items():
+        if name == "alone":
+            continue  # that is the reference
         small = {"num_gpu_blocks_override": 24} if "preempted" in name else {}
         outputs, engine = run(smollm2, some, params, **{**options, **small})
         assert outputs == reference, name

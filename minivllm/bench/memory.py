@@ -38,7 +38,6 @@ def measure_this_process(spec: WorkloadSpec, *, model: str, dtype: str, num_thre
     # Imported, and its memory read, before the model is: what every torch program holds with no model at all.
     from minivllm.runtime.kv_cache import KVCacheSpec
     from minivllm.runtime.loader import load_model
-    from minivllm.runtime.model_runner import ModelRunner
     from minivllm.runtime.models.weight_map import weight_shards
 
     set_num_threads(num_threads)
@@ -57,7 +56,7 @@ def measure_this_process(spec: WorkloadSpec, *, model: str, dtype: str, num_thre
     num_weights = sum(math.prod(shard.shape) for shard in weight_shards(loaded.config).values())
     weights = num_weights * loaded.dtype.itemsize
     kv_cache = config.num_gpu_blocks_override * KVCacheSpec.of(loaded.config, BLOCK_SIZE, loaded.dtype).bytes_per_block
-    engine = LLMEngine(config, ModelRunner(config, loaded), loaded.tokenizer)
+    engine = LLMEngine.from_model(config, loaded)
     for round_number in range(NUM_ROUNDS):
         _run_round(engine, spec, round_number)
     peak = peak_rss_bytes()

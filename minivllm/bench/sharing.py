@@ -25,7 +25,6 @@ from minivllm.lessons.scenarios import SCENARIOS
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 if TYPE_CHECKING:
-    from minivllm.runtime.loader import LoadedModel
     from minivllm.runtime.tokenizer import Tokenizer
 
 BLOCK_SIZE = 16
@@ -123,7 +122,7 @@ def measure(*, model: str, dtype: str, num_requests: int, num_threads: int) -> d
     with progress_bar() as progress:
         for case in progress.track(CASES, description="sharing blocks"):
             progress.refresh()
-            engine = _make_engine(engine_config(case, num_requests, model, dtype), loaded)
+            engine = LLMEngine.from_model(engine_config(case, num_requests, model, dtype), loaded)
             prompts = make_prompts(loaded.tokenizer, case.prompts.prompt_len, num_requests)
             saved = measure_case(engine, case, prompts)
             paper = PAPER_PERCENT[case.method, case.prompts.name]
@@ -138,12 +137,6 @@ def measure(*, model: str, dtype: str, num_requests: int, num_threads: int) -> d
         "results": results,
         **describe_environment("torch"),
     }
-
-
-def _make_engine(config: EngineConfig, loaded: LoadedModel) -> LLMEngine:
-    from minivllm.runtime.model_runner import ModelRunner
-
-    return LLMEngine(config, ModelRunner(config, loaded), loaded.tokenizer)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -14,7 +14,13 @@ from itertools import count
 from queue import SimpleQueue
 
 from minivllm.cli.loading import load_engine
-from minivllm.cli.options import add_engine_options, add_sampling_options, engine_config, sampling_params
+from minivllm.cli.options import (
+    SEVERAL_TEXTS,
+    add_engine_options,
+    add_sampling_options,
+    engine_config,
+    sampling_params,
+)
 from minivllm.cli.terminal import note, show
 from minivllm.clock import MonotonicClock
 from minivllm.engine_thread import EngineThread
@@ -29,7 +35,7 @@ HELP = "/reset forgets the conversation, /exit or Ctrl-D ends it, Ctrl-C stops a
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--system", metavar="TEXT", help="a system message to begin the conversation with")
-    add_sampling_options(parser, SAMPLING_DEFAULTS)
+    add_sampling_options(parser, SAMPLING_DEFAULTS, leave_out=SEVERAL_TEXTS)
     add_engine_options(parser)
 
 

@@ -15,8 +15,8 @@ from minivllm.bench.report import add_json_argument, add_model_arguments, positi
 from minivllm.cli.loading import loading
 from minivllm.compare.configurations import PARTS, parse_configuration
 from minivllm.compare.measure import Measured, measure_recording
-from minivllm.compare.plot import plot_comparison, require_matplotlib
-from minivllm.compare.run import Run, run_trace
+from minivllm.compare.plot import check_plot, plot_comparison
+from minivllm.compare.run import Run, check_trace, run_trace
 from minivllm.compare.trace import TRACE_NAMES, Trace, make_trace
 from minivllm.config import EngineConfig
 from minivllm.errors import BenchError
@@ -62,9 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     sides = [parse_configuration(args.a), parse_configuration(args.b)]
     if args.plot is not None:
-        require_matplotlib()
-    folder = Path(args.record or tempfile.mkdtemp(prefix="minivllm-compare-"))
-    folder.mkdir(parents=True, exist_ok=True)
+        check_plot(Path(args.plot))
     common = {"model": args.model, "dtype": args.dtype, "seed": args.seed}
     memory = (
         {} if args.kv_budget is None else {"num_gpu_blocks_override": None, "kv_cache_memory_bytes": args.kv_budget}
@@ -75,18 +73,22 @@ def run(args: argparse.Namespace) -> int:
         set_num_threads(args.num_threads)
         model = load_model(EngineConfig(**common))
     trace = make_trace(args.scenario, model.tokenizer, args.seed)
+    configs = [EngineConfig(**common, **side.options_for({**trace.options, **memory})) for side in sides]
+    # Whatever could end one side is found before the other one has run.
+    num_blocks = [check_trace(config, model, trace) for config in configs]
+    if num_blocks[0] != num_blocks[1]:
+        raise BenchError(f"The sides would have {num_blocks[0]} and {num_blocks[1]} blocks: no fair comparison.")
+    folder = Path(args.record or tempfile.mkdtemp(prefix="minivllm-compare-"))
+    folder.mkdir(parents=True, exist_ok=True)
     runs: list[Run] = []
     measured: list[Measured] = []
-    for letter, side in zip("ab", sides, strict=True):
-        config = EngineConfig(**common, **side.options_for({**trace.options, **memory}))
+    for letter, side, config in zip("ab", sides, configs, strict=True):
         path = folder / f"{letter}.jsonl"
         runs.append(run_trace(config, model, trace, path))
         measured.append(measure_recording(side.name, path))
-    if runs[0].num_blocks != runs[1].num_blocks:
-        raise BenchError(f"The sides had {runs[0].num_blocks} and {runs[1].num_blocks} blocks: no fair comparison.")
+    _report(args, trace, runs, measured)
     if args.plot is not None:
         plot_comparison(f"{trace.name} on {args.model}, {runs[0].num_blocks} blocks", measured, Path(args.plot))
-    _report(args, trace, runs, measured)
     return 0
 
 

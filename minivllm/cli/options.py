@@ -85,9 +85,18 @@ def engine_config(args: argparse.Namespace, defaults: Mapping[str, object] | Non
     return EngineConfig(**(defaults or {}) | _given(args, EngineConfig))
 
 
-def add_sampling_options(parser: argparse.ArgumentParser, defaults: Mapping[str, object] | None = None) -> None:
-    """The options of `SamplingParams`; `defaults` are shown in the help in place of its own."""
-    names = [field.name for field in dataclasses.fields(SamplingParams) if field.name not in NOT_OPTIONS]
+SEVERAL_TEXTS = frozenset({"n", "best_of", "use_beam_search", "beam_width", "length_penalty", "early_stopping"})
+"""Fields about several texts for one prompt: of no use where there is one answer."""
+
+
+def add_sampling_options(
+    parser: argparse.ArgumentParser,
+    defaults: Mapping[str, object] | None = None,
+    leave_out: frozenset[str] = frozenset(),
+) -> None:
+    """The options of `SamplingParams` but those `leave_out`; `defaults` are shown in the help in place of its own."""
+    without = NOT_OPTIONS | leave_out
+    names = [field.name for field in dataclasses.fields(SamplingParams) if field.name not in without]
     fields = {name: SAMPLING_HELP[name] for name in names}
     _add_fields(parser.add_argument_group("sampling"), SamplingParams, fields, defaults or {})
 

@@ -5,6 +5,7 @@ runs. The easy thing to get wrong is `pyplot`: it keeps figures in global state 
 `Figure` of one's own needs neither.
 """
 
+import os
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,10 +19,17 @@ _COLORS = ("#d95f02", "#1b6ca8")
 """Of `a` and `b`: told apart by people who do not see red and green, and in print."""
 
 
-def require_matplotlib() -> None:
-    """Raise `ConfigError` if it is not installed."""
+FORMATS = (".svg", ".png", ".pdf")
+
+
+def check_plot(path: Path) -> None:
+    """Raise `ConfigError` if no picture could be drawn into `path`. Asked before a run of minutes, not after it."""
     if find_spec("matplotlib") is None:
         raise ConfigError("--plot needs matplotlib, which is not installed: pip install 'minivllm[plot]'.")
+    if path.suffix.lower() not in FORMATS:
+        raise ConfigError(f"--plot draws {', '.join(FORMATS)}; got {path.name!r}.")
+    if not os.access(path.parent, os.W_OK):
+        raise ConfigError(f"--plot cannot write to the folder {path.parent}: make it, or name another one.")
 
 
 def plot_comparison(title: str, sides: list[Measured], path: Path) -> None:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from minivllm.clock import MonotonicClock
 from minivllm.compare.trace import Trace, TraceRequest
 from minivllm.config import EngineConfig
 from minivllm.engine import LLMEngine
@@ -42,10 +41,22 @@ class TracePlayer(ScenarioPlayer):
         self._engine.add_request(arrival.request_id, prompt, arrival.params)
 
 
+def check_trace(config: EngineConfig, model: LoadedModel, trace: Trace) -> int:
+    """Send every request of `trace` to an engine that will not run; the number of its blocks.
+
+    Raises the `MinivllmError` that would end the run: before anything has been measured, so that nothing is lost.
+    """
+    engine = LLMEngine.from_model(config, model)
+    for request in trace.requests:
+        engine.add_request(request.request_id, {"prompt_token_ids": request.prompt_token_ids}, request.params)
+        engine.abort_request(request.request_id)
+    return engine.log_header().num_blocks
+
+
 def run_trace(config: EngineConfig, model: LoadedModel, trace: Trace, recording: Path) -> Run:
     """Run all of `trace` and write `recording`."""
-    _warm_up(_make_engine(config, model))
-    engine = _make_engine(config, model)
+    _warm_up(LLMEngine.from_model(config, model))
+    engine = LLMEngine.from_model(config, model)
     gc.collect()
     header = engine.log_header()
     with LogWriter(recording, header) as writer:
@@ -64,13 +75,6 @@ def play(engine: LLMEngine, trace: Trace) -> dict[str, list[list[int]]]:
             outputs[output.request_id] = [list(one.token_ids) for one in output.outputs]
         player.before_step()
     return outputs
-
-
-def _make_engine(config: EngineConfig, model: LoadedModel) -> LLMEngine:
-    from minivllm.runtime.model_runner import ModelRunner
-
-    clock = MonotonicClock()
-    return LLMEngine(config, ModelRunner(config, model, clock.now), model.tokenizer, clock=clock)
 
 
 def _warm_up(engine: LLMEngine) -> None:

@@ -1,13 +1,19 @@
 """`BatchSlots`: the rows of the batch, and who has which.
 
-A running sequence has one slot, and a request that will be forked holds one more for each sequence to come:
-without that, an arrival could take the row that a fork needs, and forks cannot wait. The lowest free slot is
-taken first, so that the batch stays dense at its head and a view of it stays quiet.
+A running sequence has one slot, and while a request has sequences to come that will be forked, slots are kept
+for them too: without that, an arrival could take the row that a fork needs, and forks cannot wait. For samples
+that is until the prompt's end. Beams fork and die at every step, so a search keeps as many slots as it is wide, from its
+first step to its last, whatever number of beams is alive.
+
+The easy thing to get wrong is to whom a kept slot belongs: to the request, not to the sequence that came first.
+Any beam may fork next. The slots are kept while at least one of the request's sequences runs.
+
+The lowest free slot is taken first, so that the batch stays dense at its head and a view of it stays quiet.
 """
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
-from minivllm.core.request import Sequence
+from minivllm.core.request import Request, Sequence
 
 
 class BatchSlots:
@@ -17,21 +23,38 @@ class BatchSlots:
         self._free = list(range(max_num_seqs))  # a heap
 
     @property
+    def free(self) -> list[int]:
+        """Slots that nobody has and that are kept for nobody."""
+        return sorted(self._free)
+
+    @property
     def num_free(self) -> int:
         return len(self._free)
 
-    def take(self, sequence: Sequence, num_forks: int) -> None:
-        """Give `sequence` a slot, and keep `num_forks` for those that will be forked from it."""
+    @staticmethod
+    def num_needed(request: Request) -> int:
+        """Slots that one more sequence of `request` takes: its own, and those of the forks to come if none are kept yet."""
+        return 1 + request.num_unforked - len(request.kept_slots)
+
+    def take(self, sequence: Sequence) -> None:
+        """Give `sequence` a slot, and have slots kept for the forks of its request."""
+        request = sequence.request
         sequence.slot = heappop(self._free)
-        sequence.reserved_slots = [heappop(self._free) for _ in range(num_forks)]
+        while len(request.kept_slots) < request.num_unforked:
+            heappush(request.kept_slots, heappop(self._free))
 
-    def take_for_fork(self, child: Sequence, parent: Sequence) -> None:
-        """Give `child` a slot that its parent has kept, or a free one."""
-        child.slot = parent.reserved_slots.pop(0) if parent.reserved_slots else heappop(self._free)
+    def take_for_fork(self, child: Sequence) -> None:
+        """Give `child` a slot that was kept for it."""
+        child.slot = heappop(child.request.kept_slots)
+        child.request.num_unforked -= 1
 
-    def release(self, sequence: Sequence) -> None:
-        """Take back all that `sequence` has."""
-        for slot in (sequence.slot, *sequence.reserved_slots):
-            heappush(self._free, slot)
+    def release(self, sequence: Sequence, for_fork: bool = False) -> None:
+        """Take back the slot of `sequence`, which no longer runs; `for_fork`: another one will be forked in its place."""
+        request = sequence.request
+        heappush(request.kept_slots if for_fork else self._free, sequence.slot)
+        request.num_unforked += for_fork
         sequence.slot = None
-        sequence.reserved_slots = []
+        if not any(sibling.slot is not None for sibling in request.sequences):
+            self._free += request.kept_slots
+            heapify(self._free)
+            request.kept_slots.clear()

@@ -6,9 +6,10 @@ candidates the best `width` that do not end become the next beams; one parent ma
 `width` places of finished hypotheses, by score / length ** length_penalty.
 
 Pure arithmetic over token ids and log-probabilities: no blocks, no scheduler, no tensors. The rules are
-those of `transformers.generate(num_beams=width)`, to the token. Two of them are easy to get wrong: a
-candidate that ends counts only if it is among the best `width` of *all* candidates, and so more than
-`width` candidates must be looked at, or there might be too few that go on.
+those of `transformers.generate(num_beams=width)`, to the token. Three of them are easy to get wrong: a
+candidate that ends counts only if it is among the best `width` of *all* candidates; so more than `width`
+candidates must be looked at, or there might be too few that go on; and all that end in one step compete, even
+where the first of them fills the last place.
 
 Source: transformers `generation/utils.py` (`_beam_search`); in vLLM, V0's `sampler.py` and V1's
 `entrypoints/llm.py` (where each beam step is a new request).
@@ -80,6 +81,7 @@ class BeamSearch:
             (Continuation(c.beam, c.token_id, self.scores.get(c.beam, 0.0) + c.logprob) for c in candidates),
             key=lambda continuation: -continuation.score,
         )[: self.num_candidates]
+        was_full = len(self.hypotheses) == self.width
         length = 1 + len(next(iter(outputs.values())))
         at_limit = length >= self.max_tokens
         going_on = []
@@ -87,15 +89,13 @@ class BeamSearch:
             ends = continuation.token_id in self.eos_token_ids
             if not (ends or at_limit):
                 going_on.append(continuation)
-            elif rank < self.width:
+            elif rank < self.width and not (was_full and self.early_stopping is True):
                 self._finish(continuation, outputs[continuation.beam], ended_by_token=ends)
         going_on = going_on[: self.width]
         self.done = self._is_over(going_on, length)
         return [] if self.done else going_on
 
     def _finish(self, continuation: Continuation, output: list[int], ended_by_token: bool) -> None:
-        if self.early_stopping is True and len(self.hypotheses) == self.width:
-            return
         token_ids = [*output, continuation.token_id]
         score = continuation.score / len(token_ids) ** self.length_penalty
         self.hypotheses.append(Hypothesis(token_ids, score, continuation.score, ended_by_token))

@@ -33,7 +33,7 @@ def hash_block_tokens(
     digest = sha256(parent or ROOT)
     digest.update(array("I", token_ids).tobytes())
     for kind, value in extra_keys:
-        raw = value.encode()
+        raw = value.encode("utf-8", "surrogatepass")  # whatever text a caller sends, also half of a surrogate pair
         digest.update(f"|{kind}:{len(raw)}:".encode() + raw)
     return digest.digest()
 

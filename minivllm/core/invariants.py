@@ -85,6 +85,13 @@ def _sequences(scheduler: Scheduler) -> Iterator[Violation]:
     slots = [sequence.slot for sequence in running]
     if len(set(slots)) != len(slots) or None in slots:
         yield Violation("every running sequence has a slot of its own", f"{slots}")
+    kept = [slot for request in scheduler.requests.values() for slot in request.kept_slots]
+    if None not in slots and sorted([*slots, *kept, *scheduler.slots.free]) != list(range(scheduler.max_num_seqs)):
+        yield Violation("a slot is taken, kept or free, once", f"{slots}, {kept}, {scheduler.slots.free}")
+    for request in scheduler.requests.values():
+        runs = any(sequence.status is RequestStatus.RUNNING for sequence in request.sequences)
+        if len(request.kept_slots) != (request.num_unforked if runs else 0):
+            yield Violation("a running request keeps a slot for every fork to come", f"{request.request_id}")
     known = [sequence for request in scheduler.requests.values() for sequence in request.sequences]
     unfinished = [sequence.seq_id for sequence in known if not sequence.status.is_finished]
     if sorted(unfinished) != sorted(sequence.seq_id for sequence in [*waiting, *running]):

@@ -62,7 +62,6 @@ class Sequence:
         "num_prompt_tokens",
         "num_tokens",
         "request",
-        "reserved_slots",
         "seq_id",
         "slot",
         "status",
@@ -98,8 +97,6 @@ class Sequence:
         # Written by the scheduler alone.
         self.slot: int | None = None
         """The row of the batch that it has while it runs."""
-        self.reserved_slots: list[int] = []
-        """Slots kept for the sequences that will be forked from this one."""
         self.deferred: tuple[DeferReason, int, int] | None = None
         """Why it was not admitted the last time it was looked at: (reason, need, free)."""
 
@@ -135,6 +132,7 @@ class Request:
         "arrival_number",
         "arrival_time",
         "cache_salt",
+        "kept_slots",
         "next_index",
         "num_cached_tokens",
         "num_logprobs",
@@ -169,13 +167,14 @@ class Request:
         self.arrival_number = arrival_number
         """Counts the engine's requests: the order of arrival even where two share one clock reading."""
         # To choose the best of several samples takes their log-probabilities, asked for or not.
-        chooses_best = params.num_sequences > params.n
-        self.num_logprobs = 0 if params.logprobs is None and chooses_best else params.logprobs
+        self.num_logprobs = 0 if params.logprobs is None and params.chooses_best else params.logprobs
         """How many of the most likely tokens the sampler reports at each position; None for none."""
         self.cache_salt = cache_salt
         """Requests with different salts never share a cached block."""
         self.num_unforked = params.num_sequences - 1
-        """Sequences that will be forked from the first one when its prompt has been computed."""
+        """Sequences that are still to be forked: samples at the prompt's end, beams in the place of those that died."""
+        self.kept_slots: list[int] = []
+        """A heap: slots kept for them while the request runs."""
         self.next_index = 1
         self.num_cached_tokens = 0
         """Tokens that the prefix cache gave when the request was first admitted."""

@@ -58,7 +58,7 @@ class Scheduler:
         self.enable_chunked_prefill = enable_chunked_prefill
         self.counters = Counters()
         self.step = 0
-        self._slots = BatchSlots(max_num_seqs)
+        self.slots = BatchSlots(max_num_seqs)
         self._admission = admission
         self._bus = bus
 
@@ -84,16 +84,18 @@ class Scheduler:
 
     def finish(self, sequence: Sequence, status: RequestStatus, stop_reason: int | str | None = None) -> None:
         """End a sequence, waiting or running, and release all it holds. The only way out of the scheduler."""
+        pruned, aborted = status is RequestStatus.FINISHED_PRUNED, status is RequestStatus.FINISHED_ABORTED
+        request = sequence.request
         if sequence.status is RequestStatus.RUNNING:
             self.running.remove(sequence)
-            self._slots.release(sequence)
+            self.slots.release(sequence, for_fork=pruned)
         else:
             self.waiting.remove(sequence)
         self.kv_cache_manager.free(sequence)
         sequence.status = status
         sequence.stop_reason = stop_reason
-        aborted = status is RequestStatus.FINISHED_ABORTED
-        request = sequence.request
+        if pruned:
+            request.sequences.remove(sequence)  # a search leaves hundreds behind
         if request.is_finished:
             del self.requests[request.request_id]
             if aborted:
@@ -103,7 +105,7 @@ class Scheduler:
         if self._bus.active:
             if aborted:
                 self._bus.emit(ev.RequestAborted, sequence.seq_id)
-            elif status is RequestStatus.FINISHED_PRUNED:
+            elif pruned:
                 self._bus.emit(ev.BeamPruned, sequence.seq_id)
             else:
                 self._bus.emit(ev.RequestFinished, sequence.seq_id, status.finish_reason, stop_reason)
@@ -176,20 +178,19 @@ class Scheduler:
             if hold := self._admission.hold(self.waiting, self.running, not plan.scheduled, now):
                 self._defer(sequence, *hold)
                 break
-            num_forks = sequence.request.num_unforked
             if budget == 0:
                 self._defer(sequence, "token_budget", sequence.num_tokens, 0)
                 break
-            num_slots = 1 + num_forks
-            if self._slots.num_free < num_slots:
-                self._defer(sequence, "max_num_seqs", num_slots, self._slots.num_free)
+            num_slots = self.slots.num_needed(sequence.request)
+            if self.slots.num_free < num_slots:
+                self._defer(sequence, "max_num_seqs", num_slots, self.slots.num_free)
                 self._admission.batch_is_full()
                 break
             computed = manager.get_computed_blocks(sequence)
             # All of its known tokens must fit, not only the first chunk: a long prompt admitted by its
             # first chunk would soon preempt, or be preempted, over and over.
             # A partial last block will be copied for every fork but the last to write.
-            num_copies = num_forks if sequence.num_tokens % manager.block_size else 0
+            num_copies = sequence.request.num_unforked if sequence.num_tokens % manager.block_size else 0
             if shortage := manager.shortage_for(sequence, sequence.num_tokens, computed, num_copies):
                 self._defer(sequence, shortage.reason, shortage.need, shortage.free)
                 self._admission.batch_is_full()
@@ -217,7 +218,7 @@ class Scheduler:
         sequence.status = RequestStatus.RUNNING
         sequence.num_cached_tokens = num_cached_tokens
         sequence.num_computed_tokens = num_computed_tokens
-        self._slots.take(sequence, sequence.request.num_unforked)
+        self.slots.take(sequence)
         sequence.deferred = None
         self.running.append(sequence)
         # A request counts once in the hit rate, however often it is tried or preempted.
@@ -251,12 +252,10 @@ class Scheduler:
     # ---- forks ----
 
     def fork(self, parent: Sequence) -> Sequence:
-        """A running sibling of `parent` that shares all its blocks. Needs a free or reserved slot."""
+        """A running sibling of `parent` that shares all its blocks. Needs one of the request's kept slots."""
         child = parent.fork()
-        # Beams go on forking after their first step; slots are kept for those of the first alone.
-        parent.request.num_unforked = max(parent.request.num_unforked - 1, 0)
         child.status = RequestStatus.RUNNING
-        self._slots.take_for_fork(child, parent)
+        self.slots.take_for_fork(child)
         self.kv_cache_manager.fork(parent, child)
         # Behind its siblings and before later arrivals: the batch stays in order of arrival.
         position = 1 + max(i for i, other in enumerate(self.running) if other.request is parent.request)
@@ -287,7 +286,7 @@ class Scheduler:
         """Take blocks and slot from a running sequence. Its tokens stay; their keys and values are recomputed."""
         self.kv_cache_manager.free(victim)
         self.running.remove(victim)
-        self._slots.release(victim)
+        self.slots.release(victim)
         victim.status = RequestStatus.PREEMPTED
         victim.num_computed_tokens = 0
         victim.num_cached_tokens = 0

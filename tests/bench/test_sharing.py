@@ -6,7 +6,6 @@ from minivllm.bench.sharing import ALPACA, CASES, SHAREGPT, SharingCase, engine_
 from minivllm.config import EngineConfig
 from minivllm.engine import LLMEngine
 from minivllm.runtime.loader import load_model
-from minivllm.runtime.model_runner import ModelRunner
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +15,7 @@ def saved():
     def measure(method: str, width: int, prompts=ALPACA, num_requests: int = 2) -> float:
         case = SharingCase(method, width, prompts)
         config = engine_config(case, num_requests, "tiny-random", "float32")
-        engine = LLMEngine(config, ModelRunner(config, model), model.tokenizer)
+        engine = LLMEngine.from_model(config, model)
         return measure_case(engine, case, make_prompts(model.tokenizer, prompts.prompt_len, num_requests))
 
     return measure

@@ -71,6 +71,52 @@ def test_fewer_outputs_than_beams_can_be_asked_for():
     assert found(engine, "a") == expected_beams(prompt(6), search(4, 5))[:1]
 
 
+def test_a_stop_token_ends_a_beam_as_end_of_sequence_does():
+    engine = WatchedEngine()
+    stops = list(range(0, 99, 3))
+    engine.add("a", prompt(6), max_tokens=9, n=3, use_beam_search=True, stop_token_ids=stops)
+    engine.run()
+    ends = frozenset({EOS, *stops})
+    assert found(engine, "a") == expected_beams(prompt(6), BeamSearch(width=3, max_tokens=9, eos_token_ids=ends))
+    for output in engine.outputs["a"].outputs:
+        last = output.token_ids[-1]
+        assert (output.finish_reason, output.stop_reason) == ("stop", last if last in stops else None)
+
+
+@pytest.mark.parametrize("others", [0, 3])
+def test_a_search_that_finds_fewer_ways_on_than_it_has_beams_keeps_its_slots(others):
+    # All but two tokens end a text, so one beam has two ways on at the most, and the slots of the others wait.
+    engine = WatchedEngine(max_num_seqs=4)
+    stops = list(range(2, 99))
+    engine.add("a", prompt(6), max_tokens=8, n=4, use_beam_search=True, stop_token_ids=stops, early_stopping="never")
+    for i in range(others):
+        engine.add(f"other {i}", prompt(5, first=40 + i), max_tokens=4)
+    engine.run()
+    ends = frozenset({EOS, *stops})
+    search_ = BeamSearch(width=4, max_tokens=8, eos_token_ids=ends, early_stopping="never")
+    assert found(engine, "a") == expected_beams(prompt(6), search_)
+
+
+def test_dead_beams_leave_their_request():
+    engine = WatchedEngine()
+    engine.add("a", prompt(10), max_tokens=60, n=3, use_beam_search=True, ignore_eos=True)
+    while engine.engine.has_unfinished_requests():
+        engine.step()
+        assert all(len(request.sequences) <= 3 for request in engine.scheduler.requests.values())
+    assert engine.fold.counters.forked_sequences > 20
+    assert engine.engine._output_processor._outputs == {}, "and their texts go with them"
+
+
+def test_no_length_penalty_that_the_door_lets_in_breaks_a_long_search():
+    for penalty in (-10.0, 10.0, 0.0):
+        for early_stopping in (True, False, "never"):
+            one = search(2, 10**6, length_penalty=penalty, early_stopping=early_stopping)
+            one.scores = {"a": -5e6, "b": -6e6}
+            outputs = {"a": [1] * 999_990, "b": [2] * 999_990}
+            one.advance([Candidate("a", EOS, -9.0), Candidate("b", 1, -9.5), Candidate("a", 3, -9.9)], outputs)
+            assert one.hypotheses[0].score < 0.0 or penalty == 10.0
+
+
 def test_a_beam_search_can_be_aborted():
     engine = WatchedEngine(num_blocks=20)
     engine.add("a", prompt(6), max_tokens=9, n=3, use_beam_search=True)

@@ -5,7 +5,8 @@ from engine_fakes import WatchedEngine, expected_output
 
 from minivllm.errors import InvalidSamplingParamsError, RequestTooLargeError
 from minivllm.events import types as ev
-from minivllm.sampling_params import SamplingParams
+from minivllm.outputs import RequestOutput
+from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 
 def prompt(length: int, first: int = 0) -> list[int]:
@@ -158,6 +159,45 @@ def test_requests_with_different_salts_never_share_and_equal_salts_do():
         engine.run()
     cached = {request_id: output.num_cached_tokens for request_id, output in engine.outputs.items()}
     assert cached == {"a": 0, "b": 0, "c": 8, "d": 0}
+
+
+def test_a_salt_may_be_any_text():
+    engine = WatchedEngine()
+    for request_id, salt in (("a", "\ud83d"), ("b", "\ud83d"), ("c", "?")):
+        engine.add(request_id, prompt(9), max_tokens=1, cache_salt=salt)
+        engine.run()
+    assert [output.num_cached_tokens for output in engine.outputs.values()] == [0, 8, 0]
+
+
+class TestDeltas:
+    """What each step hands out with `RequestOutputKind.DELTA`, where a request has several sequences."""
+
+    def deltas(self, **params: object) -> list[RequestOutput]:
+        engine = WatchedEngine()
+        engine.add("a", prompt(10), output_kind=RequestOutputKind.DELTA, **params)
+        outputs = []
+        while engine.engine.has_unfinished_requests():
+            outputs += engine.engine.step()
+        return outputs
+
+    def test_a_sample_that_has_ended_says_so_once(self):
+        stop = expected_samples(prompt(10), 8, 2)[0][2]  # ends sample 0 after three tokens, or so
+        outputs = self.deltas(max_tokens=8, n=2, stop_token_ids=[stop])
+        pieces: dict[int, list[int]] = {0: [], 1: []}
+        ends: dict[int, int] = {0: 0, 1: 0}
+        for output in outputs:
+            for one in output.outputs:
+                assert one.token_ids, "nothing is handed out that is no news"
+                pieces[one.index] += one.token_ids
+                ends[one.index] += one.finish_reason is not None
+        assert ends == {0: 1, 1: 1}
+        expected = expected_samples(prompt(10), 8, 2)
+        assert pieces[0] == expected[0][:3] and pieces[1] == expected[1][: len(pieces[1])]
+
+    @pytest.mark.parametrize("params", [{"best_of": 3}, {"beam_width": 3, "ignore_eos": True}])
+    def test_what_is_chosen_in_the_end_comes_in_the_end(self, params):
+        (output,) = self.deltas(max_tokens=6, **params)
+        assert output.finished and len(output.outputs[0].token_ids) == 6
 
 
 class TestTheDoor:

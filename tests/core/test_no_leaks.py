@@ -47,7 +47,7 @@ def test_ten_thousand_random_requests_with_aborts_leak_no_block(policy):
     assert pool.num_free_blocks == len(pool.blocks) == 40
     assert all(block.ref_cnt == 0 for block in pool.blocks)
     assert (len(scheduler.waiting), scheduler.running, scheduler.requests) == (0, [], {})
-    assert scheduler._slots.num_free == 16
+    assert scheduler.slots.num_free == 16
     assert engine._output_processor._outputs == {}
     assert check_invariants(scheduler) == []
     counters = scheduler.counters

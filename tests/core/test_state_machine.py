@@ -30,6 +30,11 @@ from minivllm.errors import InvalidSamplingParamsError, RequestTooLargeError
 LETTERS = st.integers(0, 1)
 
 
+def up_to_a_stop(tokens: list[int], stops: list[int]) -> list[int]:
+    """With the first stop token as the last."""
+    return tokens[: next((i for i, token in enumerate(tokens, 1) if token in stops), len(tokens))]
+
+
 class EngineMachine(RuleBasedStateMachine):
     """Everything a caller can do, in any order."""
 
@@ -86,13 +91,18 @@ class EngineMachine(RuleBasedStateMachine):
         n=st.integers(1, 3),
         beams=st.booleans(),
         salt=st.sampled_from([None, None, "red", "blue"]),
+        stops=st.sampled_from([[], [], [0], list(range(2, 99)), list(range(1, 99))]),
+        early_stopping=st.sampled_from([False, True, "never"]),
+        length_penalty=st.sampled_from([1.0, 0.0, -2.0, 2.0]),
     )
-    def add_request(self, prompt, max_tokens, priority, n, beams, salt):
+    def add_request(self, prompt, max_tokens, priority, n, beams, salt, stops, early_stopping, length_penalty):
         limit = self.watched.runner.max_model_len
         if len(prompt) >= limit:
             return multiple()
         request_id = f"r{self.num_added}"
         self.num_added += 1
+        beams = beams and n > 1
+        of_beams = {"use_beam_search": True, "early_stopping": early_stopping, "length_penalty": length_penalty}
         try:
             ranked = self.watched.config.scheduling_policy == "priority"
             self.watched.add(
@@ -101,18 +111,20 @@ class EngineMachine(RuleBasedStateMachine):
                 max_tokens=max_tokens,
                 priority=priority if ranked else 0,
                 n=n,
-                use_beam_search=beams and n > 1,
                 cache_salt=salt,
+                stop_token_ids=stops,
+                **(of_beams if beams else {}),
             )
         except (RequestTooLargeError, InvalidSamplingParamsError):  # more sequences than blocks or slots
             return multiple()
         length = min(max_tokens, limit - len(prompt))
-        if beams and n > 1:
-            search = BeamSearch(width=n, max_tokens=length, eos_token_ids=frozenset({EOS}))
+        if beams:
+            search = BeamSearch(n, length, frozenset({EOS, *stops}), length_penalty, early_stopping)
             self.expected[request_id] = expected_beams(prompt, search)
             self.with_beams.add(request_id)
         else:
-            self.expected[request_id] = [expected_output(prompt, length, vocab_size=2, index=i) for i in range(n)]
+            whole = [expected_output(prompt, length, vocab_size=2, index=i) for i in range(n)]
+            self.expected[request_id] = [up_to_a_stop(tokens, stops) for tokens in whole]
         return request_id
 
     @rule(request_id=consumes(request_ids))
