@@ -23,8 +23,8 @@ import torch
 
 from minivllm.core.scheduler_output import BlockCopy
 from minivllm.errors import ConfigError
-from minivllm.kernels.attention_mass import attention_mass
 from minivllm.kernels import reference
+from minivllm.kernels.attention_mass import attention_mass
 from minivllm.kernels.decode_grouped import decode_grouped
 from minivllm.kernels.decode_naive import decode_naive
 from minivllm.kernels.decode_split import DEFAULT_NUM_PROCESSORS, choose_num_splits, decode_split
