@@ -63,16 +63,23 @@ def _expected(case: KernelCase, batch: Batch, before: torch.Tensor) -> tuple[tor
         src, dst = batch.block_tables.T
         reference.copy_blocks(before, src, dst)
         return before, slice(None)
-    caches, tables = batch.key_value_views, batch.block_tables.cpu()
     if case.kernel == "decode":
         rows = sorted({0, case.batch - 1})
-        lens = batch.seq_lens[rows].cpu()
-        return reference.decode_attention(batch.query[rows], *caches, tables[rows], lens, scale), rows
+        caches, tables = _exact_contexts(batch, rows)
+        return reference.decode_attention(batch.query[rows].float(), *caches, tables, batch.seq_lens[rows], scale), rows
     # The last tokens of the first chunk see all of its context.
     num_rows = min(8, case.context)
     rows = list(range(case.context - num_rows, case.context))
-    query = batch.query[rows]
-    return reference.paged_attention(query, *caches, tables[:1], [0, num_rows], [case.context], scale), rows
+    caches, tables = _exact_contexts(batch, [0])
+    query = batch.query[rows].float()
+    return reference.paged_attention(query, *caches, tables, [0, num_rows], [case.context], scale), rows
+
+
+def _exact_contexts(batch: Batch, sequences: list[int]) -> tuple[list[torch.Tensor], torch.Tensor]:
+    """Caches of these sequences' blocks alone, in float32 so that the reference does not round, and their block tables."""
+    tables = batch.block_tables[sequences].long()
+    caches = [cache[tables.flatten()].float() for cache in batch.key_value_views]
+    return caches, torch.arange(tables.numel()).view(tables.shape)  # on the CPU, where the reference walks along it
 
 
 def _decode_rungs(case: KernelCase, batch: Batch) -> dict[str, Run]:

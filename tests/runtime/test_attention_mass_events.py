@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from minivllm import SamplingParams
+from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
 from minivllm.engine import LLMEngine
 from minivllm.events import types as ev
@@ -30,7 +31,8 @@ class Run:
             num_gpu_blocks_override=32, max_num_batched_tokens=16, max_model_len=128,
         )  # fmt: skip
         self.runner = ModelRunner(config, model)
-        self.engine = LLMEngine(config, self.runner, model.tokenizer)
+        # Stands still within a step: a request arrives when its event says.
+        self.engine = LLMEngine(config, self.runner, model.tokenizer, clock=VirtualClock())
         self.events = []
         self.fold = Fold(self.engine.log_header())
         self.engine.subscribe(self.events.append)
