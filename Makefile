@@ -10,7 +10,7 @@ INSTALLED := $(VENV)/.installed
 CACHES := .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 .DEFAULT_GOAL := help
-.PHONY: help setup model demo test test-slow test-gpu lint format bench clean
+.PHONY: help setup model demo test test-slow test-gpu gpu-report lint format bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,6 +32,9 @@ test-slow: model ## run the tests that take minutes
 
 test-gpu: setup ## run the tests that need a CUDA device
 	$(BIN)/python -m pytest -m gpu
+
+gpu-report: setup ## on a machine with a CUDA device: its tests and the speed of kernels, into the folder OUT
+	PYTHON=$(abspath $(BIN)/python) OUT=$(OUT) tools/gpu_report.sh
 
 lint: setup ## check style and import rules
 	$(BIN)/ruff check .

@@ -39,6 +39,19 @@ class AttentionBackend(Protocol):
         Returns [num_tokens, num_heads, head_size].
         """
 
+    def attention_mass(
+        self,
+        query: torch.Tensor,
+        key_cache: torch.Tensor,
+        block_tables: torch.Tensor,
+        seq_lens: torch.Tensor,
+        scale: float,
+    ) -> torch.Tensor:
+        """See `minivllm.kernels.reference.attention_mass`; asked for only where somebody wants to see it."""
+
+    def key_cache(self, layer: int) -> torch.Tensor:
+        """A layer's keys: [num_blocks, block_size, num_kv_heads, head_size], a view."""
+
 
 def get_attention_backend(
     name: str,

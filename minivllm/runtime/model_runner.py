@@ -20,6 +20,7 @@ from minivllm.config import EngineConfig
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.errors import ConfigError
 from minivllm.runtime.attention import AttentionBackend, get_attention_backend
+from minivllm.runtime.attention_mass import AttentionMassMeter
 from minivllm.runtime.input_batch import NOT_WRITTEN, CommonAttentionMetadata, InputBatch
 from minivllm.runtime.kv_cache import (
     KVCacheSpec,
@@ -48,6 +49,10 @@ class ModelRunner:
         self._sampler = Sampler(model.tokenizer.eos_token_ids, config.seed)
         self.t_prepare = 0.0
         """Seconds that the last `execute_model` took to lay out its batch."""
+        self.record_attention_mass = False
+        """Whether `execute_model` also fills `attention_mass`, which costs about half of the attention again."""
+        self.attention_mass: list[list[float]] = []
+        """Of the last `execute_model` that recorded it: a share of each block of each sequence, in plan order."""
 
     @torch.inference_mode()
     def execute_model(self, plan: SchedulerOutput) -> torch.Tensor:
@@ -64,9 +69,21 @@ class ModelRunner:
             for array in (inputs.token_ids, inputs.positions, inputs.sampling_rows)
         )
         self.t_prepare = self._now() - begin
-        hidden = self._model.decoder(
-            token_ids, positions, lambda layer, q, k, v: self._attention.forward(layer, q, k, v, metadata)
-        )
+        mass: AttentionMassMeter | None = None
+        if self.record_attention_mass:
+            mass = AttentionMassMeter(
+                inputs.attention, self._config.block_size, self._model.device, self._attention.attention_mass
+            )
+
+        def attend(layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+            output = self._attention.forward(layer, q, k, v, metadata)
+            if mass is not None:
+                mass.add_layer(q, self._attention.key_cache(layer))
+            return output
+
+        hidden = self._model.decoder(token_ids, positions, attend)
+        if mass is not None:
+            self.attention_mass = mass.result()
         # The LM head is the largest matrix of a small model, so only rows that sample go through it.
         return self._model.decoder.compute_logits(hidden[sampling_rows])
 

@@ -24,6 +24,7 @@ import torch
 from minivllm.core.scheduler_output import BlockCopy
 from minivllm.errors import ConfigError
 from minivllm.kernels import reference
+from minivllm.kernels.attention_mass import attention_mass
 from minivllm.kernels.decode_grouped import decode_grouped
 from minivllm.kernels.decode_naive import decode_naive
 from minivllm.kernels.decode_split import DEFAULT_NUM_PROCESSORS, choose_num_splits, decode_split
@@ -110,6 +111,12 @@ class TritonAttentionBackend:
                 max_num_seqs, max_model_len, key_cache, num_heads, self._scale, self._num_processors
             )
             self._static_query = torch.zeros_like(self._static.out)  # [max_num_seqs, num_heads, head_size]
+
+    attention_mass = staticmethod(attention_mass)
+
+    def key_cache(self, layer: int) -> torch.Tensor:
+        """See `AttentionBackend.key_cache`."""
+        return self._views[layer][0]
 
     # ---- once a step ----
 
