@@ -1,7 +1,8 @@
 """The rungs and peers of `minivllm bench kernels`, each ready to be run on a case, and the check that comes first.
 
 Peers of the decode rungs get what they like best: keys and values gathered beforehand for those that know no paging
-(gathering is not timed), FlashInfer its own paged layout and plan. A peer that is not installed, or takes no such shape, is left out.
+(gathering is not timed), FlashInfer its own paged layout and plan. A peer that is not installed is left out, and one that
+does not take a shape is named with its reason in place of a time.
 
 The easy thing to get wrong is to time a wrong result. Every run, peers included, is compared with
 `minivllm.kernels.reference` first; of a large batch its first and last sequence, since the reference goes token by token.
@@ -31,16 +32,33 @@ TOLERANCES = {"float32": 1e-4, "bfloat16": 2e-2, "float16": 4e-3}
 
 
 def make_runs(case: KernelCase, batch: Batch) -> dict[str, Run]:
-    """Name of a rung or peer -> what to time. Each returns the tensor that `check` compares."""
+    """Name of a kernel of ours -> what to time. Each returns the tensor that `check` compares."""
     match case.kernel:
         case "decode":
-            return _decode_rungs(case, batch) | _decode_peers(case, batch)
+            return _decode_rungs(case, batch)
         case "prefill":
             return {"prefill": _prefill(case, batch)}
         case "kv_write":
             return {"kv_write": partial(_write, batch)}
         case _:
             return {"block_copy": partial(_copy, batch)}
+
+
+def make_peers(case: KernelCase, batch: Batch) -> dict[str, Callable[[], Run]]:
+    """Name of a peer -> what makes its run. Making and running may fail in any way that somebody else's code can."""
+    if case.kernel != "decode":
+        return {}
+    key, value = batch.gathered(case.context)
+    query = batch.query.unsqueeze(2)  # [batch, heads, 1, head_size]
+    sdpa = torch.nn.functional.scaled_dot_product_attention
+    peers: dict[str, Callable[[], Run]] = {
+        "sdpa (gathered)": lambda: lambda: sdpa(query, key, value, enable_gqa=True).squeeze(2)
+    }
+    if batch.query.is_cuda:
+        peers["FlexAttention (gathered)"] = partial(_flex_attention, query, key, value)
+        if find_spec("flashinfer") is not None:
+            peers["FlashInfer (paged)"] = partial(_flashinfer, case, batch)
+    return peers
 
 
 def check(case: KernelCase, batch: Batch, name: str, run: Run) -> None:
@@ -100,19 +118,11 @@ def _decode_rungs(case: KernelCase, batch: Batch) -> dict[str, Run]:
     }
 
 
-def _decode_peers(case: KernelCase, batch: Batch) -> dict[str, Run]:
-    key, value = batch.gathered(case.context)
-    query = batch.query.unsqueeze(2)  # [batch, heads, 1, head_size]
-    sdpa = torch.nn.functional.scaled_dot_product_attention
-    runs: dict[str, Run] = {"sdpa (gathered)": lambda: sdpa(query, key, value, enable_gqa=True).squeeze(2)}
-    if batch.query.is_cuda:
-        from torch.nn.attention.flex_attention import flex_attention
+def _flex_attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> Run:
+    from torch.nn.attention.flex_attention import flex_attention
 
-        flex = torch.compile(flex_attention, dynamic=False)
-        runs["FlexAttention (gathered)"] = lambda: flex(query, key, value, enable_gqa=True).squeeze(2)
-        if find_spec("flashinfer") is not None:
-            runs["FlashInfer (paged)"] = _flashinfer(case, batch)
-    return runs
+    flex = torch.compile(flex_attention, dynamic=False)
+    return lambda: flex(query, key, value, enable_gqa=True).squeeze(2)
 
 
 def _flashinfer(case: KernelCase, batch: Batch) -> Run:

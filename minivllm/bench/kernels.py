@@ -47,13 +47,13 @@ def measure(*, num_runs: int, interpret: bool) -> dict[str, object]:
             "machine with one, or add --interpret to try the bench itself on tiny shapes."
         )
     from minivllm.bench.kernel_cases import CUDA_CASES, INTERPRETED_CASES, make_batch
-    from minivllm.bench.kernel_runs import check, make_runs
+    from minivllm.bench.kernel_runs import check, make_peers, make_runs
     from minivllm.bench.kernel_timing import copy_bytes_per_s, median_seconds
     from minivllm.kernels.mode import INTERPRETED
 
     device = torch.device("cpu" if INTERPRETED else "cuda")
     copy_speed = copy_bytes_per_s(device, num_runs)
-    results = []
+    results, left_out = [], []
     with progress_bar() as progress:
         for case in progress.track(INTERPRETED_CASES if INTERPRETED else CUDA_CASES, description="kernels"):
             progress.refresh()
@@ -61,6 +61,15 @@ def measure(*, num_runs: int, interpret: bool) -> dict[str, object]:
             for name, run in make_runs(case, batch).items():
                 check(case, batch, name, run)
                 results.append(result_row(case, name, median_seconds(run, device, num_runs), copy_speed))
+            for name, make in make_peers(case, batch).items():
+                try:
+                    run = make()
+                    check(case, batch, name, run)
+                    seconds = median_seconds(run, device, num_runs)
+                except Exception as error:  # a peer's failure is not ours, and must not cost our own results
+                    left_out.append({"name": name, **asdict(case), "reason": f"{type(error).__name__}: {error}"[:300]})
+                else:
+                    results.append(result_row(case, name, seconds, copy_speed))
     return {
         "bench": "kernels",
         "device": "cpu" if INTERPRETED else torch.cuda.get_device_name(device),
@@ -68,6 +77,7 @@ def measure(*, num_runs: int, interpret: bool) -> dict[str, object]:
         "runs": num_runs,
         "copy_gb_per_s": copy_speed / 1e9,
         "results": results,
+        "left_out": left_out,
         **describe_environment("torch", "triton"),
     }
 
@@ -108,5 +118,9 @@ def run(args: argparse.Namespace) -> int:
     ]
     if result["interpreted"]:
         notes.append("INTERPRETED: Python ran these kernels, so the times say nothing about any device.")
+    notes += [
+        f"Left out: {name}: {reason}"
+        for name, reason in {one["name"]: one["reason"] for one in result["left_out"]}.items()
+    ]
     print_report(f"Kernels on {result['device']}, median of {args.runs} runs", columns, rows, notes, result, args.json)
     return 0
