@@ -71,10 +71,13 @@ class ContinuousBatches:
         prompt_len, output_len = spec.shared_prefix_len + spec.prompt_len[1], spec.output_len[1]
         self._model = model
         config = ContinuousBatchingConfig()
+        # Left alone, either version would try to download a flash kernel from the Hub.
         if find_spec("flash_attn") is not None:
             model.set_attn_implementation("flash_attention_2")
-        if hasattr(config, "auto_switch_to_flash"):  # 5.23; it would try to download a flash kernel from the Hub
+        elif hasattr(config, "auto_switch_to_flash"):
             config.auto_switch_to_flash = False
+        else:  # 5.17, where the name says it
+            model.set_attn_implementation("paged|sdpa")
         if model.device.type == "cpu":
             config.num_blocks = spec.num_requests * (-(-(prompt_len + output_len) // PAGE_SIZE) + 1)
             config.max_batch_tokens = CPU_BATCH_TOKENS
