@@ -11,10 +11,10 @@ is speed and nothing else: with such weights the best logits nearly tie, so toke
 The engines run one after another and not in turns, since each wants the device's memory for itself; ours is gone
 before the first peer is built. Sampling is greedy for all, where nano-vllm draws at temperature 0.6.
 
-Easy to get wrong: how slow peers are bounded. One request at a time would take over an hour, so a peer that takes requests in
-batches gets no more of them after `--peer-seconds`, and its tokens per second are those of what it finished.
-The order of the requests is random, so what comes first stands for the rest: `extrapolated` says where that was done.
-Continuous batching has no such middle to stop at: it ends in time or is left out, and `left_out` says why.
+Easy to get wrong: how slow peers are bounded. One request at a time would take over an hour, so a peer that takes
+requests in batches gets no more of them after `--peer-seconds`, and its speed is that of what it finished. The order
+of the requests is random, so the first stand for the rest: `extrapolated` says where that was done. Continuous
+batching has no such middle to stop at: it ends in time or is left out, and `left_out` says why.
 """
 
 import argparse
