@@ -33,7 +33,7 @@ test-slow: model ## run the tests that take minutes
 test-gpu: setup ## run the tests that need a CUDA device
 	$(BIN)/python -m pytest -m gpu
 
-gpu-report: setup ## on a machine with a CUDA device: its tests and the speed of kernels, into the folder OUT
+gpu-report: setup ## on a machine with a CUDA device: its tests, the speed of kernels and of the engine, into the folder OUT
 	PYTHON=$(abspath $(BIN)/python) OUT=$(OUT) tools/gpu_report.sh
 
 lint: setup ## check style and import rules

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Everything that only a GPU can tell, written into the folder $OUT: the GPU tests, then the kernels' speed.
+# Everything that only a GPU can tell, written into the folder $OUT: the GPU tests, the kernels' speed, and the engine's.
 #
-#   OUT=report tools/gpu_report.sh [tests] [kernels]     # both, if none is named
+#   OUT=report tools/gpu_report.sh [tests] [kernels] [throughput]     # all, if none is named
 #
 # For a machine without network: minivllm is installed without its dependencies, which must be there already.
 # Each part has its own time limit and its own exit status in $OUT/status.txt, so one that fails or is cut off does not
@@ -24,17 +24,21 @@ part() {
     [ "$status" -eq 0 ] || failed=1
 }
 
+# json_part NAME SECONDS ARGUMENTS...: a bench of minivllm; its JSON to $OUT/NAME.json.
+json_part() {
+    part "$1" "$2" "$PYTHON" -m minivllm "${@:3}" --json
+    # The last line is the JSON, but only of a run that came to its end.
+    if grep -q "^$1 0$" "$OUT/status.txt"; then tail -n 1 "$OUT/$1.txt" >"$OUT/$1.json"; fi
+}
+
 part install 120 "$PYTHON" -m pip install -q --no-deps --no-build-isolation -e .
-[ "$#" -gt 0 ] || set -- tests kernels
+[ "$#" -gt 0 ] || set -- tests kernels throughput
 for name in "$@"; do
     case $name in
         tests) part tests 240 "$PYTHON" -m pytest -m gpu -q ;;
-        kernels)
-            part kernels 230 "$PYTHON" -m minivllm bench kernels --json
-            # The last line is the JSON, but only of a run that came to its end.
-            grep -q "^kernels 0$" "$OUT/status.txt" && tail -n 1 "$OUT/kernels.txt" >"$OUT/kernels.json"
-            ;;
-        *) echo "unknown part: $name (tests or kernels)" >&2; exit 2 ;;
+        kernels) json_part kernels 230 bench kernels ;;
+        throughput) json_part throughput 540 bench throughput --workload nano-vllm ;;
+        *) echo "unknown part: $name (tests, kernels or throughput)" >&2; exit 2 ;;
     esac
 done
 exit "$failed"

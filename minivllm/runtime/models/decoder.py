@@ -149,7 +149,7 @@ class Decoder(nn.Module):
 
     def init_random_weights(self, seed: int) -> None:
         """Fill in the same random weights for the same seed on any device; for load format `dummy`."""
-        self.load_weights(_random_weights(self.config, seed))
+        self.load_weights(random_weights(self.config, seed))
 
     def _load_shard(self, shard: Shard, tensor: torch.Tensor, is_last: bool) -> None:
         module_name, _, name = shard.parameter.rpartition(".")
@@ -164,7 +164,8 @@ class Decoder(nn.Module):
             module.process_weights_after_loading()
 
 
-def _random_weights(config: ModelConfig, seed: int) -> Iterator[tuple[str, torch.Tensor]]:
+def random_weights(config: ModelConfig, seed: int) -> Iterator[tuple[str, torch.Tensor]]:
+    """Tensors of a checkpoint of this shape, by their Hugging Face names; float32, on the CPU, from the seed alone."""
     generator = torch.Generator().manual_seed(seed)
     for name, shard in weight_shards(config).items():
         if "norm" in name:
