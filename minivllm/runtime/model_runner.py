@@ -90,7 +90,7 @@ class ModelRunner:
         token_ids, positions = self._tensor(inputs.token_ids), self._tensor(inputs.positions)
         metadata = self._attention.build(inputs.attention)
         if self.record_attention_mass:
-            return lambda: self._run_measured(token_ids, positions, metadata, inputs.attention)
+            return partial(self._run_measured, token_ids, positions, metadata, inputs.attention)
         return partial(self._forward, token_ids, positions, metadata)
 
     def _run_measured(

@@ -134,7 +134,7 @@ class TritonAttentionBackend:
             # order might read it after it is written. It is too rare to deserve a kernel.
             reference.copy_blocks(caches, src, dst)
         else:
-            copy_blocks(caches, src.to(self._device), dst.to(self._device))
+            copy_blocks(caches, *(ids.to(self._device, non_blocking=True) for ids in (src, dst)))
 
     def build(self, common: CommonAttentionMetadata) -> TritonAttentionMetadata:
         """Sort the step's sequences into decodes and prefills."""
@@ -259,6 +259,11 @@ class TritonAttentionBackend:
             raise ConfigError(
                 f"attention_backend triton takes head sizes up to {MAX_HEAD_SIZE} and this model's is "
                 f"{spec.head_size}; use attention_backend='torch'."
+            )
+        if device.type == "cuda" and INTERPRETED:
+            raise ConfigError(
+                "attention_backend triton has no compiled kernels here, because TRITON_INTERPRET=1 is set; unset it, or use "
+                "device='cpu' or attention_backend='torch'."
             )
         if device.type != "cuda" and not (device.type == "cpu" and INTERPRETED):
             raise ConfigError(
