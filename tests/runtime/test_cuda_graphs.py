@@ -4,6 +4,7 @@ What a graph records is run here without one, over the same tensors. Recording a
 """
 
 from contextlib import contextmanager
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -28,7 +29,7 @@ def test_sizes_reach_from_one_to_the_largest_batch_with_little_padding(most: int
     sizes = padded_sizes(most)
     assert (sizes[0], sizes[-1]) == (1, most)
     assert len(sizes) <= 48
-    for smaller, larger in zip(sizes, sizes[1:], strict=False):
+    for smaller, larger in pairwise(sizes):
         assert smaller < larger
         assert larger - (smaller + 1) <= larger / 5
 
