@@ -11,6 +11,8 @@ length 0 is not read at all, neither its query nor its block table, which may be
 Source: vLLM `vllm/v1/worker/gpu_model_runner.py` (persistent batch, `capture_model`).
 """
 
+import copy
+
 import torch
 
 from minivllm.kernels.decode_split import (
@@ -37,7 +39,7 @@ class StaticDecode:
         _, block_size, num_kv_heads, head_size = key_cache.shape
         device = key_cache.device
         self._scale = scale
-        self._num_splits = choose_num_splits(max_num_seqs, num_kv_heads, max_model_len, num_processors)
+        self._max_model_len, self._num_kv_heads, self._num_processors = max_model_len, num_kv_heads, num_processors
         max_blocks = -(-max_model_len // block_size)
         self.block_tables = torch.zeros(max_num_seqs, max_blocks, dtype=torch.int32, device=device)
         """[max_num_seqs, max_blocks]"""
@@ -45,7 +47,23 @@ class StaticDecode:
         """[max_num_seqs]; 0 is a padded row."""
         self.out = torch.zeros(max_num_seqs, num_heads, head_size, dtype=key_cache.dtype, device=device)
         """[max_num_seqs, num_heads, head_size]: the output of the last call, overwritten by the next (layer's)."""
+        self._plan_splits()
+
+    def _plan_splits(self) -> None:
+        num_seqs = len(self.out)
+        self._num_splits = choose_num_splits(num_seqs, self._num_kv_heads, self._max_model_len, self._num_processors)
         self._workspace = SplitWorkspace.empty(self.out, self._num_splits)
+
+    def first_rows(self, num_seqs: int) -> "StaticDecode":
+        """The launches for batches of at most `num_seqs` sequences, over the first rows of the same tensors.
+
+        A grid of `max_num_seqs` is mostly idle for a small batch, and leaves it without splits: so a graph for each size.
+        """
+        part = copy.copy(self)
+        part.block_tables, part.seq_lens = self.block_tables[:num_seqs], self.seq_lens[:num_seqs]
+        part.out = self.out[:num_seqs]
+        part._plan_splits()
+        return part
 
     def set_batch(self, block_tables: torch.Tensor, seq_lens: torch.Tensor) -> None:
         """Put a step's sequences in the first rows; once a step, outside of the graph.

@@ -35,7 +35,7 @@ def add_rms_norm(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, 
 def silu_and_mul(gate_up: torch.Tensor) -> torch.Tensor:
     """silu(gate) * up. gate_up: [num_rows, 2 * size], the gates first; returns [num_rows, size]"""
     gate, up = gate_up.chunk(2, dim=-1)
-    return functional.silu(gate) * up
+    return functional.silu(gate).mul_(up)  # its own fresh tensor: a third of the memory less
 
 
 def rotary_and_cache(

@@ -8,15 +8,12 @@ rounding; anything else is a defect.
 import dataclasses
 
 import pytest
-import torch
 from identity_prompts import CHAT, LONG, ONE_TOKEN_IDS, TEXT
-from identity_runs import SCHEDULES, generate, run
+from identity_runs import SCHEDULES, assert_same_or_tie, generate, run
 
 from minivllm.sampling_params import SamplingParams
 
 MAX_TOKENS = 24
-TIE = 1e-4
-"""Two float32 logits (they are around 20) closer than this are one rounding apart."""
 
 
 @pytest.fixture(scope="module")
@@ -35,17 +32,6 @@ def prompts(smollm2) -> list[list[int]]:
 def expected(smollm2_peer, prompts) -> list[list[int]]:
     """What transformers generates for each prompt, alone."""
     return [generate(smollm2_peer, token_ids, max_new_tokens=MAX_TOKENS)[0] for token_ids in prompts]
-
-
-def assert_same_or_tie(peer, token_ids: list[int], ours: list[int], theirs: list[int]) -> None:
-    """Equal, or different first at a position where the peer itself sees the two tokens as a tie."""
-    if ours == theirs:
-        return
-    split = next(i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b)
-    with torch.inference_mode():
-        logits = peer(torch.tensor([token_ids + theirs[:split]])).logits[0, -1]
-    gap = (logits[theirs[split]] - logits[ours[split]]).item()
-    assert gap < TIE, f"token {split}: ours {ours[split]}, theirs {theirs[split]}, the logits are {gap:.6f} apart"
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

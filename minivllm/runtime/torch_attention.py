@@ -175,8 +175,9 @@ class TorchAttentionBackend:
         key: torch.Tensor,
         value: torch.Tensor,
         metadata: TorchAttentionMetadata,
+        cos_sin: None = None,
     ) -> torch.Tensor:
-        """See `AttentionBackend.forward`."""
+        """See `AttentionBackend.forward`; queries and keys come rotated."""
         cache = self.kv_caches[layer]
         self._write(cache, key, value, metadata)
         output = torch.empty_like(query)  # [num_tokens, num_heads, head_size]

@@ -2,7 +2,8 @@
 
 Per layer: one launch writes the step's keys and values, one attends for all prefill chunks, and one (or two, with
 split contexts) for all decodes, sequences with a single token. Which rung of the decode ladder runs is in the
-backend's name: `triton:naive`, `triton:grouped`, `triton:split` (which `triton` means) or `triton:static`.
+backend's name: `triton:naive`, `triton:grouped`, `triton:split` or `triton:static`. The last one is for steps of decodes
+alone, over tensors that stay where they are (`cuda_graphs`); in other steps it is `triton:split`.
 
 What the kernels want is prepared once a step: block tables as int32, lengths, the list of query tiles. The easy thing
 to get wrong is where decode rows lie. A batch mixes decodes and chunks in any order, so decodes are rows of the
@@ -32,7 +33,8 @@ from minivllm.kernels.decode_static import StaticDecode
 from minivllm.kernels.kv_write import copy_blocks, reshape_and_cache
 from minivllm.kernels.mode import INTERPRETED
 from minivllm.kernels.prefill import list_query_tiles, prefill_attention
-from minivllm.runtime.input_batch import CommonAttentionMetadata
+from minivllm.kernels.rotary import rotary_and_cache
+from minivllm.runtime.input_batch import NOT_WRITTEN, CommonAttentionMetadata
 from minivllm.runtime.kv_cache import KVCacheSpec
 from minivllm.runtime.partial_attention import Rows
 
@@ -41,6 +43,8 @@ Rung = Literal["naive", "grouped", "split", "static"]
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 MAX_HEAD_SIZE = 256
 """The largest head whose tile of keys and values fits a multiprocessor."""
+MIN_CAPABILITY = (8, 0)
+"""Triton compiles for no older GPUs: before sm_80 there is no bfloat16."""
 
 
 @dataclass(slots=True)
@@ -74,8 +78,10 @@ class Prefills:
 class TritonAttentionMetadata:
     slot_mapping: torch.Tensor
     """[num_tokens] int64"""
-    decodes: Decodes | None
-    prefills: Prefills | None
+    decodes: Decodes | None = None
+    prefills: Prefills | None = None
+    static: StaticDecode | None = None
+    """Instead of both: a step of decodes alone, one a row, the rows left over being padding."""
 
 
 class TritonAttentionBackend:
@@ -92,7 +98,7 @@ class TritonAttentionBackend:
         max_model_len: int,
     ) -> None:
         """max_num_seqs, max_model_len: bounds of every step, for the rung `static`. Raises `ConfigError`."""
-        _check_support(rung, spec, device)
+        self.check_support(rung, spec, device)
         self._rung = rung
         self._num_heads = num_heads
         self._spec = spec
@@ -104,13 +110,12 @@ class TritonAttentionBackend:
         self._num_processors = DEFAULT_NUM_PROCESSORS
         if device.type == "cuda":
             self._num_processors = torch.cuda.get_device_properties(device).multi_processor_count
-        self._static: StaticDecode | None = None
         if rung == "static":
             key_cache = self._views[0][0]
             self._static = StaticDecode(
                 max_num_seqs, max_model_len, key_cache, num_heads, self._scale, self._num_processors
             )
-            self._static_query = torch.zeros_like(self._static.out)  # [max_num_seqs, num_heads, head_size]
+            self._static_slots = torch.full((max_num_seqs,), NOT_WRITTEN, dtype=torch.int64, device=device)
 
     attention_mass = staticmethod(attention_mass)
 
@@ -129,7 +134,7 @@ class TritonAttentionBackend:
             # order might read it after it is written. It is too rare to deserve a kernel.
             reference.copy_blocks(caches, src, dst)
         else:
-            copy_blocks(caches, src.to(self._device), dst.to(self._device))
+            copy_blocks(caches, *(ids.to(self._device, non_blocking=True) for ids in (src, dst)))
 
     def build(self, common: CommonAttentionMetadata) -> TritonAttentionMetadata:
         """Sort the step's sequences into decodes and prefills."""
@@ -137,7 +142,7 @@ class TritonAttentionBackend:
         seq_lens = common.num_computed_tokens + lengths
         decodes, prefills = np.flatnonzero(lengths == 1), np.flatnonzero(lengths > 1)
         return TritonAttentionMetadata(
-            slot_mapping=torch.from_numpy(common.slot_mapping).to(self._device),
+            slot_mapping=self._tensor(common.slot_mapping),
             decodes=self._build_decodes(common, decodes, seq_lens[decodes]) if len(decodes) else None,
             prefills=self._build_prefills(common, prefills, lengths, seq_lens) if len(prefills) else None,
         )
@@ -145,15 +150,12 @@ class TritonAttentionBackend:
     def _build_decodes(self, common: CommonAttentionMetadata, members: np.ndarray, seq_lens: np.ndarray) -> Decodes:
         """members, seq_lens: [num_decodes]"""
         num_splits = choose_num_splits(len(members), self._spec.num_kv_heads, int(seq_lens.max()), self._num_processors)
-        decodes = Decodes(
+        return Decodes(
             rows=self._rows(common.query_start_loc[members]),
             block_tables=self._int32(common.block_tables[members]),
             seq_lens=self._int32(seq_lens),
             num_splits=num_splits,
         )
-        if self._static is not None:
-            self._static.set_batch(decodes.block_tables, decodes.seq_lens)
-        return decodes
 
     def _build_prefills(
         self, common: CommonAttentionMetadata, members: np.ndarray, lengths: np.ndarray, seq_lens: np.ndarray
@@ -165,18 +167,35 @@ class TritonAttentionBackend:
             block_tables=self._int32(common.block_tables),
             query_start_loc=self._int32(common.query_start_loc),
             seq_lens=self._int32(seq_lens),
-            tiles=tiles.to(self._device),
+            tiles=tiles.to(self._device, non_blocking=True),
         )
 
     def _rows(self, rows: np.ndarray) -> Rows:
         first, last = int(rows[0]), int(rows[-1])
         if last - first + 1 == len(rows):
             return slice(first, last + 1)
-        return torch.from_numpy(rows).to(self._device)
+        return self._tensor(rows)
 
     def _int32(self, array: np.ndarray) -> torch.Tensor:
         # Half the bytes of the engine's int64, and wide enough: offsets are made int64 inside the kernels.
-        return torch.from_numpy(array.astype(np.int32)).to(self._device)
+        return self._tensor(array.astype(np.int32))
+
+    def _tensor(self, array: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(array).to(self._device, non_blocking=True)
+
+    # ---- steps of decodes alone, for the rung `static` ----
+
+    def static_metadata(self, num_rows: int) -> TritonAttentionMetadata:
+        """See `minivllm.runtime.cuda_graphs.StaticAttention`."""
+        return TritonAttentionMetadata(self._static_slots[:num_rows], static=self._static.first_rows(num_rows))
+
+    def set_static_batch(self, common: CommonAttentionMetadata) -> None:
+        """See `minivllm.runtime.cuda_graphs.StaticAttention`."""
+        num_seqs = len(common.num_computed_tokens)
+        block_tables, seq_lens = common.block_tables.astype(np.int32), common.num_computed_tokens.astype(np.int32) + 1
+        self._static.set_batch(torch.from_numpy(block_tables), torch.from_numpy(seq_lens))
+        self._static_slots[:num_seqs].copy_(torch.from_numpy(common.slot_mapping), non_blocking=True)
+        self._static_slots[num_seqs:] = NOT_WRITTEN
 
     # ---- once a layer ----
 
@@ -187,10 +206,17 @@ class TritonAttentionBackend:
         key: torch.Tensor,
         value: torch.Tensor,
         metadata: TritonAttentionMetadata,
+        cos_sin: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> torch.Tensor:
         """See `AttentionBackend.forward`."""
         caches = self._views[layer]
-        reshape_and_cache(key, value, *caches, metadata.slot_mapping)
+        if cos_sin is None:
+            reshape_and_cache(key, value, *caches, metadata.slot_mapping)
+        else:
+            cos, sin = (angles.squeeze(1) for angles in cos_sin)  # [num_tokens, head_size]
+            query = rotary_and_cache(query, key, value, cos, sin, *caches, metadata.slot_mapping)
+        if metadata.static is not None:
+            return metadata.static(query, *caches)
         output = torch.empty(query.shape, dtype=query.dtype, device=query.device)
         if metadata.prefills is not None:
             p = metadata.prefills
@@ -206,11 +232,6 @@ class TritonAttentionBackend:
     ) -> None:
         """query, output: [num_tokens, num_heads, head_size]; writes the rows of decodes."""
         rows = decodes.rows
-        if self._static is not None:
-            num_decodes = len(decodes.seq_lens)
-            self._static_query[:num_decodes] = query[rows]
-            output[rows] = self._static(self._static_query, *caches)[:num_decodes]
-            return
         arguments = (query[rows], *caches, decodes.block_tables, decodes.seq_lens, self._scale)
         out = output[rows] if isinstance(rows, slice) else None  # a view, if rows are neighbours
         match self._rung:
@@ -223,19 +244,34 @@ class TritonAttentionBackend:
         if not isinstance(rows, slice):
             output[rows] = out
 
+    # ---- who may ----
 
-def _check_support(rung: str, spec: KVCacheSpec, device: torch.device) -> None:
-    if rung not in get_args(Rung):
-        raise ConfigError(f"attention_backend triton has the rungs {', '.join(get_args(Rung))}; got {rung!r}.")
-    if spec.dtype not in DTYPES:
-        raise ConfigError(f"attention_backend triton works in float32, bfloat16 and float16; got dtype {spec.dtype}.")
-    if spec.head_size > MAX_HEAD_SIZE:
-        raise ConfigError(
-            f"attention_backend triton takes head sizes up to {MAX_HEAD_SIZE} and this model's is {spec.head_size}; use "
-            "attention_backend='torch'."
-        )
-    if device.type != "cuda" and not (device.type == "cpu" and INTERPRETED):
-        raise ConfigError(
-            f"attention_backend triton cannot run on {device.type} here; use a CUDA device or attention_backend='torch'. "
-            "(On a CPU its kernels can be interpreted, slowly: set TRITON_INTERPRET=1.)"
-        )
+    @staticmethod
+    def check_support(rung: str, spec: KVCacheSpec, device: torch.device) -> None:
+        """Raise `ConfigError` if the kernels cannot serve such a model on such a device; nothing is allocated yet."""
+        if rung not in get_args(Rung):
+            raise ConfigError(f"attention_backend triton has the rungs {', '.join(get_args(Rung))}; got {rung!r}.")
+        if spec.dtype not in DTYPES:
+            raise ConfigError(
+                f"attention_backend triton works in float32, bfloat16 and float16; got dtype {spec.dtype}."
+            )
+        if spec.head_size > MAX_HEAD_SIZE:
+            raise ConfigError(
+                f"attention_backend triton takes head sizes up to {MAX_HEAD_SIZE} and this model's is "
+                f"{spec.head_size}; use attention_backend='torch'."
+            )
+        if device.type == "cuda" and INTERPRETED:
+            raise ConfigError(
+                "attention_backend triton has no compiled kernels here, because TRITON_INTERPRET=1 is set; unset it, or use "
+                "device='cpu' or attention_backend='torch'."
+            )
+        if device.type != "cuda" and not (device.type == "cpu" and INTERPRETED):
+            raise ConfigError(
+                f"attention_backend triton cannot run on {device.type} here; use a CUDA device or "
+                "attention_backend='torch'. (On a CPU its kernels can be interpreted, slowly: set TRITON_INTERPRET=1.)"
+            )
+        if device.type == "cuda" and torch.cuda.get_device_capability(device) < MIN_CAPABILITY:
+            raise ConfigError(
+                f"attention_backend triton needs a GPU of compute capability {'.'.join(map(str, MIN_CAPABILITY))} and "
+                f"{torch.cuda.get_device_name(device)} has less; use attention_backend='torch'."
+            )

@@ -6,14 +6,14 @@ import pytest
 import torch
 from attention_cases import HEAD_SIZE, SHARING, Seq, StepCase, random_case
 from one_thread import one_thread
-from tiny_models import PEERS, PlannedRunner, load_into_ours, make_peer
+from tiny_models import PEERS, PlannedRunner, load_into_ours, make_peer, steps_of_all_kinds
 
 from minivllm.config import EngineConfig
 from minivllm.core.scheduler_output import BlockCopy
 from minivllm.errors import ConfigError
 from minivllm.kernels.mode import INTERPRETED
 from minivllm.runtime import triton_attention
-from minivllm.runtime.attention import get_attention_backend
+from minivllm.runtime.attention import choose_attention_backend, get_attention_backend
 from minivllm.runtime.kv_cache import KVCacheSpec
 from minivllm.runtime.torch_attention import TorchAttentionBackend
 from minivllm.runtime.triton_attention import TritonAttentionBackend
@@ -84,20 +84,6 @@ def test_random_batches_with_random_sharing_match_the_reference(seed: int) -> No
     check(StepCase(seqs, **options), RUNGS[seed % 4])
 
 
-def test_a_step_after_a_larger_one_reads_nothing_that_the_larger_one_left() -> None:
-    """Rung 4 keeps its tensors from step to step."""
-    large, small = StepCase([Seq(9), Seq(20), Seq(33)]), StepCase([Seq(5)], seed=1)
-    spec = KVCacheSpec(1, 2, HEAD_SIZE, 4, torch.float32)
-    backend = TritonAttentionBackend("static", spec, large.num_blocks, DEVICE, 6, 4, 64)
-    for case in (large, small):
-        backend.kv_cache.fill_(float("nan"))
-        for cache, content in zip(backend.kv_cache[0], (case.key_cache, case.value_cache), strict=True):
-            cache[: case.num_blocks] = content.transpose(1, 2)
-        new = [x.float().to(DEVICE) for x in (case.query, case.key, case.value)]
-        output = backend.forward(0, *new, backend.build(case.metadata()))
-        torch.testing.assert_close(output.cpu().double(), case.reference(), rtol=2e-6, atol=2e-6)
-
-
 @pytest.mark.parametrize(
     "copies",
     [[BlockCopy(1, 2), BlockCopy(1, 3)], [BlockCopy(1, 2), BlockCopy(4, 1)], [BlockCopy(4, 1), BlockCopy(1, 2)]],
@@ -119,40 +105,102 @@ def test_all_sources_of_block_copies_are_read_before_any_block_is_written(copies
 @pytest.mark.parametrize("backend", ["triton:naive", "triton", "triton:static"])
 @pytest.mark.parametrize("name", PEERS)
 def test_tiny_models_compute_the_same_logits_as_with_torch(name: str, backend: str) -> None:
-    """Steps of all kinds: chunks, decodes among chunks, a shared prefix, a prompt that is all cached."""
     decoder = load_into_ours(make_peer(name))
 
     def logits(attention_backend: str) -> list[torch.Tensor]:
-        run = PlannedRunner(decoder, attention_backend=attention_backend, max_num_seqs=4)
-        generator = torch.Generator().manual_seed(3)
-        first, second = (run.new(torch.randint(256, (n,), generator=generator).tolist()) for n in (19, 9))
-        steps = [run.run((first, 12)), run.run((first, 7), (second, 9))]
-        cached = run.new(first.token_ids[:16], first, 4)
-        for sequence in (first, second):
-            sequence.append_token(7)
-        steps.append(run.run((first, 1), (cached, 1), (second, 1)))
-        third = run.new([*first.token_ids[:8], 1, 2, 3], first, 2)
-        second.append_token(8)
-        steps.append(run.run((second, 1), (third, 3)))
-        return steps
+        return steps_of_all_kinds(PlannedRunner(decoder, attention_backend=attention_backend, max_num_seqs=4))
 
     for ours, theirs in zip(logits(backend), logits("torch"), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
-# ---- who may not ----
+# ---- which backend, and who may not ----
+
+CUDA = torch.device("cuda")
+
+
+def spec_of(head_size: int = 16, dtype: torch.dtype = torch.float32) -> KVCacheSpec:
+    return KVCacheSpec(1, 1, head_size, 4, dtype)
 
 
 def make(name: str, head_size: int = 16, dtype: torch.dtype = torch.float32, device: str = str(DEVICE)) -> object:
-    spec = KVCacheSpec(1, 1, head_size, 4, dtype)
+    spec = spec_of(head_size, dtype)
     return get_attention_backend(name, spec, 2, torch.device(device), num_heads=1, max_num_seqs=1, max_model_len=8)
 
 
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """What is asked of a device before anything is put on it, answered as an H100 would."""
+    monkeypatch.setattr(triton_attention, "INTERPRETED", False)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "a GPU")
+    return monkeypatch
+
+
+def fail_to_import_triton(error: ImportError, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = builtins.__import__
+
+    def fail(name: str, *arguments: object) -> object:
+        if name == "minivllm.runtime.triton_attention":
+            raise error
+        return original(name, *arguments)
+
+    monkeypatch.setattr(builtins, "__import__", fail)
+
+
 def test_backends_are_found_by_name() -> None:
-    assert isinstance(make("auto"), TorchAttentionBackend)
+    assert isinstance(make("torch"), TorchAttentionBackend)
+    assert isinstance(make("auto", device="cpu"), TorchAttentionBackend)
     for name in ("triton", *(f"triton:{rung}" for rung in RUNGS)):
         assert isinstance(make(name), TritonAttentionBackend)
         EngineConfig(attention_backend=name)
+
+
+@pytest.mark.skipif(not INTERPRETED, reason="on the CPU kernels are interpreted or do not run")
+def test_on_a_cpu_auto_is_torch_and_triton_is_the_rung_for_any_step() -> None:
+    cpu = torch.device("cpu")
+    assert choose_attention_backend("auto", spec_of(), cpu, tell=pytest.fail) == "torch"
+    assert choose_attention_backend("triton", spec_of(), cpu, tell=pytest.fail) == "triton:split"
+
+
+def test_on_a_gpu_auto_and_triton_are_the_rung_that_graphs_replay(gpu: pytest.MonkeyPatch) -> None:
+    for name in ("auto", "triton", "triton:static"):
+        assert choose_attention_backend(name, spec_of(), CUDA, tell=pytest.fail) == "triton:static"
+    assert choose_attention_backend("triton:naive", spec_of(), CUDA, tell=pytest.fail) == "triton:naive"
+    assert choose_attention_backend("torch", spec_of(), CUDA, tell=pytest.fail) == "torch"
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [(spec_of(head_size=512), "head sizes up to 256"), (spec_of(dtype=torch.float64), r"got dtype torch.float64")],
+    ids=["head size", "dtype"],
+)
+def test_on_a_gpu_auto_takes_torch_for_a_model_that_kernels_cannot_serve_and_says_why(
+    spec: KVCacheSpec, reason: str, gpu: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    assert choose_attention_backend("auto", spec, CUDA, told.append) == "torch"
+    assert len(told) == 1
+    assert reason in told[0]
+    assert "\n" not in told[0]
+    with pytest.raises(ConfigError, match=reason):
+        choose_attention_backend("triton", spec, CUDA, pytest.fail)
+
+
+def test_a_gpu_that_triton_does_not_compile_for_is_served_by_torch_or_refused(gpu: pytest.MonkeyPatch) -> None:
+    gpu.setattr(torch.cuda, "get_device_capability", lambda device: (7, 5))
+    told: list[str] = []
+    assert choose_attention_backend("auto", spec_of(), CUDA, told.append) == "torch"
+    assert len(told) == 1
+    with pytest.raises(ConfigError, match=r"compute capability 8\.0 and a GPU has less"):
+        choose_attention_backend("triton:split", spec_of(), CUDA)
+
+
+def test_interpreted_kernels_are_not_taken_for_those_of_a_gpu(gpu: pytest.MonkeyPatch) -> None:
+    gpu.setattr(triton_attention, "INTERPRETED", True)
+    assert choose_attention_backend("auto", spec_of(), CUDA, lambda line: None) == "torch"
+    with pytest.raises(ConfigError, match="because TRITON_INTERPRET=1 is set"):
+        choose_attention_backend("triton", spec_of(), CUDA)
 
 
 def test_an_unknown_rung_is_refused_with_the_rungs_there_are() -> None:
@@ -181,17 +229,14 @@ def test_a_cpu_is_refused_where_kernels_are_compiled(monkeypatch: pytest.MonkeyP
     ("error", "message"),
     [(ModuleNotFoundError("No module named 'triton'"), "pip install"), (ImportError("too early"), "too early")],
 )
-def test_triton_that_is_missing_or_imported_too_early_is_a_clear_error(
+def test_triton_that_is_missing_or_imported_too_early_is_an_error_if_asked_for_and_one_line_if_not(
     error: ImportError, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = builtins.__import__
-
-    def fail(name: str, *arguments: object) -> object:
-        if name == "minivllm.runtime.triton_attention":
-            raise error
-        return original(name, *arguments)
-
-    monkeypatch.setattr(builtins, "__import__", fail)
+    fail_to_import_triton(error, monkeypatch)
     with pytest.raises(ConfigError, match=message):
         make("triton")
     assert isinstance(make("torch"), TorchAttentionBackend)
+    told: list[str] = []
+    assert choose_attention_backend("auto", spec_of(), CUDA, told.append) == "torch"
+    assert len(told) == 1
+    assert message in told[0]
