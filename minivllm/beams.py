@@ -37,7 +37,7 @@ class BeamDriver:
         self._candidates: dict[str, list[Candidate]] = {}
 
     def start(self, request: Request) -> None:
-        """Begin the search of a request that was just queued."""
+        """Begin the search of a request that is about to be queued."""
         params = request.params
         eos_token_ids = frozenset() if params.ignore_eos else self._eos_token_ids
         search = BeamSearch(
@@ -61,7 +61,7 @@ class BeamDriver:
         seq_id = sequence.seq_id
         # The first entry is the sampled token once more.
         self._candidates[seq_id] = [Candidate(seq_id, t.token_id, t.logprob) for t in sampled.logprobs[1:]]
-        beams = live_beams(sequence.request)
+        beams = list(sequence.request.sequences)  # those that died have left it
         if all(self._is_ready(beam) for beam in beams):
             self._advance(sequence.request, beams)
 
@@ -121,8 +121,3 @@ class BeamDriver:
             self._prune(beam)
         self._scheduler.finish(beams[0], status)
         self.forget(request)
-
-
-def live_beams(request: Request) -> list[Sequence]:
-    """The request's beams that have not died, oldest first."""
-    return [sequence for sequence in request.sequences if not sequence.status.is_finished]

@@ -159,7 +159,7 @@ class OutputProcessor:
         params = request.params
         if (found := self._beams_found.pop(request.request_id, None)) is not None:
             return found
-        sequences = [sequence for sequence in request.sequences if sequence.seq_id in self._outputs]
+        sequences = request.sequences
         if not params.chooses_best:
             if delta:
                 sequences = [sequence for sequence in sequences if self._has_news(sequence)]

@@ -49,7 +49,7 @@ class SchedulerOutput:
     total_num_scheduled_tokens: int = 0
     preempted: list[Sequence] = field(default_factory=list)
     copies: list[BlockCopy] = field(default_factory=list)
-    """Block copies to be made before anything is written, in order."""
+    """Block copies to be made before the step writes anything; all sources are read before any block is copied to."""
 
     def withdraw(self, sequence: Sequence) -> int:
         """Take a sequence out of the plan; returns the tokens that it had been given."""

@@ -1,6 +1,7 @@
 """Recordings survive accidents, refuse what is not theirs, and open at any step."""
 
 import random
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -89,13 +90,19 @@ def test_a_damaged_line_in_the_middle_is_an_error_and_not_a_wrong_picture(record
         Recording(damaged)
 
 
+def written(tmp_path: Path, lines: list[bytes]) -> Path:
+    """A recording of these lines."""
+    path = tmp_path / "changed.jsonl"
+    path.write_bytes(b"".join(lines))
+    return path
+
+
 @pytest.mark.parametrize("missing", [1, 7, 300, -2])
 def test_a_missing_line_is_noticed_and_named(recorded, tmp_path, missing):
     _, path, _ = recorded
     lines = path.read_bytes().splitlines(keepends=True)
     del lines[missing]
-    holed = tmp_path / "holed.jsonl"
-    holed.write_bytes(b"".join(lines))
+    holed = written(tmp_path, lines)
     with pytest.raises(EventLogError, match=r"damaged at line \d+: event \d+ should stand there"):
         Recording(holed)
 
@@ -105,8 +112,7 @@ def test_a_known_kind_with_a_wrong_field_is_damage_and_not_an_unknown_kind(recor
     lines = path.read_bytes().splitlines(keepends=True)
     number = next(i for i, line in enumerate(lines) if b'"block.allocated"' in line)
     lines[number] = lines[number].replace(b'"block_id":', b'"block_id":"x","was":', 1)
-    damaged = tmp_path / "damaged.jsonl"
-    damaged.write_bytes(b"".join(lines))
+    damaged = written(tmp_path, lines)
     with pytest.raises(EventLogError, match=f"damaged at line {number + 1}"):
         Recording(damaged)
 
