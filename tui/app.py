@@ -1,119 +1,252 @@
 """`DashboardApp`: takes events from a source and shows what they say.
 
-Fifteen times a second it drains the source, folds the events into the model, and hands the model to
-each panel once. It never asks the engine anything and the engine never waits for it. The easy thing
-to get wrong is the end: `show_summary` is called from the engine's thread while the last events are
-still in the source, so the summary is only noted there and shown once the source is empty.
+Fifteen times a second it lets the transport take in what has come, and has the screen in front draw the moment that
+the transport stands at. It never asks the engine anything and the engine never waits for it. What a person can do is
+in `commands`; the methods that do it are here (`actions` for those that open a window). The easy thing to get wrong is
+the end: `show_summary` is called from the engine's thread while the last events are still in the source, so the
+summary is only noted there and shown once the source is empty.
 
     source = InProcessSource(header)
     engine.subscribe(source.put)
-    app = DashboardApp(source, "Watch how ...")
+    app = DashboardApp(source, watch="How ...")
     # in another thread: run the engine, then app.show_summary(["12 requests finished.", ...])
     app.run()
 """
 
+import time
 from typing import ClassVar
 
 from textual.app import App
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 
+from minivllm.tui.actions import Actions
+from minivllm.tui.commands import bindings
+from minivllm.tui.context import Context
+from minivllm.tui.control import EngineControl
 from minivllm.tui.model import DashboardModel
-from minivllm.tui.screens.help import HelpScreen
+from minivllm.tui.palette import CommandList
+from minivllm.tui.screens.base import DashboardScreen
+from minivllm.tui.screens.blocks import BlocksScreen
+from minivllm.tui.screens.compare import CompareScreen
+from minivllm.tui.screens.events import EventsScreen
 from minivllm.tui.screens.overview import Overview
+from minivllm.tui.screens.requests import RequestsScreen
+from minivllm.tui.screens.scheduler import SchedulerScreen
 from minivllm.tui.source import EventSource
-from minivllm.tui.text import plural
 from minivllm.tui.theme import DARK, LIGHT, Palette
-from minivllm.tui.widgets.header import Header
-from minivllm.tui.widgets.sentences import Summary
-from minivllm.tui.widgets.slots import Slots
+from minivllm.tui.transport import State, Transport
+from minivllm.tui.widgets.panel import Panel
 
 FRAMES_PER_SECOND = 15
-EVENTS_PER_FRAME = 5_000
-"""Most events folded between two frames, so that a flood delays the picture and never the keys."""
+SECONDS_OF_EVENTS = 0.02
+"""Most time spent on new events between two frames, so that a flood delays the picture and never the keys."""
+
+SCREENS: tuple[type[DashboardScreen], ...] = (
+    Overview, BlocksScreen, SchedulerScreen, RequestsScreen, EventsScreen, CompareScreen,
+)  # fmt: skip
+"""In the order of their keys, 1 to 6."""
 
 
-class DashboardApp(App[None]):
-    """The dashboard of one engine."""
+class DashboardApp(Actions, App[None]):
+    """The dashboard of one engine or one recording."""
 
     CSS_PATH = "dashboard.tcss"
-    ENABLE_COMMAND_PALETTE = False
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "pause", "Pause", id="dashboard.pause"),
-        Binding("t", "toggle_theme", "Dark/light", id="dashboard.theme"),
-        Binding("question_mark", "help", "Help", id="dashboard.help", key_display="?"),
-        Binding("q", "quit", "Quit", id="dashboard.quit"),
-        # Textual's own ctrl+c only says which key quits; here it must end the run.
-        Binding("ctrl+c", "quit", "Quit", id="dashboard.interrupt", show=False, priority=True),
-    ]
+    TITLE = "minivllm"
+    COMMANDS: ClassVar = {CommandList}
+    BINDINGS: ClassVar[list[BindingType]] = bindings()
 
-    def __init__(self, source: EventSource, watch: str) -> None:
-        """`watch`: one sentence that says what to look for in this run."""
+    def __init__(
+        self,
+        source: EventSource[DashboardModel],
+        *,
+        watch: str = "",
+        control: EngineControl | None = None,
+        other: EventSource[DashboardModel] | None = None,
+        state: State = "live",
+        ascii: bool = False,
+        keymap: dict[str, str] | None = None,
+    ) -> None:
+        """
+        watch: one sentence that says what to look for in this run
+        other: a second recording, for the Compare screen
+        state: "live" begins at the newest event, "playing" and "paused" at the first
+        keymap: keys by command id, in place of those of `commands`
+        """
         super().__init__()
         # Now and not when mounted: the style sheet uses the themes' own variables.
         self.register_theme(DARK)
         self.register_theme(LIGHT)
         self.theme = DARK.name
-        self.model = DashboardModel(source.header)
-        self._source = source
-        self._overview = Overview(watch, source.header.max_num_seqs)
-        self._still: DashboardModel | None = None
+        self.set_keymap(keymap or {})
+        self.palette = Palette(dark=True)
+        second = None if other is None else Transport(other, "paused")
+        self.context = Context(Transport(source, state), control, second=second, ascii=ascii, watch=watch)
+        for screen in SCREENS:
+            self.add_mode(screen.NAME, lambda screen=screen: screen(self.context))
         self._summary: list[str] | None = None
-        self._finished = False
+        self._visited: list[str] = []
+
+    @property
+    def model(self) -> DashboardModel:
+        """What is on the screen."""
+        return self.context.transport.view
 
     def show_summary(self, lines: list[str]) -> None:
         """The run is over and this is what came of it; from any thread, never waits."""
         self._summary = list(lines)
 
+    # ---- frames ----
+
     async def on_mount(self) -> None:
         self.theme_changed_signal.subscribe(self, lambda theme: self._restyle(theme.dark))
-        await self.push_screen(self._overview)
-        self._draw()
+        await self.switch_mode(Overview.NAME)
+        self.draw()
         self.set_interval(1 / FRAMES_PER_SECOND, self._frame)
 
+    def on_unmount(self) -> None:
+        self.context.transport.source.close()
+        if self.context.second is not None:
+            self.context.second.source.close()
+
     def _frame(self) -> None:
-        events = self._source.drain(EVENTS_PER_FRAME)
-        for event in events:
-            self.model.apply(event)
-        if events:
-            self._draw()
-        elif self._summary is not None and not self._finished and self._still is None:
-            self._finish(self._summary)
+        now = time.monotonic()
+        changed = self.context.transport.tick(now, SECONDS_OF_EVENTS)
+        if self.context.second is not None:
+            changed |= self.context.second.tick(now, SECONDS_OF_EVENTS)
+        if self.context.control is not None:
+            for sentence in self.context.control.messages():
+                self.tell(sentence)
+        if changed or self._badge_may_change():
+            self.draw()
+        elif self._summary is not None and not self.context.finished and self.context.transport.state == "live":
+            self.context.finished = self._summary
+            self.draw()
 
-    def _draw(self) -> None:
-        """Show the model, or the still picture while paused; the badge is always up to date."""
-        self._overview.query_one(Header).badge = self._badge()
-        with self.batch_update():
-            for panel in self._overview.panels():
-                panel.show(self._still or self.model)
+    def _badge_may_change(self) -> bool:
+        """The top line also says what is no event: that the source is lost, that the engine stands still."""
+        control, transport = self.context.control, self.context.transport
+        seen = transport.source.status, transport.state, None if control is None else control.state()
+        changed = seen != getattr(self, "_badge_seen", None)
+        self._badge_seen = seen
+        return changed
 
-    def _badge(self) -> tuple[str, str]:
-        if self._still is not None:
-            behind = self.model.fold.step - self._still.fold.step
-            return f" PAUSED, {plural(behind, 'step')} behind ", "warn*!"
-        return (" FINISHED ", "good*!") if self._finished else ("● LIVE", "good*")
+    def draw(self) -> None:
+        """Show the moment that the transport stands at, on the screen in front."""
+        screen = self.dashboard_screen
+        if screen is not None:
+            with self.batch_update():
+                screen.draw()
 
-    def _finish(self, summary: list[str]) -> None:
-        self._finished = True
-        self._overview.query_one(Summary).tell(summary)
-        self._overview.query_one(Summary).display = True
-        # When nothing runs any more, the summary takes the place of the empty slots.
-        self._overview.query_one(Slots).display = bool(self.model.fold.running)
-        self.call_after_refresh(self._draw)
+    @property
+    def dashboard_screen(self) -> DashboardScreen | None:
+        """The screen in front, under whatever window stands over it."""
+        screen = self.screen_stack[0] if self.screen_stack else None
+        return screen if isinstance(screen, DashboardScreen) else None
 
     def _restyle(self, dark: bool) -> None:
-        palette = Palette(dark)
-        for panel in self._overview.panels():
-            panel.restyle(palette)
+        self.palette = Palette(dark)
+        for mode in self._screen_stacks.values():
+            for screen in mode:
+                if isinstance(screen, DashboardScreen):
+                    for panel in screen.panels():
+                        panel.restyle(self.palette)
 
-    def action_pause(self) -> None:
-        """Hold the picture still, or let it catch up; folding goes on either way."""
-        if self._finished:
-            return
-        self._still = self.model.still() if self._still is None else None
-        self._draw()
+    # ---- moving between screens, choosing ----
+
+    async def action_screen(self, name: str) -> None:
+        """Go to another screen."""
+        if name != self.current_mode:
+            self._visited.append(self.current_mode)
+            await self._go(name)
+
+    async def action_back(self) -> None:
+        """Back to the screen before; with nothing to go back to, choose nothing."""
+        if self.screen.maximized is not None:
+            self.screen.minimize()
+        elif self._visited:
+            await self._go(self._visited.pop())
+        else:
+            self.context.selection.clear()
+            self.draw()
+
+    async def _go(self, name: str) -> None:
+        await self.switch_mode(name)
+        self.call_after_refresh(self.draw)
+
+    def action_cursor(self, by: int) -> None:
+        """Choose the next thing in the focused panel."""
+        if isinstance(self.focused, Panel):
+            self.focused.move_cursor(by)
+
+    async def on_panel_chosen(self, message: Panel.Chosen) -> None:
+        self.context.selection.choose(message.target)
+        self.draw()
+        if message.opened:
+            await self.action_open()
+
+    async def action_open(self) -> None:
+        """To the screen that is made for what was chosen last."""
+        target = self.context.selection.last
+        made_for = {"block": "blocks", "sequence": "requests", "step": "scheduler", "event": "events"}
+        if target is not None:
+            await self.action_screen(made_for[target.kind])
+
+    def action_maximize(self) -> None:
+        """Give the focused panel the whole screen, or take it back."""
+        if self.screen.maximized is not None:
+            self.screen.minimize()
+        elif self.focused is not None:
+            self.screen.maximize(self.focused)
+        self.call_after_refresh(self.draw)
 
     def action_toggle_theme(self) -> None:
         self.theme = LIGHT.name if self.theme == DARK.name else DARK.name
 
-    def action_help(self) -> None:
-        self.push_screen(HelpScreen([panel for panel in self._overview.panels() if panel.display]))
+    # ---- moving in time ----
+
+    def action_toggle(self) -> None:
+        self.context.transport.toggle()
+        self._moved()
+
+    def action_step(self, by: int) -> None:
+        self.context.transport.step(by)
+        self._moved()
+
+    def action_event(self, by: int) -> None:
+        self.context.transport.event(by)
+        self._moved()
+
+    def action_notable(self, by: int) -> None:
+        self.context.transport.notable(by)
+        self._moved()
+
+    def action_start(self) -> None:
+        self.context.transport.to_start()
+        self._moved()
+
+    def action_live(self) -> None:
+        self.context.transport.to_live()
+        self._moved()
+
+    def action_speed(self, by: int) -> None:
+        self.context.transport.change_speed(by)
+        self._moved()
+
+    def action_mark(self) -> None:
+        mark = self.context.transport.mark()
+        self.tell(f"Mark {mark.name} is at step {mark.step:,}.")
+        self._moved()
+
+    def action_previous_mark(self) -> None:
+        if self.context.transport.to_previous_mark() is None:
+            self.tell("There is no mark yet: m sets one.")
+        self._moved()
+
+    def _moved(self) -> None:
+        if self.context.second is not None:
+            self.context.second.to_step(self.model.fold.step)
+        self.draw()
+
+    def tell(self, sentence: str, title: str = "") -> None:
+        """Say something that is not part of the picture."""
+        self.notify(sentence, title=title, markup=False, timeout=8)

@@ -6,30 +6,36 @@ blocks were taken, found again, copied, given back or evicted. Blocks that share
 sentence, or a long prompt would push everything else off the screen.
 """
 
-from collections import deque
-from dataclasses import dataclass, field, replace
+import msgspec
 
 from minivllm.events import types as ev
 from minivllm.tui.lines import Span
 from minivllm.tui.text import clean, id_ranges, plural, short_name
 
-LOG_LENGTH = 200
+LOG_LENGTH = 64
+"""Sentences that are kept: more than the tallest screen has rows for. Keyframes carry them, so they are not more."""
 _LOOK_BACK = 6
 """How many sentences back a block may still join one of its kind."""
 
 
-@dataclass(slots=True)
-class Decision:
+class Decision(msgspec.Struct):
     """One line of the log. `block_ids` grows while more blocks of the same cause come in."""
 
+    seq: int
+    """Number of the event that began it."""
     step: int
-    key: tuple
-    name: str
+    key: tuple[int, str, str | None, str, str]
+    """What an event must have in common with this one to join it: step, kind, owner, and both halves of the sentence."""
+    owner: str | None
     letter: str | None
     verb: str
     style: str
     after: str = ""
-    block_ids: list[int] = field(default_factory=list)
+    block_ids: list[int] = []
+
+    @property
+    def name(self) -> str:
+        return short_name(self.owner) if self.owner else ""
 
     def spans(self) -> list[Span]:
         """What happened, for the row after step and name."""
@@ -37,13 +43,12 @@ class Decision:
         return [(f"{self.verb} {blocks}".rstrip(), self.style), (self.after, "muted")]
 
 
-class DecisionLog:
-    """The last decisions of a run."""
+class DecisionLog(msgspec.Struct):
+    """The last decisions of a run, oldest first."""
 
-    def __init__(self) -> None:
-        self.decisions: deque[Decision] = deque(maxlen=LOG_LENGTH)
-        # A wait is told when it begins and when its reason changes, not at every step that it lasts.
-        self._waits_for: dict[str, str] = {}
+    decisions: list[Decision] = []
+    waits_for: dict[str, str] = {}
+    """Who waits for what: a wait is told when it begins and when its reason changes, not at every step that it lasts."""
 
     def add(self, event: ev.Event, owner: str | None, letter: str | None) -> None:
         """Take in an event. `owner`: the sequence that it is about, or that held its block last."""
@@ -52,28 +57,34 @@ class DecisionLog:
             return
         verb, after, style = telling(event)
         block_id = getattr(event, "block_id", None)
-        key = (event.step, type(event), owner, verb, after)
+        key = (event.step, event.__struct_config__.tag, owner, verb, after)
         if block_id is not None:
-            for decision in list(self.decisions)[-_LOOK_BACK:]:
+            for decision in self.decisions[-_LOOK_BACK:]:
                 if decision.key == key:
                     decision.block_ids.append(block_id)
                     return
         elif isinstance(event, ev.RequestDeferred):
-            if self._waits_for.get(owner) == event.reason:
+            if self.waits_for.get(owner) == event.reason:
                 return
-            self._waits_for[owner] = event.reason
+            self.waits_for[owner] = event.reason
         elif type(event) in _END_A_WAIT:
-            self._waits_for.pop(owner, None)
-        name = short_name(owner) if owner else ""
+            self.waits_for.pop(owner, None)
         block_ids = [] if block_id is None else [block_id]
-        self.decisions.append(Decision(event.step, key, name, letter, verb, style, after, block_ids))
+        self.decisions.append(Decision(event.seq, event.step, key, owner, letter, verb, style, after, block_ids))
+        if len(self.decisions) > LOG_LENGTH:
+            del self.decisions[0]
 
-    def copy(self) -> "DecisionLog":
-        """The log as it stands now, untouched by what comes later."""
-        copied = DecisionLog()
-        copied.decisions.extend(replace(d, block_ids=list(d.block_ids)) for d in self.decisions)
-        copied._waits_for = dict(self._waits_for)
-        return copied
+
+def sentence_of(event: ev.Event) -> str:
+    """What one event says, in words; of steps and tokens their numbers."""
+    telling = _TELL.get(type(event))
+    if telling is None:
+        own = [name for name in event.__struct_fields__ if name not in ("seq", "step", "t")]
+        return clean(", ".join(f"{name} {getattr(event, name)}" for name in own))
+    verb, after, _ = telling(event)
+    owner, block_id = getattr(event, "seq_id", None), getattr(event, "block_id", None)
+    name = f"{short_name(owner)} " if owner else ""
+    return f"{name}{verb}{'' if block_id is None else f' block {block_id}'}{after}"
 
 
 def deferral(reason: ev.DeferReason, need: int, free: int, max_num_seqs: int | None = None) -> str:

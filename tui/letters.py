@@ -8,51 +8,48 @@ turn, and from then on `of` no longer gives it for the old sequence.
 
 from string import ascii_lowercase, ascii_uppercase
 
+import msgspec
+
 ALPHABET = ascii_lowercase + ascii_uppercase
 NO_LETTER = "*"
 """Drawn for sequences beyond the 52 that can have a letter at once."""
 NUM_HUES = 8
 
 
-class Letters:
-    """Who has which letter."""
+class Letters(msgspec.Struct):
+    """Who has which letter. Plain data, so that a keyframe can hold it."""
 
-    def __init__(self) -> None:
-        self._letter: dict[str, str] = {}
-        self._holder: dict[str, str] = {}
-        self._live: set[str] = set()
-        self._next = 0
+    given: dict[str, str] = {}
+    """seq_id -> letter"""
+    holders: dict[str, str] = {}
+    """letter -> the sequence that it stands for"""
+    live: set[str] = set()
+    next_turn: int = 0
 
     def assign(self, seq_id: str) -> None:
         """Give `seq_id` a letter unless it has one."""
-        self._live.add(seq_id)
-        if seq_id in self._letter:
+        self.live.add(seq_id)
+        if seq_id in self.given:
             return
         for turn in range(len(ALPHABET)):
-            letter = ALPHABET[(self._next + turn) % len(ALPHABET)]
-            holder = self._holder.get(letter)
-            if holder not in self._live:
-                self._letter.pop(holder, None)
-                self._letter[seq_id], self._holder[letter] = letter, seq_id
-                self._next = (self._next + turn + 1) % len(ALPHABET)
+            letter = ALPHABET[(self.next_turn + turn) % len(ALPHABET)]
+            holder = self.holders.get(letter)
+            if holder not in self.live:
+                self.given.pop(holder, None)
+                self.given[seq_id], self.holders[letter] = letter, seq_id
+                self.next_turn = (self.next_turn + turn + 1) % len(ALPHABET)
                 return
 
     def release(self, seq_id: str) -> None:
         """The sequence has ended: its letter may be handed on when its turn comes."""
-        self._live.discard(seq_id)
-
-    def copy(self) -> "Letters":
-        other = Letters()
-        other._letter, other._holder = dict(self._letter), dict(self._holder)
-        other._live, other._next = set(self._live), self._next
-        return other
+        self.live.discard(seq_id)
 
     def of(self, seq_id: str | None) -> str | None:
         """The letter of a sequence in the batch, or of an ended one whose letter is still its own."""
         if seq_id is None:
             return None
-        letter = self._letter.get(seq_id)
-        return NO_LETTER if letter is None and seq_id in self._live else letter
+        letter = self.given.get(seq_id)
+        return NO_LETTER if letter is None and seq_id in self.live else letter
 
 
 def hue(letter: str | None) -> str:

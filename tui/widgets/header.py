@@ -17,12 +17,9 @@ class Header(Panel):
         "prefix cache had. Blocks are in use, cached (free, but still a hit until they are reused) or empty."
     )
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self.badge: Span = ("● LIVE", "good*")
-
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
-        row = Row(width - cell_len(self.badge[0]) - 2)
+        badge = self._badge()
+        row = Row(width - cell_len(badge[0]) - 2)
         row.put(" minivllm  " if width >= 100 else "", "accent*")
         gap = "   " if width >= 100 else "  "
         for fact in self._facts(model, width):
@@ -31,9 +28,32 @@ class Header(Panel):
                     row.put(text, style)
                 row.put(gap)
         row.put("", width=row.room)
-        row.room += cell_len(self.badge[0]) + 2
-        row.put(" ").put(*self.badge).put(" ")
+        row.room += cell_len(badge[0]) + 2
+        row.put(" ").put(*badge).put(" ")
         return [row.line()]
+
+    def _badge(self) -> Span:
+        """Where in time the picture is, and whether the engine or the source goes on."""
+        transport, control = self.context.transport, self.context.control
+        status = transport.source.status
+        behind = f", {plural(transport.steps_behind, 'step')} behind" if transport.steps_behind else ""
+        if status.state == "lost":
+            return f" {status.text or 'SOURCE LOST'} ", "bad*!"
+        match transport.state:
+            case "paused":
+                return f" PAUSED{behind} ", "warn*!"
+            case "playing":
+                return f"▶ {transport.speed:g}×{behind}", "accent*"
+        if control is not None and control.state().paused:
+            return f" ENGINE PAUSED before {control.state().next_phase} ", "warn*!"
+        match status.state:
+            case "indexing":
+                return f" {status.text} ", "accent*!"
+            case "recording":
+                return "■ END", "muted*"
+            case "ended":
+                return " FINISHED ", "good*!"
+        return "● LIVE", "good*"
 
     def _facts(self, model: DashboardModel, width: int) -> list[list[Span]]:
         """Most important first."""

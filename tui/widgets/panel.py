@@ -4,6 +4,9 @@ A panel says *what* to show in `lines`, a plain function of the model and the ro
 class does the rest: it compares the rows with those on the screen and has Textual repaint the rows
 that differ. One widget a panel, not one a cell: a map of a thousand blocks as a thousand widgets
 takes two thirds of a processor core, as lines it takes a twentieth.
+
+It also does what all panels have in common for a person: a panel can have the focus, what its lines stand for can be
+chosen with the mouse or by moving through it, and what is chosen is drawn in reverse everywhere.
 """
 
 from typing import ClassVar
@@ -11,31 +14,49 @@ from typing import ClassVar
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
-from textual.events import Resize
+from textual.events import Click, MouseScrollDown, MouseScrollUp, Resize
 from textual.geometry import Region
+from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from minivllm.tui.lines import Line
+from minivllm.tui.ascii import to_ascii
+from minivllm.tui.context import Context
+from minivllm.tui.lines import Line, highlight, target_at, targets_of
 from minivllm.tui.model import DashboardModel
+from minivllm.tui.selection import Target
 from minivllm.tui.theme import Palette
 
 
-class Panel(Widget, can_focus=False):
+class Panel(Widget, can_focus=True):
     """One part of the dashboard."""
 
     HELP_TITLE: ClassVar[str] = ""
     """What `?` calls it."""
     HELP_TEXT: ClassVar[str] = ""
     """Two sentences on what it shows, for `?`."""
+    RULE: ClassVar[str | None] = None
+    """What decides the thing that is shown, for `s`: `module:Class.function` of the engine."""
+
+    class Chosen(Message):
+        """A person has chosen something. `opened`: and wants to see it on the screen that is made for it."""
+
+        def __init__(self, target: Target, opened: bool) -> None:
+            super().__init__()
+            self.target = target
+            self.opened = opened
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
+        self.context: Context | None = None
+        """Set by the app before the first frame."""
         self._model: DashboardModel | None = None
         self._lines: list[Line] = []
         self._strips: dict[int, Strip] = {}
         self._palette = Palette(dark=True)
         self._styles: dict[str, Style] = {}
+
+    # ---- what a panel says ----
 
     def title(self, model: DashboardModel, width: int) -> str:
         """The words in the top border; ours alone, nothing from outside (Textual reads it as markup)."""
@@ -44,6 +65,16 @@ class Panel(Widget, can_focus=False):
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         """At most `height` lines of at most `width` cells."""
         raise NotImplementedError
+
+    def targets(self) -> list[Target]:
+        """What can be chosen in this panel now, in the order in which the cursor goes through it."""
+        return targets_of(self._lines)
+
+    def target_at(self, x: int, y: int) -> Target | None:
+        """What is drawn at cell `x` of row `y`."""
+        return target_at(self._lines[y], x) if 0 <= y < len(self._lines) else None
+
+    # ---- drawing ----
 
     def show(self, model: DashboardModel) -> None:
         """Bring the panel up to date with `model`."""
@@ -59,12 +90,19 @@ class Panel(Widget, can_focus=False):
         if title != self.border_title:
             self.border_title = title
         new, old = self.lines(model, width, height), self._lines
+        if self.context is not None:
+            new = [highlight(line, self.context.selection) for line in new]
         self._lines = new
         changed = [y for y in range(max(len(new), len(old))) if new[y : y + 1] != old[y : y + 1]]
         for y in changed:
             self._strips.pop(y, None)
         if changed:
             self.refresh(*(Region(0, y, width, 1) for y in changed))
+
+    def show_again(self) -> None:
+        """Draw the same model once more: what is chosen, or the room, has changed."""
+        if self._model is not None:
+            self.show(self._model)
 
     def restyle(self, palette: Palette) -> None:
         """Paint everything again in other colours."""
@@ -80,8 +118,7 @@ class Panel(Widget, can_focus=False):
 
     def on_resize(self, event: Resize) -> None:
         self._strips.clear()
-        if self._model is not None:
-            self.show(self._model)
+        self.show_again()
 
     def render_line(self, y: int) -> Strip:
         strip = self._strips.get(y)
@@ -91,7 +128,8 @@ class Panel(Widget, can_focus=False):
 
     def _paint(self, line: Line) -> Strip:
         width = self.content_size.width
-        segments = [Segment(text, self._style(name)) for text, name in line]
+        plain = self.context is not None and self.context.ascii
+        segments = [Segment(to_ascii(text) if plain else text, self._style(name)) for text, name in line]
         room = width - sum(cell_len(text) for text, _ in line)
         if room < 0:
             return Strip(segments).crop(0, width)
@@ -100,7 +138,35 @@ class Panel(Widget, can_focus=False):
 
     def _style(self, name: str) -> Style:
         """The palette's style on the panel's own background."""
+        name = name.partition("@")[0]
         style = self._styles.get(name)
         if style is None:
             style = self._styles[name] = self.rich_style + self._palette.style(name)
         return style
+
+    # ---- choosing ----
+
+    def move_cursor(self, by: int) -> None:
+        """Choose the next thing in this panel, or the one before."""
+        targets = self.targets()
+        if not targets:
+            return
+        chosen = self.context.selection.holds if self.context is not None else lambda target: False
+        at = next((index for index, target in enumerate(targets) if chosen(target)), None)
+        if at is None:
+            at = 0 if by > 0 else len(targets) - 1
+        else:
+            at = min(max(at + by, 0), len(targets) - 1)
+        self.post_message(self.Chosen(targets[at], opened=False))
+
+    def on_click(self, event: Click) -> None:
+        offset = event.get_content_offset(self)
+        target = None if offset is None else self.target_at(offset.x, offset.y)
+        if target is not None:
+            self.post_message(self.Chosen(target, opened=event.chain > 1))
+
+    def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
+        self.move_cursor(3)
+
+    def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
+        self.move_cursor(-3)

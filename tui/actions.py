@@ -1,0 +1,189 @@
+"""The app's actions that open a window, say something, or steer the engine.
+
+Split from `app` for size alone: these are methods of `DashboardApp`. Each one says in a sentence what it cannot do and
+why, instead of doing nothing.
+"""
+
+import time
+from pathlib import Path
+
+from rich.text import Text
+
+from minivllm.tui.code import rule_of, source_of
+from minivllm.tui.control import EngineControl
+from minivllm.tui.diff import difference
+from minivllm.tui.screens.dialogs import AskScreen, TextScreen
+from minivllm.tui.screens.help import HelpScreen
+from minivllm.tui.selection import Target, block, sequence
+from minivllm.tui.text import clean
+from minivllm.tui.why import why
+from minivllm.tui.widgets.panel import Panel
+
+_NO_CONTROL = "This engine is not in this process, so it can only be watched."
+
+
+class Actions:
+    """Methods of `DashboardApp`."""
+
+    # ---- questions ----
+
+    def action_why(self) -> None:
+        """Say in one sentence why the chosen thing is as it is."""
+        self.tell(why(self.model, self.context.selection), title="Why?")
+
+    def action_source(self) -> None:
+        """Show the code that emitted the event in question."""
+        rule = rule_of(self.context, self.focused if isinstance(self.focused, Panel) else None)
+        if rule is None:
+            self.tell("Choose an event or step to one: its source is shown then.")
+            return
+        found = source_of(rule)
+        self.push_screen(TextScreen(found.title, found.syntax(dark=self.theme.endswith("dark"))))
+
+    def action_diff(self) -> None:
+        """Show what changed between two marks."""
+        two = self.context.transport.two_marks()
+        if two is None:
+            self.tell("Set a mark first (m), go elsewhere, and press D again.")
+            return
+        title = f"From step {two[0].fold.step:,} to step {two[1].fold.step:,}"
+        self.push_screen(TextScreen(title, Text("\n".join(difference(*two)))))
+
+    def action_help(self) -> None:
+        """What the focused panel shows, and all keys."""
+        screen = self.dashboard_screen
+        panels = [panel for panel in screen.panels() if panel.display] if screen else []
+        self.push_screen(HelpScreen(panels, self.focused if isinstance(self.focused, Panel) else None))
+
+    def action_goto(self) -> None:
+        """To a step, a request or a block."""
+        hint = "A step (412), a request by its name (ada), or a block (b9)."
+
+        async def go(answer: str | None) -> None:
+            if answer is not None:
+                await self._goto(answer)
+
+        self.push_screen(AskScreen("Go to", hint), go)
+
+    async def _goto(self, answer: str) -> None:
+        if answer.isdecimal():
+            self.context.transport.to_step(int(answer))
+        elif answer[:1] == "b" and answer[1:].isdecimal():
+            if int(answer[1:]) >= len(self.model.fold.blocks):
+                self.tell(f"There is no block {answer[1:]}: the last one is {len(self.model.fold.blocks) - 1}.")
+                return
+            await self._choose(block(int(answer[1:])))
+        elif self.context.transport.to_request(answer):
+            await self._choose(sequence(f"{answer}.0"))
+        else:
+            self.tell(f"There is no step, request or block called {clean(answer)} in this recording so far.")
+        self._moved()
+
+    async def _choose(self, target: Target) -> None:
+        self.context.selection.choose(target)
+        await self.action_open()
+
+    def action_filter(self) -> None:
+        """Show only events that contain a word."""
+
+        async def apply(answer: str | None) -> None:
+            self.context.event_filter = answer or ""
+            await self.action_screen("events")
+            self.draw()
+
+        hint = "A word of the kind, the request or the block, as in: evicted. With ! before it, those that do not. Empty: all."
+        self.push_screen(AskScreen("Show events", hint, self.context.event_filter), apply)
+
+    # ---- files ----
+
+    def action_save_screenshot(self) -> None:
+        """Save the screen as an SVG picture."""
+        path = self.save_screenshot(f"minivllm-step-{self.model.fold.step}.svg", path=".")
+        self.tell(f"Saved {path}.")
+
+    def action_export(self) -> None:
+        """Save the recording, and a trace of it for Perfetto."""
+        name = f"minivllm-{time.strftime('%Y%m%d-%H%M%S')}"
+        recording = self.context.transport.recording
+        recording.save(Path(f"{name}.jsonl"))
+        recording.export_perfetto(Path(f"{name}.perfetto.json"))
+        self.tell(f"Saved {name}.jsonl and {name}.perfetto.json (open it in ui.perfetto.dev).")
+
+    # ---- the engine ----
+
+    def _control(self) -> EngineControl | None:
+        if self.context.control is None:
+            self.tell(_NO_CONTROL)
+        return self.context.control
+
+    def action_engine_pause(self) -> None:
+        """Pause the engine itself, or let it go on."""
+        if control := self._control():
+            control.resume() if control.state().paused else control.pause()
+
+    def action_engine_step(self) -> None:
+        """Let the engine take one step and stand still."""
+        if control := self._control():
+            self.context.transport.to_live()
+            control.step()
+
+    def action_engine_phase(self) -> None:
+        """Let the engine run one phase of a step and stand still."""
+        if control := self._control():
+            self.context.transport.to_live()
+            control.step_phase()
+
+    def action_engine_add(self) -> None:
+        """Ask the model something."""
+        if control := self._control():
+            self.push_screen(
+                AskScreen("Ask the model", "One message of a user; the answer comes into the batch."),
+                lambda answer: answer and control.add_request(answer),
+            )
+
+    def action_engine_burst(self) -> None:
+        """Four requests that begin alike."""
+        if control := self._control():
+            control.add_burst()
+
+    def action_engine_abort(self) -> None:
+        """End the chosen request."""
+        if control := self._control():
+            sequence = self.model.fold.sequences.get(self.context.selection.seq_id or "")
+            if sequence is None:
+                self.tell("Choose a running or waiting request first (tab to a panel, then ↑ and ↓).")
+            else:
+                control.abort(sequence.request_id)
+
+    def action_engine_option(self) -> None:
+        """Change the token budget or the number of slots."""
+        if control := self._control():
+
+            def change(answer: str | None) -> None:
+                name, _, value = (answer or "").replace("=", " ").partition(" ")
+                if answer is None:
+                    return
+                if not value.strip().isdecimal():
+                    self.tell("Write a name and a whole number, as in: max_num_seqs 2.")
+                else:
+                    control.set_option(name, int(value))
+
+            self.push_screen(
+                AskScreen("Change an option", "max_num_batched_tokens N (the token budget) or max_num_seqs N (slots)."), change
+            )
+
+    def action_engine_mass(self) -> None:
+        """Record how much attention falls on each block, or stop."""
+        if control := self._control():
+            self._records_mass = not getattr(self, "_records_mass", False)
+            control.record_attention_mass(self._records_mass)
+            self.tell("Attention on each block is recorded from the next step on." if self._records_mass else "No longer recorded.")
+
+    def action_engine_xray(self) -> None:
+        """Record the kernel's programs at the chosen sequence's next token."""
+        if control := self._control():
+            seq_id = self.context.selection.seq_id
+            if seq_id not in self.model.fold.running:
+                self.tell("Choose a running sequence first (tab to the slots, then ↑ and ↓).")
+            else:
+                control.trace_kernel(seq_id)

@@ -1,0 +1,21 @@
+"""The same picture in the characters that every terminal has (`--ascii`).
+
+Every sign that the dashboard draws has a stand-in of the same width here; letters, digits and colours stay. The easy
+thing to get wrong is text from outside, which may hold anything: what has no stand-in becomes `?`, once a cell.
+"""
+
+from rich.cells import cell_len
+
+_STAND_INS = {
+    **dict(zip("▁▂▃▄▅▆▇█", "__.-=+##", strict=True)),
+    "░": "%", "·": ".", "…": "~", "↺": "@", "↵": "/", "→": ">", "←": "<", "●": "*", "▶": ">", "■": "#", "│": "|", "─": "-",
+    "├": "+", "└": "`", "┌": "+", "┐": "+", "┘": "+", "┤": "+", "┼": "+", "╴": "-", "◀": "<", "⏸": "=", "×": "x", "≡": "=", "–": "-",
+    "’": "'", "‘": "'", "“": '"', "”": '"',
+}  # fmt: skip
+
+
+def to_ascii(text: str) -> str:
+    """`text` in 7-bit characters, in as many cells."""
+    if text.isascii():
+        return text
+    return "".join(c if c.isascii() else _STAND_INS.get(c, "?" * cell_len(c)) for c in text)

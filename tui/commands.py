@@ -1,0 +1,101 @@
+"""Every command of the dashboard in one table: key, name, help, and what it does.
+
+Bindings, footer, help, palette, remapping and the page of the documentation are all made from `COMMANDS`, so none of
+them can say something else. An action is a method `action_...` of the app. Ids never change: a person's own keys
+(`keys.toml`) are written down with them.
+
+The easy thing to get wrong is a key that a terminal cannot send or keeps for itself (ctrl+i is tab, ctrl+h is
+backspace); keys here are plain characters wherever possible.
+"""
+
+from typing import NamedTuple
+
+from textual.binding import Binding
+
+
+class Command(NamedTuple):
+    """One thing that a person can ask of the dashboard."""
+
+    id: str
+    keys: str
+    """Textual's names, separated by commas; the first one is shown."""
+    action: str
+    label: str
+    """For the footer and the palette."""
+    help: str
+    """One sentence."""
+    group: str
+    in_footer: bool = False
+    display: str | None = None
+    """How the key is written, where Textual's name for it is not what stands on the keyboard."""
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command("time.toggle", "space", "toggle", "Pause", "Pause or play; the engine and the recording go on.", "Time", True),
+    Command("time.step_back", "left,h", "step(-1)", "Step back", "To the end of the step before.", "Time", True, "←"),
+    Command("time.step", "right,l", "step(1)", "Step", "To the end of the next step.", "Time", True, "→"),
+    Command("time.event_back", "left_square_bracket", "event(-1)", "Event back", "One event back.", "Time", False, "["),
+    Command("time.event", "right_square_bracket", "event(1)", "Event", "One event forward.", "Time", False, "]"),
+    Command("time.notable_back", "left_curly_bracket", "notable(-1)", "Notable back",
+            "To the last hit, copy, eviction, wait, preemption, arrival or end before here.", "Time", False, "{"),
+    Command("time.notable", "right_curly_bracket", "notable(1)", "Notable",
+            "To the next hit, copy, eviction, wait, preemption, arrival or end.", "Time", True, "}"),
+    Command("time.start", "home", "start", "Start", "To the first event.", "Time"),
+    Command("time.live", "end", "live", "Live", "To the newest event, and follow it.", "Time", True),
+    Command("time.faster", "plus,equals_sign", "speed(1)", "Faster", "Play twice as fast.", "Time", False, "+"),
+    Command("time.slower", "minus", "speed(-1)", "Slower", "Play half as fast.", "Time", False, "-"),
+    Command("time.goto", "g", "goto", "Go to", "To a step (412), a request (ada) or a block (b9).", "Time", True),
+    Command("time.mark", "m", "mark", "Mark", "Remember this moment.", "Time"),
+    Command("time.previous_mark", "apostrophe", "previous_mark", "To mark", "Back to the last mark before here.", "Time", False, "'"),
+    Command("time.diff", "D", "diff", "Diff", "What changed between the last two marks, or the last mark and here.", "Time"),
+    Command("screen.overview", "1", "screen('overview')", "Overview", "Everything at a glance.", "Screens"),
+    Command("screen.blocks", "2", "screen('blocks')", "Blocks", "Blocks, their owners, the prefix cache and the free queue.", "Screens"),
+    Command("screen.scheduler", "3", "screen('scheduler')", "Scheduler", "How each step's token budget was spent.", "Screens"),
+    Command("screen.requests", "4", "screen('requests')", "Requests", "Every request's life and text.", "Screens"),
+    Command("screen.events", "5", "screen('events')", "Events", "The event stream itself.", "Screens"),
+    Command("screen.compare", "6", "screen('compare')", "Compare", "A second recording of the same trace beside this one.", "Screens"),
+    Command("look.next_panel", "tab", "focus_next", "Next panel", "Give the next panel the focus.", "Look"),
+    Command("look.previous_panel", "shift+tab", "focus_previous", "Previous panel", "Give the panel before the focus.", "Look"),
+    Command("look.down", "down,j", "cursor(1)", "Down", "Choose the next thing in the panel.", "Look", False, "↓"),
+    Command("look.up", "up,k", "cursor(-1)", "Up", "Choose the thing before.", "Look", False, "↑"),
+    Command("look.page_down", "pagedown", "cursor(12)", "Page down", "Twelve things further.", "Look"),
+    Command("look.page_up", "pageup", "cursor(-12)", "Page up", "Twelve things back.", "Look"),
+    Command("look.open", "enter", "open", "Inspect", "Show what is chosen on the screen that is made for it.", "Look"),
+    Command("look.back", "escape", "back", "Back", "Back to the screen before; with nothing to go back to, choose nothing.", "Look", False, "esc"),
+    Command("look.why", "w", "why", "Why?", "Say in one sentence why the chosen thing is as it is.", "Look", True),
+    Command("look.source", "s", "source", "Source", "The line of the engine that decided this.", "Look"),
+    Command("look.filter", "slash", "filter", "Filter", "Show only events that contain a word (!word: that do not).", "Look", False, "/"),
+    Command("look.maximize", "z", "maximize", "Maximize", "Give the panel the whole screen, or take it back.", "Look"),
+    Command("engine.pause", "p", "engine_pause", "Engine", "Pause the engine itself, or let it go on.", "Engine"),
+    Command("engine.step", "n", "engine_step", "Engine step", "Let the paused engine take one step.", "Engine"),
+    Command("engine.phase", "N", "engine_phase", "Engine phase", "One phase of a step: schedule, execute or sample.", "Engine"),
+    Command("engine.add", "a", "engine_add", "Add request", "Ask the model something.", "Engine"),
+    Command("engine.burst", "A", "engine_burst", "Burst", "Four requests that begin alike.", "Engine"),
+    Command("engine.abort", "x", "engine_abort", "Abort", "End the chosen request.", "Engine"),
+    Command("engine.option", "o", "engine_option", "Option", "Change the token budget or the number of slots.", "Engine"),
+    Command("engine.mass", "M", "engine_mass", "Attention mass", "Record how much attention falls on each block, or stop.", "Engine"),
+    Command("engine.xray", "X", "engine_xray", "Kernel x-ray", "Record the kernel's programs at the chosen sequence's next token.", "Engine"),
+    Command("app.theme", "t", "toggle_theme", "Dark/light", "Change between dark and light.", "Dashboard"),
+    Command("app.screenshot", "ctrl+s", "save_screenshot", "Screenshot", "Save the screen as an SVG picture.", "Dashboard"),
+    Command("app.export", "E", "export", "Export", "Save the recording, and a trace for Perfetto.", "Dashboard"),
+    Command("app.palette", "ctrl+p", "command_palette", "Commands", "Find a command by its name.", "Dashboard"),
+    Command("app.help", "question_mark,f1", "help", "Help", "What the focused panel shows, and all keys.", "Dashboard", True, "?"),
+    Command("app.quit", "q,ctrl+c", "quit", "Quit", "Leave the dashboard.", "Dashboard", True),
+)  # fmt: skip
+
+
+def bindings() -> list[Binding]:
+    """The table as Textual wants it."""
+    return [
+        # Textual's own ctrl+c only says which key quits, and tab belongs to whoever has the focus: ours come first.
+        Binding(
+            command.keys, command.action, command.label, show=command.in_footer, key_display=command.display,
+            tooltip=command.help, id=command.id, priority=command.id in ("app.quit", "look.next_panel", "look.previous_panel"),
+        )
+        for command in COMMANDS
+    ]  # fmt: skip
+
+
+def key_label(command: Command) -> str:
+    """The key as a person would write it."""
+    return command.display or command.keys.split(",")[0]

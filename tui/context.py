@@ -1,0 +1,31 @@
+"""`Context`: what every panel may look at beside the model, in one object that the app owns.
+
+The model says what was at the moment on the screen. The rest is here: where in time that is, what a person has chosen,
+whether the engine can be steered, and how to draw. Panels read it and change only the selection.
+"""
+
+from dataclasses import dataclass, field
+
+from minivllm.tui.control import EngineControl
+from minivllm.tui.selection import Selection
+from minivllm.tui.transport import Transport
+
+
+@dataclass(slots=True)
+class Context:
+    """One dashboard's surroundings."""
+
+    transport: Transport
+    control: EngineControl | None = None
+    """None where the engine is elsewhere: attached, or a recording."""
+    second: Transport | None = None
+    """Another recording, which is kept at the same step."""
+    selection: Selection = field(default_factory=Selection)
+    ascii: bool = False
+    """Draw with the 95 characters that every terminal has."""
+    watch: str = ""
+    """What this run was made to show."""
+    finished: list[str] | None = None
+    """What came of the run, once it is over."""
+    event_filter: str = ""
+    """For the Events screen: a word that events must contain; after `!`, that they must not."""

@@ -1,0 +1,51 @@
+"""What all screens have in common: the top line, the place in time, the keys; between them the screen's own panels."""
+
+from collections.abc import Iterable, Iterator
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import Footer
+
+from minivllm.tui.context import Context
+from minivllm.tui.widgets.header import Header
+from minivllm.tui.widgets.panel import Panel
+from minivllm.tui.widgets.timeline import TimeLine
+
+
+class DashboardScreen(Screen):
+    """One of the screens behind the keys 1 to 6."""
+
+    NAME: ClassVar[str]
+    # Under 110 columns the panels drop their boxes; tall and wide screens give each panel more.
+    HORIZONTAL_BREAKPOINTS: ClassVar = [(0, "-narrow"), (110, "-wide")]
+    VERTICAL_BREAKPOINTS: ClassVar = [(0, "-low"), (32, "-medium"), (48, "-tall")]
+
+    def __init__(self, context: Context) -> None:
+        super().__init__()
+        self.context = context
+
+    def body(self) -> Iterable[Widget]:
+        """The screen's panels, in their containers."""
+        raise NotImplementedError
+
+    def compose(self) -> ComposeResult:
+        yield Header(id="header")
+        yield from self.body()
+        yield TimeLine(id="timeline")
+        yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        for panel in self.panels():
+            panel.context = self.context
+            panel.restyle(self.app.palette)
+
+    def panels(self) -> Iterator[Panel]:
+        """Every panel, from the top of the screen to its bottom."""
+        yield from self.query(Panel)
+
+    def draw(self) -> None:
+        """Bring every panel up to date with the moment on the screen."""
+        for panel in self.panels():
+            panel.show(self.context.transport.view)

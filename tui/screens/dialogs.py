@@ -1,0 +1,47 @@
+"""Small windows over a screen: one that asks for a line of text, one that shows text."""
+
+from typing import ClassVar
+
+from rich.console import RenderableType
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Input, Static
+
+
+class AskScreen(ModalScreen[str | None]):
+    """Asks for one line; the result is None if nothing was entered."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Back", id="ask.close")]
+
+    def __init__(self, title: str, hint: str, value: str = "") -> None:
+        super().__init__()
+        self._title, self._hint, self._value = title, hint, value
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="ask") as box:
+            box.border_title = self._title
+            box.border_subtitle = "enter to go, esc back"
+            yield Input(self._value, id="answer")
+            yield Static(Content(self._hint), id="hint")
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        self.dismiss(event.value.strip() or None)
+
+
+class TextScreen(ModalScreen[None]):
+    """Shows something that is read and closed."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter", "dismiss", "Back", id="text.close")]
+
+    def __init__(self, title: str, body: RenderableType | Content) -> None:
+        super().__init__()
+        self._title, self._body = title, body
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll(id="text") as box:
+            box.border_title = Content(self._title)
+            box.border_subtitle = "esc back"
+            yield Static(self._body)

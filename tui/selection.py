@@ -1,0 +1,82 @@
+"""What a person points at: a sequence, a block, a step or an event.
+
+One selection for the whole dashboard: who is chosen in one panel is inspected in all others. A `Target` travels inside
+the style name of a drawn span (`lines`), so that what is clicked is what was drawn there. The easy thing to get wrong is
+a name from outside with a colon in it; only the first one separates.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, get_args
+
+TargetKind = Literal["sequence", "block", "step", "event"]
+
+
+class Target(NamedTuple):
+    """One thing on the screen that can be chosen."""
+
+    kind: TargetKind
+    key: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.key}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Target | None":
+        """The target that `str` wrote, or None."""
+        kind, _, key = text.partition(":")
+        return cls(kind, key) if kind in get_args(TargetKind) else None
+
+
+def sequence(seq_id: str) -> Target:
+    return Target("sequence", seq_id)
+
+
+def block(block_id: int) -> Target:
+    return Target("block", str(block_id))
+
+
+def step(number: int) -> Target:
+    return Target("step", str(number))
+
+
+def event(seq: int) -> Target:
+    """An event by its number in the stream."""
+    return Target("event", str(seq))
+
+
+@dataclass(slots=True)
+class Selection:
+    """What is chosen now; one of each kind at most."""
+
+    seq_id: str | None = None
+    block_id: int | None = None
+    step: int | None = None
+    event_seq: int | None = None
+    last: Target | None = None
+    """What was chosen last."""
+
+    def choose(self, target: Target) -> None:
+        self.last = target
+        match target.kind:
+            case "sequence":
+                self.seq_id = target.key
+            case "block":
+                self.block_id = int(target.key)
+            case "step":
+                self.step = int(target.key)
+            case "event":
+                self.event_seq = int(target.key)
+
+    def clear(self) -> None:
+        self.seq_id = self.block_id = self.step = self.event_seq = self.last = None
+
+    def holds(self, target: Target) -> bool:
+        match target.kind:
+            case "sequence":
+                return self.seq_id == target.key
+            case "block":
+                return str(self.block_id) == target.key
+            case "step":
+                return str(self.step) == target.key
+            case "event":
+                return str(self.event_seq) == target.key

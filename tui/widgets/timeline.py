@@ -1,0 +1,47 @@
+"""Time line: where in the recording the picture stands, and what happened there last."""
+
+from minivllm.events import types as ev
+from minivllm.tui.decisions import sentence_of
+from minivllm.tui.lines import Line, Row
+from minivllm.tui.model import DashboardModel
+from minivllm.tui.text import plural
+from minivllm.tui.widgets.panel import Panel
+
+
+class TimeLine(Panel):
+    """One line: a slider with its marks, the step, the event that came last."""
+
+    HELP_TITLE = "Time line"
+    HELP_TEXT = (
+        "Where in the recording the picture stands, with marks (m) as letters, and the event that came last there. "
+        "← and → go step by step, [ and ] event by event, { and } to the next thing worth seeing, end back to live."
+    )
+
+    def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
+        transport = self.context.transport
+        recording = transport.recording
+        row = Row(width)
+        slider_width = max(min(width // 3, 60), 8)
+        at = _cell(transport.position, len(recording), slider_width)
+        cells = ["━"] * at + ["●"] + ["─"] * (slider_width - at - 1)
+        for number, mark in enumerate(transport.marks):
+            cells[_cell(mark.position, len(recording), slider_width)] = str((number + 1) % 10)
+        row.put(" " + "".join(cells[: at + 1]), "accent").put("".join(cells[at + 1 :]), "faint")
+        row.put(f" step {model.fold.step:,}", "text*").put(f"/{recording.head.fold.step:,}", "muted")
+        row.put(f"  event {transport.position:,}", "text").put(f"/{len(recording):,}", "muted")
+        if transport.speed != 1.0:
+            row.put(f"  {transport.speed:g}×", "warn")
+        if transport.marks:
+            row.put(f"  {plural(len(transport.marks), 'mark')}", "muted")
+        event = transport.event_here()
+        if event is not None and transport.state != "live":
+            row.put("  ").put(_event(event), "text")
+        return [row.line()]
+
+
+def _cell(position: int, count: int, width: int) -> int:
+    return min(position * width // count, width - 1) if count else 0
+
+
+def _event(event: ev.Event) -> str:
+    return f"{event.__struct_config__.tag}: {sentence_of(event)}"
