@@ -100,5 +100,9 @@ class EventLogError(MinivllmError, ValueError):
     """A recording cannot be read: not ours, newer than we know, or damaged before its end."""
 
 
+class TerminalError(MinivllmError, RuntimeError):
+    """A dashboard was asked for where there is no terminal to draw it in."""
+
+
 class BenchError(MinivllmError, RuntimeError):
     """A measurement that would not mean what it says: an engine, the peer or a recording did other work than asked."""

@@ -19,6 +19,10 @@ from minivllm.errors import ConfigError, InvalidSamplingParamsError, MinivllmErr
 
 COMMANDS = {
     "demo": "watch the engine serve several users at once, in the dashboard",
+    "live": "an engine of your own in the dashboard, to be fed, paused, stepped and changed",
+    "attach": "watch an engine in another process",
+    "replay": "a recording in the dashboard, forward and back",
+    "shot": "a picture of any moment of a recording",
     "chat": "talk with a model in the terminal",
     "generate": "complete one or many prompts",
     "model": "list, fetch and find models",

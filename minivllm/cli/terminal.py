@@ -9,6 +9,8 @@ import re
 import sys
 from typing import TextIO
 
+from minivllm.errors import TerminalError
+
 # All control characters but tab and line feed.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -16,6 +18,12 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 def terminal_attached() -> bool:
     """Whether a person can see what we write and answer by key."""
     return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def require_terminal(instead: str) -> None:
+    """Raise `TerminalError` where there is nobody to look at a dashboard. `instead`: what works without."""
+    if not terminal_attached():
+        raise TerminalError(f"The dashboard needs a terminal, and there is none here; {instead}.")
 
 
 def note(text: str = "") -> None:

@@ -1,42 +1,31 @@
-"""The overview: all panels of one engine on one screen."""
+"""The overview: all that matters of one engine on one screen."""
 
-from collections.abc import Iterator
-from typing import ClassVar
+from collections.abc import Iterable
 
-from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
-from textual.screen import Screen
-from textual.widgets import Footer
+from textual.widget import Widget
 
+from minivllm.tui.screens.base import DashboardScreen
 from minivllm.tui.widgets.blockmap import BlockMap
 from minivllm.tui.widgets.budget import Budget
 from minivllm.tui.widgets.eventlog import EventLog
 from minivllm.tui.widgets.finished import Finished
 from minivllm.tui.widgets.freequeue import FreeQueue
-from minivllm.tui.widgets.header import Header
-from minivllm.tui.widgets.panel import Panel
 from minivllm.tui.widgets.sentences import Summary, Watch
 from minivllm.tui.widgets.slots import Slots
 from minivllm.tui.widgets.waiting import Waiting
 
 
-class Overview(Screen):
+class Overview(DashboardScreen):
     """Slots across the top; memory and what came of it on the left; plans and decisions on the right."""
 
-    # Under 110 columns the panels drop their boxes; tall and wide screens give each panel more.
-    HORIZONTAL_BREAKPOINTS: ClassVar = [(0, "-narrow"), (110, "-wide")]
-    VERTICAL_BREAKPOINTS: ClassVar = [(0, "-low"), (32, "-medium"), (48, "-tall")]
+    NAME = "overview"
 
-    def __init__(self, watch: str, max_num_seqs: int) -> None:
-        super().__init__()
-        self._max_num_seqs = max_num_seqs
-        self._watch = watch
-
-    def compose(self) -> ComposeResult:
-        yield Header(id="header")
-        yield Watch(self._watch, id="watch")
+    def body(self) -> Iterable[Widget]:
+        header = self.context.transport.recording.header
+        yield Watch(self.context.watch, id="watch")
         yield Summary(id="summary")
-        yield Slots(self._max_num_seqs, id="slots")
+        yield Slots(header.max_num_seqs, id="slots")
         with Horizontal(id="body"):
             with Vertical(id="memory"):
                 yield BlockMap(id="blockmap")
@@ -46,8 +35,14 @@ class Overview(Screen):
                 yield Budget(id="budget")
                 yield Waiting(id="waiting")
                 yield EventLog(id="eventlog")
-        yield Footer(show_command_palette=False)
 
-    def panels(self) -> Iterator[Panel]:
-        """Every panel, from the top of the screen to its bottom."""
-        yield from self.query(Panel)
+    def draw(self) -> None:
+        """The summary comes once the run is over, and while the picture stands at its end."""
+        transport, summary, slots = self.context.transport, self.query_one(Summary), self.query_one(Slots)
+        told = self.context.finished if transport.state == "live" else None
+        if told is not None and not summary.display:
+            summary.tell(told)
+        summary.display = told is not None
+        # When nothing runs any more, the summary takes the place of the empty slots.
+        slots.display = told is None or bool(transport.view.fold.running)
+        super().draw()

@@ -1,0 +1,51 @@
+"""`minivllm live`: an engine of your own in the dashboard, to be fed, paused, stepped and changed by key.
+
+Like `demo` without a script: the engine stands in this process with nothing to do until somebody asks it something
+(a, or A for four requests at once, or --ask).
+"""
+
+import argparse
+from contextlib import ExitStack
+
+from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
+from minivllm.cli.loading import load_engine
+from minivllm.cli.options import add_engine_options, engine_config
+from minivllm.cli.terminal import note, require_terminal
+from minivllm.engine_control import EngineThreadControl
+from minivllm.engine_thread import EngineThread
+from minivllm.events.log import LogWriter
+
+WATCH = "a asks the model something, A sends four requests at once; p pauses the engine, n lets it take one step."
+OPTIONS = {"num_gpu_blocks_override": 128, "max_num_seqs": 8, "max_num_batched_tokens": 128, "max_model_len": 1024}
+"""An engine that is small enough to be seen whole."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--ask", action="append", default=[], metavar="TEXT", help="a first request; may be given several times")
+    parser.add_argument("--record", metavar="FILE", help="write every event into FILE (JSON Lines)")
+    parser.add_argument("--slow", type=float, default=0.1, metavar="SECONDS", help="let each step take at least this long (default: %(default)s)")
+    add_dashboard_options(parser)
+    add_engine_options(parser, dict.fromkeys(OPTIONS, "small enough to be seen whole"))
+
+
+def run(args: argparse.Namespace) -> int:
+    from minivllm.tui.model import ModelCodec
+    from minivllm.tui.source import InProcessSource
+
+    require_terminal("serve and generate run an engine without one")
+    config = engine_config(args, OPTIONS)
+    if args.record is not None:
+        open(args.record, "ab").close()  # if it cannot be written, say so before the model is loaded
+    engine = load_engine(config)
+    header = engine.log_header()
+    source = InProcessSource(header, ModelCodec())
+    engine.subscribe(source.put)
+    with ExitStack() as stack:
+        if args.record is not None:
+            engine.subscribe(stack.enter_context(LogWriter(args.record, header)).write)
+            stack.callback(note, f"Recorded in {args.record}.")
+        thread = stack.enter_context(EngineThread(engine, seconds_per_step=args.slow))
+        control = EngineThreadControl(thread)
+        for text in args.ask:
+            control.add_request(text)
+        return run_app(make_app(args, source, watch=WATCH, control=control))

@@ -1,0 +1,74 @@
+"""`minivllm shot`: a picture of any moment of a recording, as the dashboard would draw it; no terminal is needed.
+
+The picture is an SVG with no reference to any other host: Rich's own would load its font from one.
+"""
+
+import argparse
+import re
+from pathlib import Path
+
+from minivllm.cli.terminal import note
+from minivllm.errors import ConfigError
+
+_SIZE = re.compile(r"(\d+)x(\d+)")
+_REMOTE_FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("log", metavar="LOG", help="a recording, as demo --record writes it")
+    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the SVG to write")
+    parser.add_argument("--step", type=int, metavar="N", help="the end of this step (default: the last one)")
+    parser.add_argument("--screen", default="overview", help="which screen (default: %(default)s)")
+    parser.add_argument("--size", default="120x36", metavar="COLUMNSxROWS", help="of the terminal (default: %(default)s)")
+    parser.add_argument("--choose", action="append", default=[], metavar="WHAT", help="a block (b9) or a request (ada) to choose; may be given twice")
+    parser.add_argument("--with", dest="other", metavar="LOG", help="a second recording, for the screen compare")
+    parser.add_argument("--light", action="store_true", help="in the light theme")
+    parser.add_argument("--ascii", action="store_true", help="with plain characters")
+
+
+def run(args: argparse.Namespace) -> int:
+    import asyncio
+
+    size = _SIZE.fullmatch(args.size)
+    if size is None:
+        raise ConfigError(f"--size must be columns and rows, as in 120x36; got {args.size!r}.")
+    svg = asyncio.run(_draw(args, (int(size[1]), int(size[2]))))
+    Path(args.output).write_text(svg, encoding="utf-8")
+    note(f"Wrote {args.output}.")
+    return 0
+
+
+async def _draw(args: argparse.Namespace, size: tuple[int, int]) -> str:
+    from minivllm.tui.app import SCREENS, DashboardApp
+    from minivllm.tui.model import ModelCodec
+    from minivllm.tui.source import ReplaySource
+    from minivllm.tui.theme import LIGHT
+
+    names = [screen.NAME for screen in SCREENS]
+    if args.screen not in names:
+        raise ConfigError(f"--screen must be one of {', '.join(names)}; got {args.screen!r}.")
+    codec = ModelCodec()
+    source = ReplaySource(args.log, codec)
+    source.read_all()
+    other = None
+    if args.other is not None:
+        other = ReplaySource(args.other, codec)
+        other.read_all()
+    app = DashboardApp(source, other=other, state="paused", ascii=args.ascii)
+    if args.light:
+        app.theme = LIGHT.name
+    async with app.run_test(size=size) as pilot:
+        transport = app.context.transport
+        transport.to_step(transport.recording.last_step if args.step is None else args.step)
+        for what in args.choose:
+            app.choose(what)
+        await app.action_screen(args.screen)
+        await pilot.pause()
+        app.draw()
+        await pilot.pause()
+        return standalone(app.export_screenshot(title=f"minivllm: {Path(args.log).name}"))
+
+
+def standalone(svg: str) -> str:
+    """The picture without fonts from elsewhere: whoever shows it uses a monospaced font of their own."""
+    return _REMOTE_FONTS.sub("", svg).replace("Fira Code", "ui-monospace")
