@@ -26,7 +26,7 @@ from minivllm.runtime.attention import AttentionBackend, choose_attention_backen
 from minivllm.runtime.attention_mass import AttentionMassMeter
 from minivllm.runtime.cuda_graphs import DecodeGraphs
 from minivllm.runtime.custom_ops import DecoderOps, choose_ops
-from minivllm.runtime.input_batch import NOT_WRITTEN, CommonAttentionMetadata, InputBatch, ModelInput
+from minivllm.runtime.input_batch import NOT_WRITTEN, CommonAttentionMetadata, InputBatch, ModelInput, check_copies
 from minivllm.runtime.kv_cache import (
     KVCacheSpec,
     default_cpu_cache_bytes,
@@ -72,6 +72,7 @@ class ModelRunner:
         inputs = self._batch.prepare(plan)
         if self._config.check_invariants:
             inputs.attention.check(self.num_blocks, self._config.block_size)
+            check_copies(plan.copies, self.num_blocks)
         if plan.copies:
             self._attention.copy_blocks(plan.copies)
         run = self._prepare(inputs)
