@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
-from minivllm.events.keyframe import pack, restore
+from minivllm.events.fold_codec import FOLD
 from minivllm.tui.decisions import DecisionLog
 from minivllm.tui.letters import Letters
 
@@ -82,7 +82,7 @@ class DashboardModel:
     def still(self) -> "DashboardModel":
         """A copy that stays as it is while this model goes on."""
         other = copy(self)
-        other.fold = restore(self.header, pack(self.fold))
+        other.fold = FOLD.restore(self.header, FOLD.pack(self.fold))
         other.letters = self.letters.copy()
         other.log = self.log.copy()
         other.changed, other.used, other._rate = set(self.changed), self.used.copy(), self._rate.copy()
