@@ -165,8 +165,10 @@ def test_the_dashboard_gets_every_event_and_the_summary_at_the_end(dashboards, c
     (dashboard,) = dashboards
     recording = Recording(log)
     assert dashboard.watch == SCENARIOS["shared-prefix"].watch
-    assert dashboard.source.header == recording.header
-    assert dashboard.source.drain(10**6) == list(recording.events(0, len(recording)))
+    shown = dashboard.source.recording
+    assert shown.header == recording.header
+    assert dashboard.source.poll(SOON) == len(shown) == len(recording)
+    assert list(shown.events(0, len(shown))) == list(recording.events(0, len(recording)))
     assert dashboard.summary == last_json(capsys.readouterr().out)["what_happened"]
 
 

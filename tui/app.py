@@ -28,8 +28,8 @@ from minivllm.tui.widgets.sentences import Summary
 from minivllm.tui.widgets.slots import Slots
 
 FRAMES_PER_SECOND = 15
-EVENTS_PER_FRAME = 5_000
-"""Most events folded between two frames, so that a flood delays the picture and never the keys."""
+SECONDS_PER_POLL = 0.03
+"""Most time that new events get between two frames, so that a flood delays the picture and never the keys."""
 
 
 class DashboardApp(App[None]):
@@ -53,9 +53,9 @@ class DashboardApp(App[None]):
         self.register_theme(DARK)
         self.register_theme(LIGHT)
         self.theme = DARK.name
-        self.model = DashboardModel(source.header)
+        self.model = DashboardModel(source.recording.header)
         self._source = source
-        self._overview = Overview(watch, source.header.max_num_seqs)
+        self._overview = Overview(watch, source.recording.header.max_num_seqs)
         self._still: DashboardModel | None = None
         self._summary: list[str] | None = None
         self._finished = False
@@ -71,10 +71,11 @@ class DashboardApp(App[None]):
         self.set_interval(1 / FRAMES_PER_SECOND, self._frame)
 
     def _frame(self) -> None:
-        events = self._source.drain(EVENTS_PER_FRAME)
-        for event in events:
+        count = self._source.poll(SECONDS_PER_POLL)
+        recording = self._source.recording
+        for event in recording.events(len(recording) - count, len(recording)):
             self.model.apply(event)
-        if events:
+        if count:
             self._draw()
         elif self._summary is not None and not self._finished and self._still is None:
             self._finish(self._summary)

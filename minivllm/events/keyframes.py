@@ -19,7 +19,7 @@ from minivllm.events.types import Event, LogHeader
 SPACING_BYTES = 1 << 17
 """Of the recording, between two keyframes: some thousand events, half a millisecond of decoding and folding."""
 MAX_BYTES = 192 << 20
-"""For all keyframes of a recording: a million events keep their spacing, ten million have eight times as much."""
+"""For all keyframes of a recording: a million events keep their spacing, ten million have sixteen times as much."""
 _PIECE_OVERHEAD = 41
 """Bytes of memory that a piece takes besides its content: the object and one reference to it."""
 
@@ -108,4 +108,5 @@ class Keyframes:
 
 
 def _num_new_bytes(pieces: Sequence[bytes], known: dict[bytes, bytes] | set[bytes]) -> int:
-    return sum(len(piece) + _PIECE_OVERHEAD for piece in pieces if piece not in known)
+    new = set(pieces).difference(known)
+    return sum(map(len, new)) + _PIECE_OVERHEAD * len(new)

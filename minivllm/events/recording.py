@@ -95,7 +95,10 @@ class Recording(Generic[V]):
         while self.damage is None and (lines := self._read_lines()):
             if not self._has_begun:
                 lines = self._begin(lines)
-            if not self._index_lines(lines) or time.monotonic() >= deadline:
+            if not self._index_lines(lines):
+                break
+            # Not before there is something to tell: 0 means that all is read, whatever kinds stand there.
+            if self._count > count and time.monotonic() >= deadline:
                 break
         return self._count - count
 
