@@ -21,7 +21,7 @@ from one_thread import one_thread  # noqa: F401  (a fixture)
 
 from minivllm.cli import main
 from minivllm.core.invariants import Violation
-from minivllm.events.log import Recording
+from minivllm.events.recording import Recording
 from minivllm.events.types import EVENT_KINDS, BeamPruned, BeamsFound, RequestFinished
 from minivllm.lessons.scenarios import SCENARIOS
 from minivllm.tui.source import InProcessSource
@@ -52,7 +52,7 @@ def test_a_demo_ends_with_its_counts_in_one_line_of_json(name: str, capsys: pyte
     assert result["tokens_per_s"] == pytest.approx(result["generated_tokens"] / result["seconds"])
     # The recording tells the same story.
     recording = Recording(log)
-    counters = recording.fold_at_step(recording.last_step).counters
+    counters = recording.view_at_step(recording.last_step).counters
     assert result["steps"] == recording.last_step
     assert result["preemptions"] == counters.num_preemptions
     assert result["prefix_hit_tokens"] == counters.prefix_cache_hits
@@ -165,8 +165,10 @@ def test_the_dashboard_gets_every_event_and_the_summary_at_the_end(dashboards, c
     (dashboard,) = dashboards
     recording = Recording(log)
     assert dashboard.watch == SCENARIOS["shared-prefix"].watch
-    assert dashboard.source.header == recording.header
-    assert dashboard.source.drain(10**6) == list(recording.events(0, len(recording)))
+    shown = dashboard.source.recording
+    assert shown.header == recording.header
+    assert dashboard.source.poll(SOON) == len(shown) == len(recording)
+    assert list(shown.events(0, len(shown))) == list(recording.events(0, len(recording)))
     assert dashboard.summary == last_json(capsys.readouterr().out)["what_happened"]
 
 
@@ -221,7 +223,7 @@ def test_ctrl_c_ends_the_run_and_leaves_a_recording_that_can_be_read(tmp_path: P
     assert json.loads(out.splitlines()[-1])["invariant_violations"] == 0, "the report comes after Ctrl-C, too"
     recording = Recording(log)
     assert 1 <= recording.last_step < 150
-    end = recording.fold_at_event(len(recording))
+    end = recording.view_at_event(len(recording))
     assert end.counters.aborted_requests >= 1
     assert end.requests == {}
     assert all(block.ref_cnt == 0 for block in end.blocks)

@@ -9,6 +9,7 @@ is to be clever: a fold never guesses what must have happened, it only applies w
 something cannot be worked out, the event lacks a field.
 """
 
+from array import array
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 
@@ -16,42 +17,30 @@ import msgspec
 
 from minivllm.events import types as ev
 from minivllm.events.state import (
-    BlockState,
-    Counters,
     EngineState,
     FinishedSequence,
     RequestState,
     ScheduledState,
     SequenceState,
+    idle_state,
 )
 
 HISTORY_LENGTH = 64
 """How many finished sequences are kept for display."""
 
 
-def _idle(num_blocks: int) -> EngineState:
-    """An engine that has not done anything: all blocks are free, the lowest id is next."""
-    return EngineState(
-        step=0,
-        blocks=[BlockState() for _ in range(num_blocks)],
-        free_queue=list(range(num_blocks)),
-        waiting=[],
-        running=[],
-        requests={},
-        sequences={},
-        budget=0,
-        scheduled=[],
-        counters=Counters(),
-    )
-
-
 class Fold:
     """Reads events in order with `apply`. The attributes are the live state: read them, change nothing."""
 
     def __init__(self, header: ev.LogHeader, state: EngineState | None = None) -> None:
-        """`state`: an `inspect()` taken between two steps, to start in the middle of a run; None for an idle engine."""
+        """`state`: an `inspect()` taken between two steps, to start in the middle of a run; it becomes the fold's own."""
         if state is None:
-            state = _idle(header.num_blocks)
+            state = idle_state(header.num_blocks)
+        # Token ids as arrays: a seek restores tens of thousands, and as objects they were most of its time.
+        for request in state.requests.values():
+            request.prompt_token_ids = array("I", request.prompt_token_ids)
+        for sequence in state.sequences.values():
+            sequence.output_token_ids = array("I", sequence.output_token_ids)
         self.header = header
         self.step = state.step
         self.budget = state.budget
@@ -73,15 +62,22 @@ class Fold:
 
     @property
     def state(self) -> EngineState:
-        """The same data as `LLMEngine.inspect()`. Shares its parts with the fold: do not change it."""
+        """The same data as `LLMEngine.inspect()`. Shares most of its parts with the fold: do not change it."""
+        replace = msgspec.structs.replace
         return EngineState(
             step=self.step,
             blocks=self.blocks,
             free_queue=list(self.free_queue),
             waiting=self.waiting,
             running=self.running,
-            requests=self.requests,
-            sequences=self.sequences,
+            requests={
+                name: replace(request, prompt_token_ids=request.prompt_token_ids.tolist())
+                for name, request in self.requests.items()
+            },
+            sequences={
+                name: replace(sequence, output_token_ids=sequence.output_token_ids.tolist())
+                for name, sequence in self.sequences.items()
+            },
             budget=self.budget,
             scheduled=self.scheduled,
             counters=self.counters,
@@ -98,7 +94,7 @@ class Fold:
 
     def _arrived(self, event: ev.RequestArrived) -> None:
         self.requests[event.request_id] = RequestState(
-            prompt_token_ids=event.prompt_token_ids,
+            prompt_token_ids=array("I", event.prompt_token_ids),
             max_tokens=event.max_tokens,
             priority=event.priority,
             prompt=event.prompt,
@@ -106,7 +102,7 @@ class Fold:
             seq_ids=[event.seq_id],
         )
         self.sequences[event.seq_id] = SequenceState(
-            request_id=event.request_id, status="WAITING", num_prompt_tokens=len(event.prompt_token_ids)
+            event.request_id, "WAITING", len(event.prompt_token_ids), output_token_ids=array("I")
         )
         self.waiting.insert(event.position, event.seq_id)
         self.counters.prompt_tokens += len(event.prompt_token_ids)
@@ -154,7 +150,7 @@ class Fold:
             parent,
             slot=event.slot,
             block_table=list(parent.block_table),
-            output_token_ids=list(parent.output_token_ids),
+            output_token_ids=parent.output_token_ids[:],
             num_preemptions=0,
         )
         self.running.insert(event.position, event.seq_id)
