@@ -1,6 +1,6 @@
 """`Fold`: the engine's state, worked out from its events alone.
 
-This is the promise of the project in code: `fold.state == engine.inspect()` after every step. Views
+This is the promise of the project in code: `fold.state == engine.inspect()` after every phase of a step. Views
 read a fold and nothing else, live or from a recording, and so they can show only what the engine
 said it did.
 
@@ -16,8 +16,6 @@ import msgspec
 
 from minivllm.events import types as ev
 from minivllm.events.state import (
-    BlockState,
-    Counters,
     EngineState,
     FinishedSequence,
     RequestState,
@@ -29,29 +27,13 @@ HISTORY_LENGTH = 64
 """How many finished sequences are kept for display."""
 
 
-def _idle(num_blocks: int) -> EngineState:
-    """An engine that has not done anything: all blocks are free, the lowest id is next."""
-    return EngineState(
-        step=0,
-        blocks=[BlockState() for _ in range(num_blocks)],
-        free_queue=list(range(num_blocks)),
-        waiting=[],
-        running=[],
-        requests={},
-        sequences={},
-        budget=0,
-        scheduled=[],
-        counters=Counters(),
-    )
-
-
 class Fold:
     """Reads events in order with `apply`. The attributes are the live state: read them, change nothing."""
 
     def __init__(self, header: ev.LogHeader, state: EngineState | None = None) -> None:
         """`state`: an `inspect()` taken between two steps, to start in the middle of a run; None for an idle engine."""
         if state is None:
-            state = _idle(header.num_blocks)
+            state = EngineState.idle(header)
         self.header = header
         self.step = state.step
         self.budget = state.budget
@@ -63,6 +45,8 @@ class Fold:
         self.requests = state.requests
         self.sequences = state.sequences
         self.scheduled = state.scheduled
+        self.max_num_seqs = state.max_num_seqs
+        self.max_num_batched_tokens = state.max_num_batched_tokens
         self.counters = state.counters
         self.history: deque[FinishedSequence] = deque(maxlen=HISTORY_LENGTH)
         self.last_seq = -1
@@ -84,6 +68,8 @@ class Fold:
             sequences=self.sequences,
             budget=self.budget,
             scheduled=self.scheduled,
+            max_num_seqs=self.max_num_seqs,
+            max_num_batched_tokens=self.max_num_batched_tokens,
             counters=self.counters,
         )
 
@@ -203,6 +189,13 @@ class Fold:
         self.scheduled.append(ScheduledState(event.seq_id, event.num_tokens, event.kind, event.num_computed_tokens))
         self.counters.scheduled_tokens += event.num_tokens
 
+    def _option_changed(self, event: ev.OptionChanged) -> None:
+        match event.name:
+            case "max_num_seqs":
+                self.max_num_seqs = event.value
+            case "max_num_batched_tokens":
+                self.max_num_batched_tokens = event.value
+
     # ---- blocks ----
 
     def _allocated(self, event: ev.BlockAllocated) -> None:
@@ -284,7 +277,9 @@ _APPLY: dict[type[ev.Event], Callable] = {
     ev.BlockReleased: Fold._released,
     ev.BlockFreed: Fold._freed,
     ev.BlockEvicted: Fold._evicted,
+    ev.OptionChanged: Fold._option_changed,
     ev.AttentionMass: Fold._nothing,
+    ev.KernelTraced: Fold._nothing,
     ev.TokenSampled: Fold._sampled,
     ev.TextFlushed: Fold._text_flushed,
     ev.InvariantViolated: Fold._violated,
