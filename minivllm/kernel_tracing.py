@@ -26,10 +26,6 @@ from minivllm.events.bus import EventBus
 if TYPE_CHECKING:
     from minivllm.stepper import Runner
 
-RUNG = "grouped"
-"""The simplest rung on which a program takes in whole tiles for all query heads that share a key head."""
-LAYER = 0
-
 
 class KernelTracer:
     """Answers who asks for traces, between the phases of a step."""
@@ -68,7 +64,7 @@ class KernelTracer:
 
             self._asked.remove(seq_id)
             try:
-                programs = msgspec.convert(trace_decode(sample, RUNG), list[ev.TracedProgram], from_attributes=True)
+                programs = msgspec.convert(trace_decode(sample), list[ev.TracedProgram], from_attributes=True)
             except KernelTraceError as error:
                 self._answer(seq_id, sample.layer, sample.num_tokens, [], str(error))
             else:
@@ -79,11 +75,13 @@ class KernelTracer:
         """Answer for those who have ended without the decode that was waited for."""
         for seq_id in [one for one in self._asked if not _is_unfinished(one, requests)]:
             self._asked.remove(seq_id)
-            self._answer(seq_id, LAYER, 0, [], f"{seq_id} has ended before its next decode.")
+            self._answer(seq_id, 0, 0, [], f"{seq_id} has ended before its next decode.")
 
-    def _answer(self, seq_id: str, layer: int, num_tokens: int, programs: list, problem: str | None = None) -> None:
+    def _answer(
+        self, seq_id: str, layer: int, num_tokens: int, programs: list[ev.TracedProgram], problem: str | None = None
+    ) -> None:
         if self._bus.active:
-            self._bus.emit(ev.KernelTraced, seq_id, RUNG, layer, num_tokens, programs, problem)
+            self._bus.emit(ev.KernelTraced, seq_id, layer, num_tokens, programs, problem)
 
 
 def _is_unfinished(seq_id: str, requests: Mapping[str, Request]) -> bool:

@@ -44,12 +44,11 @@ class TracedProgram(msgspec.Struct):
 class KernelTraced(Event, tag="kernel.traced"):
     """Somebody asked for the x-ray of a sequence's next decode: one layer's attention over `num_tokens` tokens.
 
-    The kernel ran over copies of the queries and keys of that very decode, whatever backend the engine has.
+    The kernel (the rung `grouped`: a program for each key head) ran over copies of that very decode's queries and keys,
+    whatever backend the engine has. `step` is the step of the decode, and its own token is not sampled yet.
     """
 
     seq_id: str
-    rung: str
-    """Of the ladder of decode kernels."""
     layer: int
     num_tokens: int
     programs: list[TracedProgram]
