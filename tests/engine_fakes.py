@@ -32,6 +32,7 @@ class FakeTokenizer:
 
     vocab_size = VOCAB_SIZE
     eos_token_ids = frozenset({EOS})
+    has_chat_template = False
 
     def encode(self, text: str) -> list[int]:
         return [ord(character) - 32 for character in text]
