@@ -31,7 +31,7 @@ class Fold:
     """Reads events in order with `apply`. The attributes are the live state: read them, change nothing."""
 
     def __init__(self, header: ev.LogHeader, state: EngineState | None = None) -> None:
-        """`state`: an `inspect()` taken between two steps, to start in the middle of a run; None for an idle engine."""
+        """`state`: an `inspect()`, to start in the middle of a run; None for an idle engine."""
         if state is None:
             state = EngineState.idle(header)
         self.header = header
