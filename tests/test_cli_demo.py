@@ -124,7 +124,7 @@ def test_a_violated_invariant_is_counted_reported_and_a_failure(capsys: pytest.C
         calls.append(plan)
         return [Violation("free queue", "made up for this test")] if len(calls) == 20 else []
 
-    monkeypatch.setattr("minivllm.engine.check_invariants", violated_once)
+    monkeypatch.setattr("minivllm.stepper.check_invariants", violated_once)
     assert main([*DEMO, "--json"]) == 1
     captured = capsys.readouterr()
     assert last_json(captured.out)["invariant_violations"] == 1
@@ -173,7 +173,7 @@ def test_the_dashboard_gets_every_event_and_the_summary_at_the_end(dashboards, c
 
 
 def test_the_dashboard_is_told_when_the_engine_fails(dashboards, capsys: pytest.CaptureFixture, monkeypatch):
-    monkeypatch.setattr("minivllm.engine.check_invariants", lambda scheduler, plan: [Violation("a", "made up")])
+    monkeypatch.setattr("minivllm.stepper.check_invariants", lambda scheduler, plan: [Violation("a", "made up")])
     assert main(["demo", "--model", "tiny-random"]) == 1
     assert dashboards[0].summary == ["The engine failed: a: made up"]
     assert capsys.readouterr().err == "minivllm: a: made up\n"

@@ -1,6 +1,6 @@
 """`Fold`: the engine's state, worked out from its events alone.
 
-This is the promise of the project in code: `fold.state == engine.inspect()` after every step. Views
+This is the promise of the project in code: `fold.state == engine.inspect()` after every phase of a step. Views
 read a fold and nothing else, live or from a recording, and so they can show only what the engine
 said it did.
 
@@ -22,7 +22,6 @@ from minivllm.events.state import (
     RequestState,
     ScheduledState,
     SequenceState,
-    idle_state,
 )
 
 HISTORY_LENGTH = 64
@@ -35,7 +34,7 @@ class Fold:
     def __init__(self, header: ev.LogHeader, state: EngineState | None = None) -> None:
         """`state`: an `inspect()` taken between two steps, to start in the middle of a run; it becomes the fold's own."""
         if state is None:
-            state = idle_state(header.num_blocks)
+            state = EngineState.idle(header)
         # Token ids as arrays: a seek restores tens of thousands, and as objects they were most of its time.
         for request in state.requests.values():
             request.prompt_token_ids = array("I", request.prompt_token_ids)
@@ -52,6 +51,8 @@ class Fold:
         self.requests = state.requests
         self.sequences = state.sequences
         self.scheduled = state.scheduled
+        self.max_num_seqs = state.max_num_seqs
+        self.max_num_batched_tokens = state.max_num_batched_tokens
         self.counters = state.counters
         self.history: deque[FinishedSequence] = deque(maxlen=HISTORY_LENGTH)
         self.last_seq = -1
@@ -80,6 +81,8 @@ class Fold:
             },
             budget=self.budget,
             scheduled=self.scheduled,
+            max_num_seqs=self.max_num_seqs,
+            max_num_batched_tokens=self.max_num_batched_tokens,
             counters=self.counters,
         )
 
@@ -199,6 +202,13 @@ class Fold:
         self.scheduled.append(ScheduledState(event.seq_id, event.num_tokens, event.kind, event.num_computed_tokens))
         self.counters.scheduled_tokens += event.num_tokens
 
+    def _option_changed(self, event: ev.OptionChanged) -> None:
+        match event.name:
+            case "max_num_seqs":
+                self.max_num_seqs = event.value
+            case "max_num_batched_tokens":
+                self.max_num_batched_tokens = event.value
+
     # ---- blocks ----
 
     def _allocated(self, event: ev.BlockAllocated) -> None:
@@ -280,7 +290,9 @@ _APPLY: dict[type[ev.Event], Callable] = {
     ev.BlockReleased: Fold._released,
     ev.BlockFreed: Fold._freed,
     ev.BlockEvicted: Fold._evicted,
+    ev.OptionChanged: Fold._option_changed,
     ev.AttentionMass: Fold._nothing,
+    ev.KernelTraced: Fold._nothing,
     ev.TokenSampled: Fold._sampled,
     ev.TextFlushed: Fold._text_flushed,
     ev.InvariantViolated: Fold._violated,

@@ -72,6 +72,8 @@ class FoldCodec:
             },
             budget=fold.budget,
             scheduled=fold.scheduled,
+            max_num_seqs=fold.max_num_seqs,
+            max_num_batched_tokens=fold.max_num_batched_tokens,
             counters=fold.counters,
         )
         numbers = fold.last_seq, fold.t, fold.lost_events

@@ -1,4 +1,4 @@
-"""`EngineState`: all that can be known of an engine between two steps, as plain data.
+"""`EngineState`: all that can be known of an engine between two phases of a step, as plain data.
 
 Two roads lead here and must meet: `LLMEngine.inspect()` reads it from the engine's own objects, and
 `Fold` builds it from events alone. Neither calls the other. Finished sequences are no part of it;
@@ -11,7 +11,7 @@ from collections.abc import MutableSequence, Sequence
 
 import msgspec
 
-from minivllm.events.types import DeferReason, ScheduledKind
+from minivllm.events.types import DeferReason, LogHeader, ScheduledKind
 
 
 class BlockState(msgspec.Struct, gc=False):
@@ -91,7 +91,7 @@ class Counters(msgspec.Struct, gc=False):
 
 
 class EngineState(msgspec.Struct, gc=False):
-    """The engine between two steps."""
+    """The engine between two phases."""
 
     step: int
     blocks: list[BlockState]
@@ -103,25 +103,31 @@ class EngineState(msgspec.Struct, gc=False):
     requests: dict[str, RequestState]
     sequences: dict[str, SequenceState]
     budget: int
+    """Of the last step that was planned."""
     scheduled: list[ScheduledState]
-    """How the last step's budget was spent."""
+    """How it was spent."""
+    max_num_seqs: int
+    """As it is now; the recording's header says what the engine was built with, and so for the next one."""
+    max_num_batched_tokens: int
     counters: Counters
 
-
-def idle_state(num_blocks: int) -> EngineState:
-    """An engine that has not done anything: all blocks are free, the lowest id is next."""
-    return EngineState(
-        step=0,
-        blocks=[BlockState() for _ in range(num_blocks)],
-        free_queue=list(range(num_blocks)),
-        waiting=[],
-        running=[],
-        requests={},
-        sequences={},
-        budget=0,
-        scheduled=[],
-        counters=Counters(),
-    )
+    @classmethod
+    def idle(cls, header: LogHeader) -> "EngineState":
+        """An engine that has not done anything: all blocks are free, the lowest id is next."""
+        return cls(
+            step=0,
+            blocks=[BlockState() for _ in range(header.num_blocks)],
+            free_queue=list(range(header.num_blocks)),
+            waiting=[],
+            running=[],
+            requests={},
+            sequences={},
+            budget=0,
+            scheduled=[],
+            max_num_seqs=header.max_num_seqs,
+            max_num_batched_tokens=header.max_num_batched_tokens,
+            counters=Counters(),
+        )
 
 
 class FinishedSequence(msgspec.Struct, gc=False):

@@ -123,6 +123,10 @@ class TritonAttentionBackend:
         """See `AttentionBackend.key_cache`."""
         return self._views[layer][0]
 
+    def value_cache(self, layer: int) -> torch.Tensor:
+        """See `AttentionBackend.value_cache`."""
+        return self._views[layer][1]
+
     # ---- once a step ----
 
     def copy_blocks(self, copies: list[BlockCopy]) -> None:
