@@ -132,7 +132,7 @@ class Recording:
         first_line_end = self._data.find(b"\n")
         if first_line_end < 0:
             raise EventLogError(f"{self.path} has no header line: it is empty or was cut off before it began.")
-        self.header = _read_header(self.path, self._data[:first_line_end])
+        self.header = read_header(self.path, self._data[:first_line_end])
         # Per known event: where its line begins, and its step (sorted, since steps only go up).
         self._offsets = array("Q")
         self._steps = array("Q")
@@ -211,7 +211,8 @@ def _map_file(path: Path) -> mmap.mmap | bytes:
         raise EventLogError(f"{path} cannot be read: {error.strerror}.") from error
 
 
-def _read_header(path: Path, line: bytes) -> LogHeader:
+def read_header(path: Path, line: bytes) -> LogHeader:
+    """The first line of a log. Raises `EventLogError` for one that is not ours, or newer than we know."""
     try:
         header = _header_decoder.decode(line)
     except msgspec.MsgspecError as error:
