@@ -47,7 +47,7 @@ class EventStream:
                 try:
                     seq, event = decode_line(line)
                 except msgspec.DecodeError as error:
-                    if self._file.readline():  # the last line may be torn and ended all the same
+                    if self._file.readline().endswith(b"\n"):  # not the last whole line, which may be torn as well
                         self.damage = f"{self.path} is damaged at line {number}: {error}."
                     return
                 first_seq = seq + 1 - event.lost if isinstance(event, Gap) else seq
