@@ -8,11 +8,11 @@ goes on underneath, so `still` must copy what it hands out and not share it.
 
 from collections import deque
 from copy import copy
-from typing import NamedTuple
 
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
 from minivllm.events.keyframe import pack, restore
+from minivllm.events.pool_use import PoolUse, pool_use
 from minivllm.tui.decisions import DecisionLog
 from minivllm.tui.letters import Letters
 
@@ -20,15 +20,6 @@ RATE_WINDOW = 2.0
 """Seconds of engine time over which tokens per second are averaged."""
 USED_HISTORY = 240
 """Steps whose use of the token budget is remembered."""
-
-
-class PoolUse(NamedTuple):
-    """How many blocks are in which condition."""
-
-    used: int
-    cached: int
-    """Free, but still a hit for a prompt that begins like it."""
-    empty: int
 
 
 class DashboardModel:
@@ -99,9 +90,7 @@ class DashboardModel:
         return self.letters.of(self._last_owner.get(block_id))
 
     def pool_use(self) -> PoolUse:
-        blocks, num_free = self.fold.blocks, len(self.fold.free_queue)
-        cached = sum(blocks[block_id].hash is not None for block_id in self.fold.free_queue)
-        return PoolUse(len(blocks) - num_free, cached, num_free - cached)
+        return pool_use(self.fold)
 
     def tokens_per_second(self) -> float | None:
         """Output tokens per second of engine time lately; None before two steps have ended."""

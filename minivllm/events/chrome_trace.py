@@ -19,7 +19,7 @@ from typing import BinaryIO, Literal
 import msgspec
 
 PID = 1
-"""All is one process."""
+"""All is one process, and its first thread has the same number: what belongs to no track stands there."""
 
 
 class ChromeTrace:
@@ -34,7 +34,7 @@ class ChromeTrace:
         file.write(b'{"displayTimeUnit":"ms","traceEvents":[')
 
     def process(self, name: str) -> None:
-        self._name("process_name", 0, {"name": name})
+        self._name("process_name", PID, {"name": name})
 
     def thread(self, tid: int, name: str) -> None:
         """Name a track. Tracks are shown in the order of their `tid`."""
@@ -61,12 +61,12 @@ class ChromeTrace:
     def begin(self, async_id: int, cat: str, name: str, ts: int, args: dict[str, object]) -> None:
         """Begin an asynchronous slice, inside of those of the same id that are open."""
         self._pending.append(
-            {"ph": "b", "name": name, "cat": cat, "pid": PID, "tid": 0, "id": async_id, "ts": ts, "args": args}
+            {"ph": "b", "name": name, "cat": cat, "pid": PID, "tid": PID, "id": async_id, "ts": ts, "args": args}
         )
 
     def end(self, async_id: int, cat: str, name: str, ts: int, args: dict[str, object]) -> None:
         self._pending.append(
-            {"ph": "e", "name": name, "cat": cat, "pid": PID, "tid": 0, "id": async_id, "ts": ts, "args": args}
+            {"ph": "e", "name": name, "cat": cat, "pid": PID, "tid": PID, "id": async_id, "ts": ts, "args": args}
         )
 
     def instant(
@@ -96,7 +96,7 @@ class ChromeTrace:
         self._next_flow += 1
 
     def counter(self, name: str, ts: int, values: dict[str, int]) -> None:
-        self._pending.append({"ph": "C", "name": name, "pid": PID, "tid": 0, "ts": ts, "args": values})
+        self._pending.append({"ph": "C", "name": name, "pid": PID, "tid": PID, "ts": ts, "args": values})
 
     def flush(self) -> None:
         """Write what was added, in order of time."""
