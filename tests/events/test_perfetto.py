@@ -18,11 +18,13 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from minivllm.errors import EventLogError
 from minivllm.events import types as ev
-from minivllm.events.drawn_time import STEP_US
+from minivllm.events.chrome_trace import ChromeTrace
+from minivllm.events.drawn_time import STEP_US, drawn_time
 from minivllm.events.fold import Fold
 from minivllm.events.log import LogWriter
 from minivllm.events.perfetto import export_perfetto
 from minivllm.events.pool_use import pool_use
+from minivllm.events.slot_turns import SlotTurns
 from minivllm.events.stream import EventStream
 
 TRACES = sorted((Path(__file__).parents[2] / "docs/assets/traces").glob("*.jsonl"))
@@ -73,6 +75,15 @@ def check_against_events(trace: CheckedTrace, header: ev.LogHeader, events: list
         for whole in (s for s in lane if s.depth == 0):
             inside = [s for s in lane if s.depth == 1 and whole.start <= s.start and s.end <= whole.end]
             assert inside[0].start == whole.start, "a life begins with its first phase"
+
+    requests = [s for s in outer if "prompt" in s.args]
+    for fork in (s for s in outer if "parent" in s.args):
+        name = fork.args["parent"].rpartition(".")[0]
+        assert any(r.name == name and r.start <= fork.start and fork.end <= r.end for r in requests), fork
+    reasons = Counter(s.args["reason"] for s in lives if "reason" in s.args)
+    told = Counter(e.reason for e in events if isinstance(e, ev.RequestFinished))
+    told += Counter(pruned=kinds[ev.BeamPruned], abort=kinds[ev.RequestAborted])
+    assert reasons == told, "each end is told once"
 
     decisions = Counter(record["name"].partition(":")[0] for record in trace.instants)
     assert decisions["evict"] == kinds[ev.BlockEvicted]
@@ -210,6 +221,34 @@ def test_the_phases_of_a_real_step_are_as_long_as_it_says(tmp_path: Path):
         ("model", 1_004_500, 1_008_500),
         ("sample", 1_008_500, 1_010_000),
     ]
+
+
+def test_a_step_of_any_number_of_events_stays_in_its_millisecond():
+    time = drawn_time(header_of(WatchedEngine()))
+    begin = time.begin_step(ev.StepBegin(0, 7, 0.06, 8))
+    plan = [time.moment(ev.BlockEvicted(i, 7, 0.06, i, "hash")) for i in range(3_000)]
+    tokens = [time.moment(ev.TokenSampled(i, 7, 0.06, "r0.0", 1, "")) for i in range(3_000)]
+    phases = time.end_step(ev.StepEnd(0, 7, 0.06, 0, 0.0, 0.0, 0.0, 0.0))
+    assert begin == 6 * STEP_US and time.now == 7 * STEP_US
+    assert plan == sorted(plan) and phases[0].start < plan[0] and plan[-1] < phases[0].end
+    assert tokens == sorted(tokens) and phases[3].start < tokens[0] and tokens[-1] < phases[3].end
+
+
+def test_a_fork_without_a_turn_of_its_own_comes_back_from_its_parents():
+    out = io.BytesIO()
+    trace = ChromeTrace(out)
+    trace.process("fork")
+    turns = SlotTurns(trace, num_slots=2)
+    turns.scheduled("a.0", 0, 0, {})
+    turns.forked("a.1", "a.0")
+    turns.draw(100)
+    turns.hit("a.1", block_id=3, owner=None, ts=210)  # nobody is known to have had it: no arrow
+    turns.resumed("a.1", 211)
+    turns.scheduled("a.1", 1, 200, {})
+    turns.draw(300)
+    trace.close({})
+    ((start, source, target),) = CheckedTrace(out.getvalue()).arrows
+    assert (start["name"], source.name, target.name) == ("resume", "a", "a.1")
 
 
 def test_a_log_cut_anywhere_gives_a_valid_trace_of_what_is_there(busy: WatchedEngine, tmp_path: Path):
