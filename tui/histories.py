@@ -228,18 +228,33 @@ class Lookups(msgspec.Struct):
         return last
 
 
+class BlockAge(msgspec.Struct):
+    """What is remembered of one block since it was used first."""
+
+    last_owner: str
+    born: int
+    """Step in which it was last taken from the free queue."""
+    touched: int
+
+
 class BlockAges(msgspec.Struct):
     """Of every block: whose it was last, and when it was handed out and touched last."""
 
-    KINDS: ClassVar = (ev.StepBegin, ev.StepScheduled, ev.BlockAllocated, ev.BlockHit, ev.BlockReleased, ev.BlockFreed, ev.BlockHashed, ev.BlockCopied, ev.BlockEvicted)
+    KINDS: ClassVar = (
+        ev.StepBegin, ev.StepScheduled, ev.BlockAllocated, ev.BlockHit, ev.BlockReleased, ev.BlockFreed, ev.BlockHashed,
+        ev.BlockCopied, ev.BlockEvicted,
+    )  # fmt: skip
 
-    last_owner: dict[int, str] = {}
-    born: dict[int, int] = {}
-    """Step in which it was last taken from the free queue."""
-    touched: dict[int, int] = {}
+    blocks: list[BlockAge | None]
+    """By block id; None for one that was not used so far."""
     changed: set[int] = set()
     """Blocks that an event of the current step has touched."""
     last_scheduled: str | None = None
+
+    def last_owner(self, block_id: int) -> str | None:
+        """The sequence that holds or held the block."""
+        age = self.blocks[block_id]
+        return None if age is None else age.last_owner
 
     def apply(self, event: ev.Event) -> str | None:
         """Take in the next event; the sequence that it is about, or that held its block last."""
@@ -249,29 +264,30 @@ class BlockAges(msgspec.Struct):
                 self.changed.clear()
             case ev.StepScheduled():
                 self.last_scheduled = event.seq_id
+            case ev.BlockAllocated():
+                self._touch(event.block_id, event.step, owner, is_new=True)
             case ev.BlockCopied():
                 self._touch(event.src, event.step)
-                self._touch(event.dst, event.step)
-                self.born[event.dst] = event.step
-                self.last_owner[event.dst] = event.seq_id
+                self._touch(event.dst, event.step, owner, is_new=True)
             case ev.BlockEvicted():
                 self._touch(event.block_id, event.step)
-                return self.last_owner.get(event.block_id)
-            case ev.BlockFreed():
-                self._touch(event.block_id, event.step)
+                return self.last_owner(event.block_id)
             case ev.BlockHashed():
-                self._touch(event.block_id, event.step)
                 # Of several that share or shared it, the one whose tokens have just filled it.
                 owner = self.last_scheduled
-                if owner is not None:
-                    self.last_owner[event.block_id] = owner
-            case ev.BlockAllocated() | ev.BlockHit() | ev.BlockReleased():
-                self._touch(event.block_id, event.step)
-                if isinstance(event, ev.BlockAllocated):
-                    self.born[event.block_id] = event.step
-                self.last_owner[event.block_id] = event.seq_id
+                self._touch(event.block_id, event.step, owner)
+            case ev.BlockHit() | ev.BlockReleased() | ev.BlockFreed():
+                self._touch(event.block_id, event.step, owner)
         return owner
 
-    def _touch(self, block_id: int, step: int) -> None:
+    def _touch(self, block_id: int, step: int, owner: str | None = None, *, is_new: bool = False) -> None:
         self.changed.add(block_id)
-        self.touched[block_id] = step
+        age = self.blocks[block_id]
+        if age is None:
+            # A recording that begins in the middle of a run knows no owners from before.
+            age = self.blocks[block_id] = BlockAge(owner or "", step, step)
+        age.touched = step
+        if owner is not None:
+            age.last_owner = owner
+        if is_new:
+            age.born = step
