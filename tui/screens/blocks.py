@@ -44,7 +44,7 @@ class BlocksScreen(DashboardScreen):
                 yield FreeQueue(id="blocks-queue")
             with Vertical(id="blocks-right"):
                 yield Inspector(index, id="blocks-inspector")
-                yield PrefixTree(index, id="blocks-tree", classes="-open")
+                yield PrefixTree(index, id="blocks-tree")
                 yield Mass(id="blocks-mass")
                 yield XRay(id="blocks-xray")
 
@@ -52,6 +52,7 @@ class BlocksScreen(DashboardScreen):
         super().on_mount()
         for panel in self.panels():
             panel.border_title = panel.border_title or f" {panel.HELP_TITLE} "
+        self._open(PrefixTree)
 
     def on_descendant_focus(self, event: DescendantFocus) -> None:
         if isinstance(event.widget, self._FOLDING):

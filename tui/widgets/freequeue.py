@@ -23,7 +23,7 @@ class FreeQueue(Panel):
     )
 
     def title(self, model: DashboardModel, width: int) -> str:
-        return "Free queue: what dies next, from the left"
+        return "Free queue: what dies next"
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         queue = model.fold.free_queue

@@ -96,7 +96,7 @@ def facts_of(model: DashboardModel, index: PrefixIndex, block_id: int) -> list[F
     else:
         facts.append(Fact("tokens", [Item(f"none of {model.header.block_size}", "muted")]))
     if block_id in model.fold.free_queue:
-        facts.append(Fact("dies", [Item(_death(model, block_id), "warn" if state.hash else "muted")]))
+        facts.append(_end(model, block_id))
     if state.hash is None:
         facts.append(Fact("hash", [Item("none: only full blocks have one" if owners else "none", "muted")]))
     else:
@@ -147,11 +147,13 @@ def _use(model: DashboardModel, index: PrefixIndex, block_id: int, owners: list[
     return Use(size, None if entry is None else entry * size)
 
 
-def _death(model: DashboardModel, block_id: int) -> str:
+def _end(model: DashboardModel, block_id: int) -> Fact:
+    """When it is handed out again, and if it is cached therefore dies."""
     before = sum(1 for _ in takewhile(lambda other: other != block_id, model.fold.free_queue))
+    after = f"after {plural(before, 'more allocation')}" if before else "with the next allocation"
     if model.fold.blocks[block_id].hash is None:
-        return f"has nothing to lose; taken after {plural(before, 'more allocation')}" if before else "taken next"
-    return f"after {plural(before, 'more allocation')}" if before else "with the next allocation"
+        return Fact("taken", [Item(after, "muted")])
+    return Fact("dies", [Item(after, "warn")])
 
 
 def _chain(index: PrefixIndex, block_id: int, name: str, parent: str | None) -> list[Fact]:
@@ -186,7 +188,7 @@ def _age(model: DashboardModel, block_id: int) -> Fact:
         return Fact("age", [Item("never used", "muted")])
     # Who attaches in the middle of a run was not told of its birth.
     taken = "taken before this began" if born is None else f"taken in step {born:,}"
-    return Fact("age", [Item(f"{taken},", "muted"), Item(f"touched in step {touched:,}", "muted")])
+    return Fact("age", [Item(f"{taken}, touched in {touched:,}", "muted")])
 
 
 def _token_ids(model: DashboardModel, use: Use, owners: list[tuple[str, int]]) -> list[Fact]:
@@ -207,16 +209,19 @@ def _token_ids(model: DashboardModel, use: Use, owners: list[tuple[str, int]]) -
 def _flow(fact: Fact, width: int, most: int) -> list[Line]:
     """A fact over at most `most` rows; what does not fit is counted."""
     rows = [Row(width).put(fact.label, "muted", _LABEL_WIDTH)]
+    gap = ""
     for number, item in enumerate(fact.items):
         left = len(fact.items) - number
-        more = f"+ {left:,} more" if left > 1 else ""
-        room = rows[-1].room - (len(more) + 2 if len(rows) == most else 0)
-        is_first = rows[-1].room == width - _LABEL_WIDTH
-        if cell_len(item.text) > room and not (is_first and (len(rows) < most or not more)):
-            if len(rows) == most:
-                rows[-1].put(f"+ {left:,} more", "muted")
+        is_last_row = len(rows) == most
+        # On the last row the rest must be announced, unless this is the rest.
+        more = f"{gap}+ {left - 1:,} more" if is_last_row and left > 1 else ""
+        if gap and cell_len(gap + item.text + more) > rows[-1].room:
+            if is_last_row:
+                rows[-1].put(f"{gap}+ {left:,} more", "muted")
                 break
             rows.append(Row(width).put("", width=_LABEL_WIDTH))
-        rows[-1].put(item.text, item.style, target=item.target)
-        rows[-1].put("  " if item.target is not None else " ")
+            gap = ""
+        rows[-1].put(gap).put(item.text, item.style, target=item.target)
+        # What can be chosen stands a little apart.
+        gap = "  " if item.target is not None else " "
     return [row.line() for row in rows]

@@ -5,6 +5,7 @@ whose blocks they are: a mass is told in the order of the block table of that mo
 preempted since has another table, so then nothing is drawn.
 """
 
+from math import inf
 from typing import NamedTuple
 
 from minivllm.tui.letters import hue
@@ -62,6 +63,22 @@ class Mass(Panel):
             *[_labels(bars, width)] * labelled,
         ][:height]
 
+    def target_at(self, x: int, y: int) -> Target | None:
+        """The block of the bar in that column."""
+        seq_id = None if self._model is None or y == 0 else self._whose(self._model)
+        if seq_id is None:
+            return super().target_at(x, y)
+        bars = bars_of(self._model, seq_id, self.content_size.width)
+        number = x // _pitch(bars, self.content_size.width)
+        return _target(bars[number]) if number < len(bars) else None
+
+    def targets(self) -> list[Target]:
+        """The blocks of the bars, also of those that have no label."""
+        seq_id = None if self._model is None else self._whose(self._model)
+        if seq_id is None:
+            return []
+        return [_target(bar) for bar in bars_of(self._model, seq_id, max(self.content_size.width, 1))]
+
     def _whose(self, model: DashboardModel) -> str | None:
         """The chosen sequence if its mass is known, else the first one of which it is."""
         own = None if self.context is None else self.context.selection.seq_id
@@ -97,15 +114,13 @@ def _pitch(bars: list[Bar], width: int) -> int:
 def _draw(bars: list[Bar], peak: float, style: str, width: int, rows: int) -> list[Line]:
     """Bars of eighths, the highest as high as there are rows."""
     pitch = _pitch(bars, width)
-    levels = [round(bar.mass / peak * rows * 8) if peak > 0 else 0 for bar in bars]
-    lines = []
-    for below in range(rows - 1, -1, -1):
-        row = Row(width)
-        for bar, level in zip(bars, levels, strict=True):
-            eighth = _EIGHTHS[min(max(level - below * 8, 0), 8)]
-            row.put(eighth * max(pitch - 1, 1), style, target=_target(bar)).put(" " if pitch > 1 else "")
-        lines.append(row.line())
-    return lines
+    levels = [round(bar.mass / peak * rows * 8) if 0 < peak < inf else 0 for bar in bars]
+    glyphs, gap = max(pitch - 1, 1), " " * (pitch > 1)
+    return [
+        # One span a row and no targets in it: what stands where is arithmetic.
+        ((gap.join([_EIGHTHS[min(max(level - below * 8, 0), 8)] * glyphs for level in levels]), style),)
+        for below in range(rows - 1, -1, -1)
+    ]
 
 
 def _labels(bars: list[Bar], width: int) -> Line:

@@ -129,12 +129,12 @@ def _headline(model: DashboardModel, lookup: Lookup | None, width: int) -> Line:
         return first_that_fits(
             width, (*who, found, (f", all it asked for, in step {lookup.step:,}", "muted")), (*who, found)
         )
-    missed = (f", missed entry {lookup.missed}: {miss(lookup.why)}", "warn")
+    why = miss(lookup.why)
     return first_that_fits(
         width,
-        (*who, (f" in step {lookup.step:,}", "muted"), found, missed),
-        (*who, found, missed),
-        (*who, found, (f", missed {lookup.missed}", "warn")),
+        (*who, (f" in step {lookup.step:,}", "muted"), found, (f", missed entry {lookup.missed}: {why}", "warn")),
+        (*who, found, (f", missed entry {lookup.missed}: {why}", "warn")),
+        (*who, (f" found {len(lookup.hits)}, then ", "muted"), (why, "warn")),
     )
 
 
@@ -148,15 +148,16 @@ def _row(model: DashboardModel, node: Node, hits: set[int], chosen: int | None, 
         ids = id_ranges(blocks[:_IDS_SHOWN]) + (" …" if len(blocks) > _IDS_SHOWN else "")
         # The numbers may be many; what is said of them must have room.
         ids = ids if len(ids) <= max(row.room - 16, 4) else ids[: max(row.room - 17, 3)] + "…"
-        row.put(ids if holders else CACHED + ids, "text*" if holders else "cached", target=target).put(" ")
+        row.put(ids if holders else CACHED + ids, "text*" if holders else "cached", target=target)
+        row.put(" " if holders else "")
         for seq_id in holders:
             letter = model.letter(seq_id) or "?"
             row.put(letter, f"{hue(letter)}*", target=sequence(seq_id))
+    if len(node.copies[0]) > 2:
+        row.put(f" {len(node.copies[0]):,} blocks", "muted")
     if num_hit:
         whole = num_hit == len(node.copies[0])
         row.put(" ● hit" if whole else f" ● {num_hit} hit", "good")
-    if len(node.copies[0]) > 2:
-        row.put(f" {len(node.copies[0]):,} blocks", "muted")
     if not any(node.holders):
         row.put(" free", "cached")
     if node.orphaned:

@@ -12,7 +12,7 @@ from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from minivllm.tui.letters import hue
-from minivllm.tui.lines import Line, Row
+from minivllm.tui.lines import Line, Row, first_that_fits
 from minivllm.tui.model import DashboardModel
 from minivllm.tui.selection import Target, block, sequence
 from minivllm.tui.text import clean, short_name
@@ -113,9 +113,8 @@ def _head(model: DashboardModel, trace: "KernelTraced", width: int) -> Line:
     letter = model.letter(trace.seq_id)
     row = Row(width).put(f"{letter or '-'} ", f"{hue(letter)}*")
     row.put(short_name(trace.seq_id), "text*", target=sequence(trace.seq_id))
-    return row.put(
-        f" step {trace.step:,}, layer {trace.layer}, {trace.num_tokens:,} tokens, {clean(trace.rung)}", "muted"
-    ).line()
+    what = f" {clean(trace.rung)}, layer {trace.layer}, {trace.num_tokens:,} tokens, step {trace.step:,}"
+    return row.put(what, "muted").line()
 
 
 def _sign(number: int, current: int) -> str:
@@ -124,39 +123,47 @@ def _sign(number: int, current: int) -> str:
 
 def _grid(trace: "KernelTraced", current: int, width: int, most: int) -> list[Line]:
     """One sign a program, each kernel in rows of its own; of many rows those around the one that plays."""
-    rows: list[tuple[bool, Line]] = []
-    numbered = enumerate(trace.programs)
-    for (kernel, _), run in groupby(numbered, key=lambda item: (item[1].kernel, _row_of(trace, item[1]))):
-        signs = [(number, _sign(number, current)) for number, _ in run]
-        name = clean(kernel)
-        for start in range(0, len(signs), max(width - 1, 1)):
-            part = signs[start : start + max(width - 1, 1)]
+    rows: dict[tuple[str, int], list[int]] = {}
+    axes = {kernel: _row_axis(trace, kernel) for kernel in {program.kernel for program in trace.programs}}
+    for number, program in enumerate(trace.programs):
+        rows.setdefault((program.kernel, program.program[axes[program.kernel]]), []).append(number)
+    drawn: list[tuple[bool, Line]] = []
+    for (kernel, _), numbers in rows.items():
+        for start in range(0, len(numbers), max(width, 1)):
+            part = numbers[start : start + max(width, 1)]
             row = Row(width)
-            for sign, cells in groupby(part, key=lambda item: item[1]):
-                row.put(sign * len(list(cells)), _SIGNS[sign])
-            rows.append((any(number == current for number, _ in part), row.put(f" {name}", "faint").line()))
-    at = next(number for number, (here, _) in enumerate(rows) if here)
-    first = min(max(at - most // 2, 0), max(len(rows) - most, 0))
-    return [row for _, row in rows[first : first + most]]
+            for sign, run in groupby(_sign(number, current) for number in part):
+                row.put(sign * len(list(run)), _SIGNS[sign])
+            drawn.append((current in part, row.put(f" {clean(kernel)}", "faint").line()))
+    at = next(number for number, (here, _) in enumerate(drawn) if here)
+    return _around([row for _, row in drawn], at, most)
 
 
-def _row_of(trace: "KernelTraced", program: "TracedProgram") -> int:
+def _row_axis(trace: "KernelTraced", kernel: str) -> int:
     """Programs of one kernel stand in one row for each place along the first axis that has several."""
-    places = zip(*(other.program for other in trace.programs if other.kernel == program.kernel), strict=True)
-    axis = next((number for number, along in enumerate(places) if len(set(along)) > 1), 0)
-    return program.program[axis]
+    places = zip(*(program.program for program in trace.programs if program.kernel == kernel), strict=True)
+    return next((axis for axis, along in enumerate(places) if len(set(along)) > 1), 0)
+
+
+def _around(rows: list[Line], at: int, most: int) -> list[Line]:
+    """At most `most` of the rows, number `at` among them."""
+    first = min(max(at - most // 2, 0), max(len(rows) - most, 0))
+    return rows[first : first + most]
 
 
 def _place(trace: "KernelTraced", at: Moment, width: int) -> Line:
     """In words which program plays, and where it is."""
     program = trace.programs[at.program]
-    row = Row(width).put(f"program {at.program + 1} of {len(trace.programs)} ", "accent*")
-    row.put(f"({', '.join(map(str, program.program))})", "text")
-    if program.kv_head is not None:
-        row.put(f", KV head {program.kv_head}", "text")
-    if program.tiles:
-        row.put(f", tile {at.tile + 1} of {len(program.tiles)}", "text")
-    return row.line()
+    grid = f" at ({', '.join(map(str, program.program))})"
+    head = "" if program.kv_head is None else f", KV head {program.kv_head}"
+    tile, tiles = at.tile + 1, len(program.tiles)
+    return first_that_fits(
+        width,
+        ((f"program {at.program + 1} of {len(trace.programs)}", "accent*"), (grid + head, "text"))
+        + ((f", tile {tile} of {tiles}", "text"),) * bool(tiles),
+        ((f"program {at.program + 1}/{len(trace.programs)}", "accent*"), (head, "text"))
+        + ((f", tile {tile}/{tiles}", "text"),) * bool(tiles),
+    )
 
 
 def _tiles(program: "TracedProgram", current: int, width: int, most: int) -> list[Line]:
@@ -174,8 +181,7 @@ def _tiles(program: "TracedProgram", current: int, width: int, most: int) -> lis
         rows[-1].put(sign, _SIGNS[sign])
         for text, target in texts:
             rows[-1].put(text, _SIGNS[sign].removesuffix("!"), target=target).put(" ")
-    first = min(max(here - most // 2, 0), max(len(rows) - most, 0))
-    return [row.line() for row in rows[first : first + most]]
+    return _around([row.line() for row in rows], here, most)
 
 
 def _read(read: object) -> tuple[str, Target]:
@@ -194,10 +200,13 @@ def _softmax(program: "TracedProgram", current: int, width: int, most: int) -> l
 
 
 def _after(tile: "TracedTile", number: int, newest: bool, width: int) -> Line:
-    row = Row(width).put(f"after tile {number + 1} ", "muted").put("max ", "muted")
-    row.put(" ".join(f"{value:.2f}" for value in tile.running_max), "text*" if newest else "muted")
-    return (
-        row.put(" sum ", "muted")
-        .put(" ".join(f"{value:.2f}" for value in tile.running_sum), "text*" if newest else "muted")
-        .line()
+    style = "text*" if newest else "muted"
+    largest = [f"{value:.2f}" for value in tile.running_max]
+    sums = [f"{value:.2f}" for value in tile.running_sum]
+    pairs = " ".join(f"{one}/{other}" for one, other in zip(largest, sums, strict=False))
+    label = (f"after tile {number + 1} max ", "muted")
+    return first_that_fits(
+        width,
+        (label, (" ".join(largest), style), (" sum ", "muted"), (" ".join(sums), style)),
+        ((f"{number + 1} max/sum ", "muted"), (pairs, style)),
     )
