@@ -2,7 +2,7 @@
 
 Knows step records, and neither panels nor colours of the screen. A bar is to scale, with one exception that is the
 easy thing to get wrong: in a budget of thousands the few tokens of the decodes would share a cell, and nobody could
-see who got them. So everyone gets a cell of its own as long as that makes the bar at most a tenth longer; otherwise
+see who got them. So everyone gets a cell of its own as long as that adds at most a third of the row to the bar; otherwise
 cells with tokens of several are drawn as `+`. The numbers stand beside the bar and are exact.
 """
 
@@ -44,7 +44,7 @@ def bar_parts(parts: Sequence[Part], budget: int, width: int) -> list[Part | Non
     most = width if used >= budget else max(width - 1, 1)
     scaled = min(max(round(used * width / max(budget, 1)), 1), most)
     own = max(scaled, len(parts))
-    if own > min(scaled + max(width // 10, 1), most):
+    if own > min(scaled + max(width // 3, 1), most):
         return _to_scale(parts, used, scaled)
     cells: list[Part | None] = []
     before = 0

@@ -46,12 +46,11 @@ class BatchOrder(Panel):
         chosen = None if self.context is None else self.context.selection.seq_id
         scheduled = {item.seq_id: item for item in model.fold.scheduled}
         lines = [
-            _running_row(model, running[at], scheduled.get(running[at]), width)
-            for at in _window(running, chosen, top)
+            _running_row(model, running[at], scheduled.get(running[at]), width) for at in _window(running, chosen, top)
         ]
         if top and bottom and height > top + bottom:
             lines.append(Row(width).put("─" * width, "faint").line())
-        lines += [_fitting(model, at, width) for at in _window(waiting, chosen, bottom)]
+        lines += _waiting_rows(model, _window(waiting, chosen, bottom), width)
         hidden = len(running) + len(waiting) - top - bottom
         if hidden and height > len(lines):
             lines.append(Row(width).put(f"+ {hidden:,} more", "muted").line())
@@ -82,13 +81,17 @@ def _running_row(model: DashboardModel, seq_id: str, item: ScheduledState | None
     if item is None:
         row.put("no tokens     ", "warn")
     else:
-        row.put(f"{item.kind:<7} ", "accent" if item.kind == "prefill" else "good").put(f"+{item.num_tokens:<5,}", "text*")
+        row.put(f"{item.kind:<7} ", "accent" if item.kind == "prefill" else "good").put(
+            f"+{item.num_tokens:<5,}", "text*"
+        )
     row.put(f" {sequence.num_computed_tokens:,}/{sequence.num_tokens:,}", "muted")
     return row.put(" computed" if row.room >= 9 else "", "muted").line()
 
 
-def _fitting(model: DashboardModel, position: int, width: int) -> Line:
-    """A row of the queue with as many details as leave its reason whole."""
-    rows = (waiting_row(model, position, 14 if width >= 48 else 8, detail) for detail in (2, 1, 0))
-    fitting = next((row for row in rows if cell_len(text_of(row)) <= width), None)
-    return line(width, *(fitting or waiting_row(model, position, 8, 0)))
+def _waiting_rows(model: DashboardModel, positions: range, width: int) -> list[Line]:
+    """Rows of the queue, all with as many details as leave every reason whole."""
+    for detail in (2, 1, 0):
+        rows = [waiting_row(model, position, 14 if width >= 48 else 8, detail) for position in positions]
+        if all(cell_len(text_of(row)) <= width for row in rows):
+            break
+    return [line(width, *row) for row in rows]

@@ -10,15 +10,17 @@ from typing import NamedTuple
 from rich.cells import cell_len
 
 from minivllm.events.state import FinishedSequence
-from minivllm.tui.histories import Life
+from minivllm.tui.histories import Life, Phase
 from minivllm.tui.letters import hue
 from minivllm.tui.lines import Line, Row, Span, line
 from minivllm.tui.model import DashboardModel
 from minivllm.tui.text import id_ranges, plural, short_name
 from minivllm.tui.widgets.panel import Panel
-from minivllm.tui.widgets.timelines import duration, in_order, state_of
+from minivllm.tui.widgets.timelines import duration, first_token_after, in_order, state_of
 from minivllm.tui.wrap import wrap, wrap_tail
 
+_LONGEST_TABLE = 128
+"""Blocks of a table that are named: the newest."""
 _TWO_COLUMNS = 100
 """From this width on the facts stand beside the texts."""
 
@@ -45,12 +47,11 @@ class RequestDetail(Panel):
             words = "nobody to show yet" if chosen is None else f"{short_name(chosen)} is not known at this moment"
             return [Row(width).put(words, "faint").line()]
         if width < _TWO_COLUMNS:
-            facts = _facts(model, life, width)
             # The texts are what the panel is for: they get at least half.
-            facts = facts[: max(height - max(height // 2, 3), 1)]
+            facts = _facts(model, life, width, max(height - max(height // 2, 3), 1))
             return (facts + _texts(model, life, width, height - len(facts)))[:height]
         left = min(width * 2 // 5, 64)
-        return _beside(_facts(model, life, left)[:height], left, _texts(model, life, width - left - 2, height))
+        return _beside(_facts(model, life, left, height), left, _texts(model, life, width - left - 2, height))
 
 
 def shown_life(model: DashboardModel, chosen: str | None) -> Life | None:
@@ -68,17 +69,33 @@ def shown_life(model: DashboardModel, chosen: str | None) -> Life | None:
 # ---- facts ----
 
 
-def _facts(model: DashboardModel, life: Life, width: int) -> list[Line]:
+def _facts(model: DashboardModel, life: Life, width: int, height: int) -> list[Line]:
+    """At most `height` rows; of a life that is too long for them its newest phases."""
     letter = model.letter(life.seq_id)
     word, style = state_of(life)
-    head = Row(width).put(f"{letter or ' '} ", f"{hue(letter)}*").put(f"{short_name(life.seq_id)} ", "text*").put(word, style)
+    head = (
+        Row(width)
+        .put(f"{letter or ' '} ", f"{hue(letter)}*")
+        .put(f"{short_name(life.seq_id)} ", "text*")
+        .put(word, style)
+    )
     sequence = model.fold.sequences.get(life.seq_id)
     if sequence is not None and sequence.slot is not None:
         head.put(f" in slot {sequence.slot}", "muted")
-    rows = [head.line()]
-    for sentence, sentence_style in (*_numbers(model, life), *_phases(model, life)):
-        rows += [Row(width).put(row, sentence_style).line() for row in wrap(sentence, width)]
-    return rows
+    numbers = [head.line(), *_wrapped(_numbers(model, life), width)][:height]
+    phases = _wrapped(_phases(model, life), width)
+    room = height - len(numbers)
+    if len(phases) > room:
+        phases = (
+            [line(width, ("…", "muted")), *phases[len(phases) - room + 1 :]]
+            if room > 1
+            else phases[len(phases) - room :]
+        )
+    return numbers + phases
+
+
+def _wrapped(sentences: list[Span], width: int) -> list[Line]:
+    return [line(width, (row, style)) for sentence, style in sentences for row in wrap(sentence, width)]
 
 
 def _numbers(model: DashboardModel, life: Life) -> list[Span]:
@@ -93,38 +110,44 @@ def _numbers(model: DashboardModel, life: Life) -> list[Span]:
             f"{len(sequence.output_token_ids):,} of at most {request.max_tokens:,} output tokens; "
             f"{sequence.num_computed_tokens:,} computed; priority {request.priority}{siblings}", "text",
         ))  # fmt: skip
-        if sequence.block_table:
-            sentences.append((f"blocks {id_ranges(sequence.block_table)}", "muted"))
     elif done is not None:
-        sentences.append((f"{plural(done.num_tokens, 'token')} in all, {life.num_tokens:,} of them output", "text"))
-    times = [(duration(life.time_to_first_token), "to its first token")]
-    times.append((duration(life.time_per_output_token), "from each token to the next"))
-    if said := ", ".join(f"{time} {what}" for time, what in times if time):
+        which = "since it was forked" if life.phases[0][2] == "decode" else "of them output"
+        sentences.append((f"{plural(done.num_tokens, 'token')} in all, {life.num_tokens:,} {which}", "text"))
+    times = [(first_token_after(life), "to its first token"), (life.time_per_output_token, "a token after that")]
+    if said := ", ".join(f"{duration(time)} {what}" for time, what in times if time is not None):
         sentences.append((said, "text"))
+    if sequence is not None and sequence.block_table:
+        sentences.append((f"blocks {id_ranges(sequence.block_table[-_LONGEST_TABLE:])}", "muted"))
     return sentences
 
 
 def _phases(model: DashboardModel, life: Life) -> list[Span]:
     """The life as sentences, one for each phase."""
-    start = model.header.mono
     sentences = []
+    now = model.fold.step, model.fold.t
     for number, (step, t, phase) in enumerate(life.phases):
-        after = life.phases[number + 1] if number + 1 < len(life.phases) else None
-        end = after[:2] if after else life.end[:2] if life.end else (model.fold.step, model.fold.t)
-        lasted = f", {plural(end[0] - step, 'step')} and {duration(end[1] - t)}" if end[0] > step else ""
-        words = {"queued": "arrives", "prefill": "prefill", "decode": "decodes", "preempted": "is preempted"}[phase]
-        if number == 0 and phase == "decode":
-            words = "is forked"
-        if phase == "preempted" and after is None and life.preemption is not None:
-            words += f" for {short_name(life.preemption.victim_of)}"
-        going_on = " so far" if lasted and after is None and life.end is None else ""
-        style = "bad" if phase == "preempted" else "muted"
-        sentences.append((f"step {step:,} ({t - start:,.2f} s): {words}{lasted}{going_on}", style))
+        last = number + 1 == len(life.phases)
+        until = (life.end[:2] if life.end else now) if last else life.phases[number + 1][:2]
+        words = _WORDS[phase] if number or phase != "decode" else "is forked and decodes"
+        if phase == "preempted" and last and life.preemption is not None:
+            words = f"is preempted for {short_name(life.preemption.victim_of)} and waits"
+        lasted = f" for {plural(until[0] - step, 'step')}, {duration(until[1] - t)}" if until[0] > step else ""
+        going_on = " so far" if lasted and last and life.end is None else ""
+        sentences.append(
+            (_when(model, step, t) + words + lasted + going_on, "bad" if phase == "preempted" else "muted")
+        )
     if life.end is not None:
-        step, t, _ = life.end
-        sentences.append((f"step {step:,} ({t - start:,.2f} s): ends, {state_of(life)[0]}", "muted"))
-    # The newest matter most where there is no room for all.
-    return sentences if len(sentences) <= 8 else [*sentences[:1], ("…", "muted"), *sentences[-6:]]
+        sentences.append((_when(model, *life.end[:2]) + f"ends: {state_of(life)[0]}", "muted"))
+    return sentences
+
+
+_WORDS: dict[Phase, str] = {
+    "queued": "arrives and waits", "prefill": "prefill", "decode": "decodes", "preempted": "is preempted and waits",
+}  # fmt: skip
+
+
+def _when(model: DashboardModel, step: int, t: float) -> str:
+    return f"step {step:,} ({t - model.header.mono:,.2f} s): "
 
 
 def _finished(model: DashboardModel, life: Life) -> FinishedSequence | None:

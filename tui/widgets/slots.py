@@ -137,5 +137,7 @@ def _more(model: DashboardModel, seq_ids: list[str], width: int) -> Line:
     for seq_id in seq_ids:
         letter = model.letter(seq_id)
         target = to_sequence(seq_id)
-        row.put(letter, f"{hue(letter)}*", target=target).put(f" {short_name(seq_id)}", "muted", target=target).put("  ")
+        row.put(letter, f"{hue(letter)}*", target=target).put(f" {short_name(seq_id)}", "muted", target=target).put(
+            "  "
+        )
     return row.line()

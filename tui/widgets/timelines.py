@@ -132,11 +132,16 @@ def duration(seconds: float | None) -> str:
     """A time in at most six characters."""
     if seconds is None:
         return ""
-    if seconds < 0.01:
+    if 0 < seconds < 0.01:
         return f"{seconds * 1000:.1f}ms"
     if seconds < 1:
         return f"{seconds * 1000:.0f}ms"
     return f"{seconds:.1f}s" if seconds < 1000 else f"{seconds / 60:.0f}min"
+
+
+def first_token_after(life: Life) -> float | None:
+    """Time to the first token; a fork has none of its own, since its request waited and not itself."""
+    return None if life.phases[0][2] == "decode" else life.time_to_first_token
 
 
 def _facts(model: DashboardModel, life: Life, name: str, name_width: int, width: int) -> Row:
@@ -145,7 +150,8 @@ def _facts(model: DashboardModel, life: Life, name: str, name_width: int, width:
     row.put(name, "text", name_width, target).put(" ")
     row.put(state_of(life)[0], state_of(life)[1], 10, target)
     if width >= 56:
-        row.put(f"{duration(life.time_to_first_token):>6} ", "text").put(f"{duration(life.time_per_output_token):>6}  ", "text")
+        row.put(f"{duration(first_token_after(life)):>6} ", "text")
+        row.put(f"{duration(life.time_per_output_token):>6}  ", "text")
     return row
 
 
