@@ -22,6 +22,20 @@ LOOKUPS_KEPT = 32
 Phase = Literal["queued", "prefill", "decode", "preempted"]
 
 
+class Preemption(msgspec.Struct):
+    """Who lost its blocks and slot, for whom, and how short of blocks that one was."""
+
+    step: int
+    seq_id: str
+    victim_of: str
+    need: int
+    free: int
+
+    @classmethod
+    def of(cls, event: ev.RequestPreempted) -> "Preemption":
+        return cls(event.step, event.seq_id, event.victim_of, event.need, event.free)
+
+
 class StepRecord(msgspec.Struct):
     """One step that has ended."""
 
@@ -34,7 +48,7 @@ class StepRecord(msgspec.Struct):
     """(seq_id, kind, tokens) in the order of the plan; empty once the step is long past."""
     num_hits: int = 0
     num_evicted: int = 0
-    preempted: list[str] = []
+    preempted: list[Preemption] = []
     deferred: tuple[str, str, int, int] | None = None
     """Who was turned away: (seq_id, reason, need, free)."""
     seconds: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
@@ -72,7 +86,7 @@ class StepHistory(msgspec.Struct):
             case ev.BlockEvicted():
                 self.current.num_evicted += 1
             case ev.RequestPreempted():
-                self.current.preempted.append(event.seq_id)
+                self.current.preempted.append(Preemption.of(event))
             case ev.RequestDeferred():
                 self.current.deferred = (event.seq_id, event.reason, event.need, event.free)
             case ev.StepEnd():
@@ -101,6 +115,8 @@ class Life(msgspec.Struct):
     last_token: float | None = None
     num_tokens: int = 0
     """Output tokens."""
+    preemption: Preemption | None = None
+    """The last one that it suffered."""
     end: tuple[int, float, str] | None = None
     """(step, time, reason)"""
 
@@ -143,6 +159,7 @@ class Lives(msgspec.Struct):
                 self._enter(event, "prefill")
             case ev.RequestPreempted():
                 self._enter(event, "preempted")
+                self._note_preemption(event)
             case ev.StepScheduled():
                 self._enter(event, event.kind)
             case ev.TokenSampled():
@@ -161,6 +178,11 @@ class Lives(msgspec.Struct):
         life = self.by_sequence.get(event.seq_id)
         if life is not None and life.phases[-1][2] != phase:
             life.phases.append((event.step, event.t, phase))
+
+    def _note_preemption(self, event: ev.RequestPreempted) -> None:
+        life = self.by_sequence.get(event.seq_id)
+        if life is not None:
+            life.preemption = Preemption.of(event)
 
     def _note_token(self, event: ev.TokenSampled) -> None:
         life = self.by_sequence.get(event.seq_id)
