@@ -82,7 +82,7 @@ class EventSearch:
             self.start = self.stop = position
             self.found, self.events = [], {}
         while True:
-            before = bisect_left(self.found, position)
+            before = self.num_before(position)
             back = self.start > 0 and (self.start > position or before < enough)
             on = self.stop < len(recording) and (self.stop < position or len(self.found) - before < enough)
             self.done = not back and not on
@@ -93,6 +93,10 @@ class EventSearch:
                 budget -= self._look_back(recording)
             if on:
                 budget -= self._look_on(recording)
+
+    def num_before(self, position: int) -> int:
+        """How many of the found ones stand before `position`."""
+        return bisect_left(self.found, position)
 
     def _look_back(self, recording: Events) -> int:
         first = max(self.start - _CHUNK, 0)
