@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from inspect import cleandoc
 from pathlib import Path
+from textwrap import dedent
 from typing import NamedTuple
 
 from rich.console import RenderableType
@@ -21,6 +22,7 @@ from minivllm.events import types as ev
 from minivllm.tui.context import Context
 from minivllm.tui.event_search import event_in_question
 from minivllm.tui.text import clean
+from minivllm.tui.theme import DARK, LIGHT
 from minivllm.tui.widgets.panel import Panel
 
 
@@ -46,17 +48,29 @@ class SourceLines(NamedTuple):
     def syntax(self, dark: bool) -> RenderableType:
         """The lines with their numbers, for a window."""
         if not self.code:
-            return Text("This minivllm is not the one that wrote the recording, or it was installed without its source.")
-        return Syntax(
-            self.code,
+            return Text(
+                "This minivllm is not the one that wrote the recording, or it was installed without its source."
+            )
+        chrome = DARK if dark else LIGHT
+        shown = Syntax(
+            dedent(self.code),
             "python",
-            theme="ansi_dark" if dark else "ansi_light",
+            theme="monokai" if dark else "xcode",
             line_numbers=True,
             start_line=self.first_line,
             highlight_lines=set(self.marked),
             word_wrap=True,
-            background_color="default",
+            background_color=chrome.panel,
         )
+        for number in self.marked:
+            row = number - self.first_line + 1
+            shown.stylize_range(f"bold on {chrome.variables['rule']}", (row, 0), (row + 1, 0))
+        return shown
+
+    @property
+    def row(self) -> int:
+        """Lines above the first that is marked."""
+        return min(self.marked, default=self.first_line) - self.first_line
 
 
 def rule_of(context: Context, focused: Panel | None) -> Rule | None:

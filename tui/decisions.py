@@ -164,6 +164,7 @@ _TELL = {
     ev.Gap: lambda e: (f"{plural(e.lost, 'event')} lost", ": what follows may be wrong", "bad"),
 }
 
+
 def _seconds(e: ev.StepEnd) -> str:
     parts = ("schedule", e.t_schedule), ("prepare", e.t_prepare), ("model", e.t_model), ("sample", e.t_sample)
     told = ", ".join(f"{name} {1000 * seconds:.1f}" for name, seconds in parts if seconds)
@@ -181,7 +182,7 @@ def _most_mass(e: ev.AttentionMass) -> str:
 _TELL_NUMBERS = {
     ev.StepBegin: lambda e: f"step {e.step} begins with {plural(e.budget, 'token')} to give",
     ev.StepScheduled: lambda e: (
-        f"{short_name(e.seq_id)} gets {plural(e.num_tokens, 'token')} of {clean(e.kind)}, from position {e.num_computed_tokens}"
+        f"{short_name(e.seq_id)} gets {plural(e.num_tokens, f'{clean(e.kind)} token')} from position {e.num_computed_tokens}"
     ),
     ev.StepEnd: lambda e: f"step {e.step} ends: {plural(e.used, 'token')} computed{_seconds(e)}",
     ev.TokenSampled: lambda e: f"{short_name(e.seq_id)} says “{clean(e.text[:200])}” (token {e.token_id})",

@@ -59,7 +59,10 @@ def _sequences(a: DashboardModel, b: DashboardModel) -> Iterator[str]:
 
 
 def _is_same_request(a: DashboardModel, b: DashboardModel, seq_id: str) -> bool:
-    old, new = a.fold.requests[a.fold.sequences[seq_id].request_id], b.fold.requests[b.fold.sequences[seq_id].request_id]
+    old, new = (
+        a.fold.requests[a.fold.sequences[seq_id].request_id],
+        b.fold.requests[b.fold.sequences[seq_id].request_id],
+    )
     return old.arrival_time == new.arrival_time
 
 
@@ -166,8 +169,10 @@ def _queues(a: DashboardModel, b: DashboardModel) -> Iterator[str]:
         yield f"free queue: {len(old):,} to {len(new):,} blocks, next {first[0]} to {first[1]}"
     if a.fold.budget != b.fold.budget:
         yield _numbers("budget", a.fold.budget, b.fold.budget)
-    if a.fold.scheduled != b.fold.scheduled:
-        yield f"last plan: {_plan(a.fold.scheduled)}  to  {_plan(b.fold.scheduled)}"
+    old, new = _plan(a.fold.scheduled), _plan(b.fold.scheduled)
+    if old != new:
+        # Where each chunk began need not be told: that is how many tokens of the sequence are computed.
+        yield f"last plan: {_few(old)}  to  {_few(new)}"
 
 
 def _counters(old: Counters, new: Counters) -> Iterator[str]:
@@ -181,13 +186,16 @@ def _numbers(name: str, old: int, new: int) -> str:
 
 
 def _names(seq_ids: list[str]) -> str:
-    more = f" and {len(seq_ids) - _MOST_NAMES} more" if len(seq_ids) > _MOST_NAMES else ""
-    return " ".join(short_name(seq_id) for seq_id in seq_ids[:_MOST_NAMES]) + more or "nobody"
+    return _few([short_name(seq_id) for seq_id in seq_ids])
 
 
-def _plan(scheduled: list[ScheduledState]) -> str:
-    tokens = sum(item.num_tokens for item in scheduled)
-    return f"{plural(tokens, 'token')} for {plural(len(scheduled), 'sequence')}"
+def _plan(scheduled: list[ScheduledState]) -> list[str]:
+    return [f"{short_name(item.seq_id)} {item.num_tokens:,} {clean(item.kind)}" for item in scheduled]
+
+
+def _few(words: list[str]) -> str:
+    more = f" and {len(words) - _MOST_NAMES} more" if len(words) > _MOST_NAMES else ""
+    return ", ".join(words[:_MOST_NAMES]) + more or "nobody"
 
 
 def _or_none(slot: int | None) -> str:

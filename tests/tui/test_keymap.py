@@ -26,7 +26,9 @@ def keys(tmp_path: Path):
 
 
 def test_commands_get_the_keys_of_the_file_under_the_names_that_textual_sends(keys) -> None:
-    path = keys('"time.step" = "ctrl+right"\n"time.step_back" = "shift+ctrl+left, b"\n"look.why" = "?"\n"app.help" = "f1"')
+    path = keys(
+        '"time.step" = "ctrl+right"\n"time.step_back" = "shift+ctrl+left, b"\n"look.why" = "?"\n"app.help" = "f1"'
+    )
     assert load_keymap(path) == {
         "time.step": "ctrl+right",
         "time.step_back": "ctrl+shift+left,b",
