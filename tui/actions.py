@@ -38,7 +38,7 @@ class Actions:
             self.tell("Choose an event or step to one: its source is shown then.")
             return
         found = source_of(rule)
-        self.push_screen(TextScreen(found.title, found.syntax(dark=self.theme.endswith("dark"))))
+        self.push_screen(TextScreen(found.title, found.syntax(dark=self.theme.endswith("dark")), row=found.row))
 
     def action_diff(self) -> None:
         """Show what changed between two marks."""

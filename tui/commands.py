@@ -11,6 +11,7 @@ backspace); keys here are plain characters wherever possible.
 from typing import NamedTuple
 
 from textual.binding import Binding
+from textual.keys import key_to_character
 
 
 class Command(NamedTuple):
@@ -99,3 +100,48 @@ def bindings() -> list[Binding]:
 def key_label(command: Command) -> str:
     """The key as a person would write it."""
     return command.display or command.keys.split(",")[0]
+
+
+def readable(key: str) -> str:
+    """One of Textual's names of keys as it stands on the keyboard."""
+    character = key_to_character(key)
+    return character if character is not None and character.isprintable() and character != " " else key
+
+
+def page() -> str:
+    """The page of the documentation that lists every command."""
+    parts = [_PAGE_TOP]
+    for group in dict.fromkeys(command.group for command in COMMANDS):
+        parts.append(f"\n## {group}\n\n| Keys | Command | What it does | Id |\n|---|---|---|---|\n")
+        for command in COMMANDS:
+            if command.group == group:
+                first, *others = command.keys.split(",")
+                keys = " ".join(f"`{key}`" for key in (command.display or readable(first), *map(readable, others)))
+                parts.append(f"| {keys} | {command.label} | {command.help} | `{command.id}` |\n")
+    return "".join(parts)
+
+
+_PAGE_TOP = """\
+# Keys of the dashboard
+
+This page is made from the dashboard's own table of commands: `python -m minivllm.tui.commands > docs/reference/keys.md`.
+Inside the dashboard `?` shows the same list, and `ctrl+p` finds a command by its name.
+
+## Keys of your own
+
+Write the id of a command and its keys into `~/.config/minivllm/keys.toml` (or `$XDG_CONFIG_HOME/minivllm/keys.toml`, or
+any file with `--keys FILE`). They take the place of the usual ones; several are separated by commas.
+
+```toml
+"time.step" = "ctrl+right"
+"time.step_back" = "ctrl+left,b"
+"look.why" = "?"
+"app.help" = "f1"
+```
+
+A key is a character (`x`, `?`), a name (`space`, `enter`, `pagedown`, `f5`) or either after `ctrl+`, `alt+` or `shift+`.
+No two commands can have one key. Not every terminal sends every key; plain characters always come through.
+"""
+
+if __name__ == "__main__":
+    print(page(), end="")

@@ -76,8 +76,10 @@ class DecisionLog(msgspec.Struct):
 
 
 def sentence_of(event: ev.Event) -> str:
-    """What one event says, in words; of steps and tokens their numbers."""
+    """What one event says, in words; of a kind that has none, its fields."""
     telling = _TELL.get(type(event))
+    if type(event) in _TELL_NUMBERS:
+        return _TELL_NUMBERS[type(event)](event)
     if telling is None:
         own = [name for name in event.__struct_fields__ if name not in ("seq", "step", "t")]
         return clean(", ".join(f"{name} {getattr(event, name)}" for name in own))
@@ -85,6 +87,12 @@ def sentence_of(event: ev.Event) -> str:
     owner, block_id = getattr(event, "seq_id", None), getattr(event, "block_id", None)
     name = f"{short_name(owner)} " if owner else ""
     return f"{name}{verb}{'' if block_id is None else f' block {block_id}'}{after}"
+
+
+def style_of(event: ev.Event) -> str:
+    """The style name of that sentence."""
+    telling = _TELL.get(type(event))
+    return "muted" if telling is None else telling(event)[2]
 
 
 def deferral(reason: ev.DeferReason, need: int, free: int, max_num_seqs: int | None = None) -> str:
@@ -162,4 +170,30 @@ _TELL = {
     ev.KernelTraced: _traced,
     ev.InvariantViolated: lambda e: (f"INVARIANT {clean(e.name)} violated", f": {clean(e.detail)}", "bad"),
     ev.Gap: lambda e: (f"{plural(e.lost, 'event')} lost", ": what follows may be wrong", "bad"),
+}
+
+
+def _seconds(e: ev.StepEnd) -> str:
+    parts = ("schedule", e.t_schedule), ("prepare", e.t_prepare), ("model", e.t_model), ("sample", e.t_sample)
+    told = ", ".join(f"{name} {1000 * seconds:.1f}" for name, seconds in parts if seconds)
+    return f"; milliseconds: {told}" if told else ""
+
+
+def _most_mass(e: ev.AttentionMass) -> str:
+    if not e.mass:
+        return ""
+    most = max(range(len(e.mass)), key=e.mass.__getitem__)
+    return f": most of it, {e.mass[most]:.0%}, on entry {most} of its block table"
+
+
+# Steps and tokens: no part of the log of decisions, but events like all others.
+_TELL_NUMBERS = {
+    ev.StepBegin: lambda e: f"step {e.step} begins with {plural(e.budget, 'token')} to give",
+    ev.StepScheduled: lambda e: (
+        f"{short_name(e.seq_id)} gets {plural(e.num_tokens, f'{clean(e.kind)} token')} from position {e.num_computed_tokens}"
+    ),
+    ev.StepEnd: lambda e: f"step {e.step} ends: {plural(e.used, 'token')} computed{_seconds(e)}",
+    ev.TokenSampled: lambda e: f"{short_name(e.seq_id)} says “{clean(e.text[:200])}” (token {e.token_id})",
+    ev.TextFlushed: lambda e: f"{short_name(e.seq_id)} shows “{clean(e.text[:200])}”, which was held back",
+    ev.AttentionMass: lambda e: f"{short_name(e.seq_id)} attends to {plural(len(e.mass), 'block')}{_most_mass(e)}",
 }

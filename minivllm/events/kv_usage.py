@@ -62,10 +62,10 @@ class KVUsage:
 
 
 class KVUsageMeter:
-    """Give `apply` every event of a run, from the first."""
+    """Give `apply` every event of a run, from the first, or from the first of a step whose beginning is `fold`."""
 
-    def __init__(self, header: ev.LogHeader) -> None:
-        self.fold = Fold(header)
+    def __init__(self, header: ev.LogHeader, fold: Fold | None = None) -> None:
+        self.fold = fold or Fold(header)
         """The state after the last finished step."""
         self.samples: list[KVUsage] = []
         """One for each step in which something ran."""

@@ -10,6 +10,9 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
+_ROWS_ABOVE = 6
+"""Shown above the row that a text begins near."""
+
 
 class AskScreen(ModalScreen[str | None]):
     """Asks for one line; the result is None if nothing was entered."""
@@ -36,12 +39,18 @@ class TextScreen(ModalScreen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter", "dismiss", "Back", id="text.close")]
 
-    def __init__(self, title: str, body: RenderableType | Content) -> None:
+    def __init__(self, title: str, body: RenderableType | Content, row: int = 0) -> None:
+        """`row`: which row of a long body to begin near."""
         super().__init__()
-        self._title, self._body = title, body
+        self._title, self._body, self._row = title, body, row
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(id="text") as box:
             box.border_title = Content(self._title)
             box.border_subtitle = "esc back"
             yield Static(self._body)
+
+    def on_mount(self) -> None:
+        box = self.query_one(VerticalScroll)
+        if self._row > _ROWS_ABOVE:
+            self.call_after_refresh(box.scroll_to, y=self._row - _ROWS_ABOVE, animate=False)

@@ -1,48 +1,86 @@
-"""Help: what is on the screen, two sentences a panel, and the keys."""
+"""Help: what the focused panel shows, all keys, and what the other panels show.
 
+The keys are those that work now: read from the bindings of the screen under this window, so that a person's own keys
+(`keymap`) stand here and not those of the table. The easy thing to get wrong is to ask for them here: over a window, the
+app has no bindings.
+"""
+
+from collections import defaultdict
 from typing import ClassVar
 
+from rich.table import Table
+from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
+from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
 
+from minivllm.tui.commands import COMMANDS, readable
 from minivllm.tui.widgets.panel import Panel
+
+_LETTERS = (
+    "Letters",
+    "A sequence gets a letter when it first enters the batch and keeps it to its end. Capital and small letters are "
+    "different sequences.",
+)
 
 
 class HelpScreen(ModalScreen[None]):
-    """Says what the visible panels show."""
+    """One page to scroll through; ↑ ↓ and page keys move it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,question_mark,q", "dismiss", "Back", id="help.close", key_display="esc"),
+        Binding("escape,question_mark,f1,q", "dismiss", "Back", id="help.close", key_display="esc"),
     ]
 
-    def __init__(self, panels: list[Panel]) -> None:
+    def __init__(self, panels: list[Panel], focused: Panel | None) -> None:
+        """`panels`: what is visible; `focused`: the one that was asked about, if any."""
         super().__init__()
-        self._panels = panels
+        self._focused = focused
+        others = [panel for panel in panels if panel is not focused]
+        # Two panels of one kind say the same.
+        self._others = {panel.HELP_TITLE: panel.HELP_TEXT for panel in others if type(panel) is not type(focused)}
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(id="help") as box:
-            box.border_title = "What is on the screen"
+            box.border_title = "Help"
             box.border_subtitle = "esc back"
-            for panel in self._panels:
-                yield Static(
-                    Content.assemble((panel.HELP_TITLE, "bold $accent"), "  ", panel.HELP_TEXT), classes="entry"
-                )
-            yield Static(
-                Content.assemble(
-                    ("Letters", "bold $accent"),
-                    "  A sequence gets a letter when it first enters the batch and keeps it to its end. Capital and small "
-                    "letters are different sequences.",
-                ),
-                classes="entry",
-            )
-            yield Static(
-                Content.assemble(
-                    ("Keys", "bold $accent"),
-                    "  space holds the picture still while the engine runs on; t changes between dark and light; q leaves.",
-                ),
-                classes="entry",
-            )
+            if self._focused is not None:
+                yield _entry(self._focused.HELP_TITLE, self._focused.HELP_TEXT)
+            yield Static(self._keys(), classes="entry", id="keys")
+            for title, text in [_LETTERS, *self._others.items()]:
+                yield _entry(title, text)
+
+    def _keys(self) -> Table:
+        """Every command under its group, with the keys that it has now."""
+        keys = keys_now(self.app.screen_stack[0])
+        accent = self.app.theme_variables["accent"]
+        table = Table.grid(padding=(0, 2, 0, 0), expand=True)
+        table.add_column(no_wrap=True)
+        table.add_column(no_wrap=True)
+        table.add_column(ratio=1)
+        for number, group in enumerate(dict.fromkeys(command.group for command in COMMANDS)):
+            if number:
+                table.add_row()
+            table.add_row(Text(group, style=f"bold {accent}"))
+            for command in COMMANDS:
+                if command.group == group:
+                    now = keys.get(command.id, [])
+                    usual = command.display is not None and now == command.keys.split(",")
+                    shown = [command.display, *now[1:]] if usual else now
+                    table.add_row(Text(" ".join(map(readable, shown)), style="bold"), command.label, command.help)
+        return table
+
+
+def keys_now(screen: Screen) -> dict[str, list[str]]:
+    """The keys of every command on a screen, by the command's id, in the order of the table."""
+    keys: dict[str, list[str]] = defaultdict(list)
+    for key, active in screen.active_bindings.items():
+        if active.binding.id:
+            keys[active.binding.id].append(key)
+    return keys
+
+
+def _entry(title: str, text: str) -> Static:
+    return Static(Content.assemble((title, "bold $accent"), "  ", text), classes="entry")

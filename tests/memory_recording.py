@@ -1,0 +1,87 @@
+"""A recording in memory, for tests of panels that read one: the same methods as `Recording`, and a source around it.
+
+Everything is worked out from a plain list, slowly and plainly, so that it can be wrong in no interesting way.
+"""
+
+from collections.abc import Iterator
+
+from minivllm.events import types as ev
+from minivllm.tui.context import Context
+from minivllm.tui.model import DashboardModel
+from minivllm.tui.transport import Transport
+
+
+class MemoryRecording:
+    """Any list of events."""
+
+    def __init__(self, header: ev.LogHeader, events: list[ev.Event]) -> None:
+        self.header = header
+        self.all = events
+        self.num_read = 0
+        """Events that were handed out: what a lazy reader may be held to."""
+
+    @property
+    def head(self) -> DashboardModel:
+        return self.view_at_event(len(self.all))
+
+    def __len__(self) -> int:
+        return len(self.all)
+
+    def view_at_event(self, count: int) -> DashboardModel:
+        model = DashboardModel(self.header)
+        for event in self.all[:count]:
+            model.apply(event)
+        return model
+
+    def events(self, start: int, stop: int) -> Iterator[ev.Event]:
+        for event in self.all[max(start, 0) : stop]:
+            self.num_read += 1
+            yield event
+
+    def step_of(self, index: int) -> int:
+        return self.all[min(index, len(self.all) - 1)].step if self.all else 0
+
+    def step_begin(self, step: int) -> int:
+        return sum(event.step < step for event in self.all)
+
+    def step_end(self, step: int) -> int:
+        return sum(event.step <= step for event in self.all)
+
+    @property
+    def first_step(self) -> int:
+        return self.step_of(0)
+
+    @property
+    def last_step(self) -> int:
+        return self.step_of(len(self.all))
+
+
+class MemorySource:
+    """A recording that does not grow."""
+
+    class status:
+        """Of a file that is there whole."""
+
+        state, text = "recording", ""
+
+    def __init__(self, recording: MemoryRecording) -> None:
+        self.recording = recording
+
+    def poll(self, seconds: float) -> int:
+        return 0
+
+    def close(self) -> None:
+        pass
+
+
+def transport_of(stage, position: int | None = None) -> Transport:
+    """Stands still at `position` of everything that a `Stage` has said; at the end by default."""
+    transport = Transport(MemorySource(MemoryRecording(stage.header, list(stage.events))), "paused")
+    transport.to_position(len(stage.events) if position is None else position)
+    return transport
+
+
+def context_of(stage, position: int | None = None, other=None) -> Context:
+    """What panels may look at; `other`: a second stage, to compare with."""
+    second = None if other is None else transport_of(other)
+    return Context(transport_of(stage, position), second=second)

@@ -1,0 +1,34 @@
+"""The Compare screen: two recordings of one trace, after the same step.
+
+The second one follows the first, whatever moves it: keys, playing, or a live engine. The easy thing to get wrong is to
+compare after the same number of events: two policies say different things, and only steps count alike.
+"""
+
+from collections.abc import Iterable
+
+from textual.containers import Horizontal
+from textual.widget import Widget
+
+from minivllm.tui.screens.base import DashboardScreen
+from minivllm.tui.widgets.comparison import Comparison
+from minivllm.tui.widgets.side import Side
+
+
+class CompareScreen(DashboardScreen):
+    """Both sides on top, what differs under them."""
+
+    NAME = "compare"
+
+    def body(self) -> Iterable[Widget]:
+        with Horizontal(id="sides"):
+            yield Side("A: this recording", is_second=False, id="side-a")
+            yield Side("B: the second one", is_second=True, id="side-b")
+        yield Comparison(id="comparison")
+
+    def draw(self) -> None:
+        first, second = self.context.transport, self.context.second
+        if second is not None and second.view.fold.step != first.view.fold.step:
+            second.to_step(first.view.fold.step)
+        self.query_one(Comparison).display = second is not None
+        for panel in self.panels():
+            panel.show(second.view if second is not None and panel.id == "side-b" else first.view)

@@ -1,0 +1,47 @@
+"""The Events screen: the stream itself, and one event of it in full.
+
+Here time and choice are one: the event that is chosen is the one that came last. So choosing an event, here or on
+another screen, goes there, and going elsewhere in time drops the choice. The easy thing to get wrong is to follow a
+choice at every frame, which would hold the picture there for ever: it is followed once.
+"""
+
+from collections.abc import Iterable
+
+from textual.containers import Horizontal
+from textual.widget import Widget
+
+from minivllm.tui.event_search import index_of
+from minivllm.tui.screens.base import DashboardScreen
+from minivllm.tui.selection import Target
+from minivllm.tui.widgets.event_detail import EventDetail
+from minivllm.tui.widgets.event_list import EventList
+
+
+class EventsScreen(DashboardScreen):
+    """The list beside the event, or over it where the screen is narrow."""
+
+    NAME = "events"
+    AUTO_FOCUS = "#events"
+
+    def body(self) -> Iterable[Widget]:
+        self._followed: Target | None = None
+        with Horizontal(id="events-body"):
+            yield EventList(id="events")
+            yield EventDetail(id="event-detail")
+
+    def draw(self) -> None:
+        self._follow_choice()
+        super().draw()
+
+    def _follow_choice(self) -> None:
+        selection, transport = self.context.selection, self.context.transport
+        chosen = selection.last if selection.last is not None and selection.last.kind == "event" else None
+        if chosen is None:
+            self._followed = None
+            return
+        index = index_of(transport.recording, int(chosen.key))
+        if chosen != self._followed and index is not None:
+            self._followed = chosen
+            transport.to_position(index + 1)
+        elif index is None or transport.position != index + 1:
+            selection.event_seq = selection.last = self._followed = None
