@@ -1,4 +1,4 @@
-"""What a view remembers beyond the present state: past steps, lives of sequences, prefix lookups, ages of blocks.
+"""What a view remembers beyond the present state: past steps, and the lives of sequences.
 
 The engine has forgotten all of this, but its events told it. Each part is plain data with one `apply`, so that a
 keyframe can hold it and a rewound dashboard shows the same as a live one did. The easy thing to get wrong is
@@ -17,7 +17,6 @@ STEPS_KEPT = 240
 SHARES_KEPT = 48
 """Of so many of the last steps it is also remembered who got how much."""
 LIVES_KEPT = 64
-LOOKUPS_KEPT = 32
 
 Phase = Literal["queued", "prefill", "decode", "preempted"]
 
@@ -62,7 +61,15 @@ class StepRecord(msgspec.Struct):
 class StepHistory(msgspec.Struct):
     """The last steps, oldest first."""
 
-    KINDS: ClassVar = (ev.StepBegin, ev.StepScheduled, ev.BlockHit, ev.BlockEvicted, ev.RequestPreempted, ev.RequestDeferred, ev.StepEnd)
+    KINDS: ClassVar = (
+        ev.StepBegin,
+        ev.StepScheduled,
+        ev.BlockHit,
+        ev.BlockEvicted,
+        ev.RequestPreempted,
+        ev.RequestDeferred,
+        ev.StepEnd,
+    )
 
     records: list[StepRecord] = []
     current: StepRecord | None = None
@@ -139,7 +146,18 @@ class Life(msgspec.Struct):
 class Lives(msgspec.Struct):
     """The sequences that are there and the last ones that have ended, in order of arrival."""
 
-    KINDS: ClassVar = (ev.RequestArrived, ev.RequestForked, ev.RequestAdmitted, ev.RequestResumed, ev.RequestPreempted, ev.StepScheduled, ev.TokenSampled, ev.RequestFinished, ev.RequestAborted, ev.BeamPruned)
+    KINDS: ClassVar = (
+        ev.RequestArrived,
+        ev.RequestForked,
+        ev.RequestAdmitted,
+        ev.RequestResumed,
+        ev.RequestPreempted,
+        ev.StepScheduled,
+        ev.TokenSampled,
+        ev.RequestFinished,
+        ev.RequestAborted,
+        ev.BeamPruned,
+    )
 
     by_sequence: dict[str, Life] = {}
     ended: list[str] = []
@@ -206,110 +224,3 @@ class Lives(msgspec.Struct):
         self.by_sequence.pop(seq_id, None)
         if seq_id in self.ended:
             self.ended.remove(seq_id)
-
-
-class Lookup(msgspec.Struct):
-    """What the prefix cache had for one sequence when it entered the batch."""
-
-    seq_id: str
-    step: int
-    hits: list[tuple[int, int, bool]] = []
-    """(entry of the block table, block, whether it was free), in order"""
-    missed: int | None = None
-    """The first entry that was not found."""
-    why: str = ""
-
-
-class Lookups(msgspec.Struct):
-    """The last lookups, oldest first."""
-
-    KINDS: ClassVar = (ev.BlockHit, ev.BlockMissed)
-
-    recent: list[Lookup] = []
-
-    def apply(self, event: ev.Event) -> None:
-        """Take in the next event."""
-        match event:
-            case ev.BlockHit():
-                self._of(event).hits.append((event.logical, event.block_id, event.was_free))
-            case ev.BlockMissed():
-                lookup = self._of(event)
-                lookup.missed, lookup.why = event.logical, event.why
-
-    def of(self, seq_id: str | None) -> Lookup | None:
-        """The last one of a sequence."""
-        return next((lookup for lookup in reversed(self.recent) if lookup.seq_id == seq_id), None)
-
-    def _of(self, event: ev.BlockHit | ev.BlockMissed) -> Lookup:
-        last = self.recent[-1] if self.recent else None
-        if last is None or (last.seq_id, last.step) != (event.seq_id, event.step):
-            last = Lookup(event.seq_id, event.step)
-            self.recent.append(last)
-            if len(self.recent) > LOOKUPS_KEPT:
-                del self.recent[0]
-        return last
-
-
-class BlockAge(msgspec.Struct):
-    """What is remembered of one block since it was used first."""
-
-    last_owner: str
-    born: int
-    """Step in which it was last taken from the free queue."""
-    touched: int
-
-
-class BlockAges(msgspec.Struct):
-    """Of every block: whose it was last, and when it was handed out and touched last."""
-
-    KINDS: ClassVar = (
-        ev.StepBegin, ev.StepScheduled, ev.BlockAllocated, ev.BlockHit, ev.BlockReleased, ev.BlockFreed, ev.BlockHashed,
-        ev.BlockCopied, ev.BlockEvicted,
-    )  # fmt: skip
-
-    blocks: list[BlockAge | None]
-    """By block id; None for one that was not used so far."""
-    changed: set[int] = set()
-    """Blocks that an event of the current step has touched."""
-    last_scheduled: str | None = None
-
-    def last_owner(self, block_id: int) -> str | None:
-        """The sequence that holds or held the block."""
-        age = self.blocks[block_id]
-        return None if age is None else age.last_owner
-
-    def apply(self, event: ev.Event) -> str | None:
-        """Take in the next event; the sequence that it is about, or that held its block last."""
-        owner = getattr(event, "seq_id", None)
-        match event:
-            case ev.StepBegin():
-                self.changed.clear()
-            case ev.StepScheduled():
-                self.last_scheduled = event.seq_id
-            case ev.BlockAllocated():
-                self._touch(event.block_id, event.step, owner, is_new=True)
-            case ev.BlockCopied():
-                self._touch(event.src, event.step)
-                self._touch(event.dst, event.step, owner, is_new=True)
-            case ev.BlockEvicted():
-                self._touch(event.block_id, event.step)
-                return self.last_owner(event.block_id)
-            case ev.BlockHashed():
-                # Of several that share or shared it, the one whose tokens have just filled it.
-                owner = self.last_scheduled
-                self._touch(event.block_id, event.step, owner)
-            case ev.BlockHit() | ev.BlockReleased() | ev.BlockFreed():
-                self._touch(event.block_id, event.step, owner)
-        return owner
-
-    def _touch(self, block_id: int, step: int, owner: str | None = None, *, is_new: bool = False) -> None:
-        self.changed.add(block_id)
-        age = self.blocks[block_id]
-        if age is None:
-            # A recording that begins in the middle of a run knows no owners from before.
-            age = self.blocks[block_id] = BlockAge(owner or "", step, step)
-        age.touched = step
-        if owner is not None:
-            age.last_owner = owner
-        if is_new:
-            age.born = step

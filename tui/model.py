@@ -17,8 +17,9 @@ from minivllm.events.fold import Fold
 from minivllm.events.fold_codec import FOLD
 from minivllm.events.pool_use import PoolUse, pool_use
 from minivllm.events.state import EngineState
+from minivllm.tui.block_histories import BlockAge, BlockAges, Lookups
 from minivllm.tui.decisions import DecisionLog
-from minivllm.tui.histories import BlockAge, BlockAges, Life, Lives, Lookups, StepHistory, StepRecord
+from minivllm.tui.histories import Life, Lives, StepHistory, StepRecord
 from minivllm.tui.letters import Letters
 
 RATE_WINDOW = 2.0

@@ -50,9 +50,9 @@ def _taken(model: DashboardModel, seq_id: str, block_id: int) -> str:
     step = _hit_in(model, seq_id, block_id)
     if step is not None:
         return f", found in the prefix cache in step {step:,}"
-    born = model.ages.born.get(block_id)
-    # What it was born for may have been another one's need: samples part from a common block.
-    return "" if born is None else f", in use since step {born:,}"
+    age = model.ages.blocks[block_id]
+    # What it was taken for may have been another one's need: samples part from a common block.
+    return "" if age is None or age.born is None else f", in use since step {age.born:,}"
 
 
 def _shared(model: DashboardModel, block_id: int) -> str:
@@ -118,7 +118,7 @@ def _cached(model: DashboardModel, block_id: int) -> str:
 def _empty(model: DashboardModel, block_id: int) -> str:
     place = list(model.fold.free_queue).index(block_id) + 1
     where = f"as the free queue stands, it is the {_ordinal(place)} of {len(model.fold.free_queue):,} to be handed out"
-    if block_id not in model.ages.touched:
+    if model.ages.blocks[block_id] is None:
         return f"Block {block_id} is empty: nobody has held it in this recording so far; {where}."
     why = "its content had no hash"
     if not model.header.enable_prefix_caching:
@@ -127,10 +127,10 @@ def _empty(model: DashboardModel, block_id: int) -> str:
 
 
 def _left(model: DashboardModel, block_id: int) -> str:
-    owner, step = model.ages.last_owner.get(block_id), model.ages.touched.get(block_id)
-    if owner is None or step is None:
+    age = model.ages.blocks[block_id]
+    if age is None or age.last_owner is None:
         return ""
-    return f"{short_name(owner)} held it last, until step {step:,}, "
+    return f"{short_name(age.last_owner)} held it last, until step {age.touched:,}, "
 
 
 def _ordinal(number: int) -> str:

@@ -18,6 +18,7 @@ MARK_BYTES = 1 << 15
 
 NOTABLE_KINDS: frozenset[type[ev.Event]] = frozenset(
     {
+        ev.RequestArrived,
         ev.RequestDeferred,
         ev.RequestPreempted,
         ev.RequestResumed,
@@ -28,6 +29,7 @@ NOTABLE_KINDS: frozenset[type[ev.Event]] = frozenset(
         ev.BlockHit,
         ev.BlockCopied,
         ev.BlockEvicted,
+        ev.OptionChanged,
         ev.InvariantViolated,
         ev.Gap,
     }

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minivllm.events import types as ev
-from minivllm.tui.model import DashboardModel, ModelCodec
+from minivllm.tui.model import MODELS, DashboardModel
 from minivllm.tui.source import InProcessSource
 from minivllm.tui.transport import SPEEDS, STEPS_PER_SECOND, Transport
 
@@ -21,14 +21,11 @@ def folded(header: ev.LogHeader, events: list[ev.Event]) -> DashboardModel:
 
 def same(a: DashboardModel, b: DashboardModel) -> bool:
     """All that a panel could ask for: a model that is packed has everything in it."""
-    codec = ModelCodec()
-    return codec.pack(a) == codec.pack(b)
+    return MODELS.pack(a) == MODELS.pack(b)
 
 
 def transport_of(stage, state: str = "live") -> Transport:
-    source = InProcessSource(stage.header, ModelCodec())
-    for event in stage.events:
-        source.put(event)
+    source = InProcessSource(stage.header, stage.events, codec=MODELS)
     transport = Transport(source, state)
     transport.tick(0.0, 60.0)
     return transport
@@ -61,10 +58,18 @@ def test_every_step_forward_and_back_shows_the_fold_of_the_events_so_far(
     assert transport.position == 0, "there is nothing before the beginning"
 
 
+@pytest.fixture(scope="module")
+def walked():
+    """One run for all walks; nobody moves it on."""
+    return Stage(shared_prefix_asks()).run(40)
+
+
 @settings(max_examples=25, deadline=None)
-@given(moves=st.lists(st.sampled_from(["+s", "-s", "+e", "-e", "+n", "-n", "start", "live", "goto", "play"]), max_size=30))
-def test_any_walk_ends_at_the_fold_of_the_events_before_it(moves: list[str]) -> None:
-    stage = WALKED()
+@given(
+    moves=st.lists(st.sampled_from(["+s", "-s", "+e", "-e", "+n", "-n", "start", "live", "goto", "play"]), max_size=30)
+)
+def test_any_walk_ends_at_the_fold_of_the_events_before_it(moves: list[str], walked) -> None:
+    stage = walked
     transport = transport_of(stage)
     now = 0.0
     for number, move in enumerate(moves):
@@ -85,14 +90,6 @@ def test_any_walk_ends_at_the_fold_of_the_events_before_it(moves: list[str]) -> 
         now += 0.01
         transport.tick(now, 1.0)
         assert same(transport.view, folded(stage.header, stage.events[: transport.position]))
-
-
-def WALKED(cache: list = []):  # noqa: N802, B006 - one run for all examples
-    if not cache:
-        from conftest import Stage, shared_prefix_asks
-
-        cache.append(Stage(shared_prefix_asks()).run(40))
-    return cache[0]
 
 
 def test_event_by_event_each_one_is_the_event_here(memory_pressure) -> None:

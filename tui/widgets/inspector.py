@@ -125,7 +125,7 @@ def _owners(model: DashboardModel, block_id: int, owners: list[tuple[str, int]])
     if owners:
         items = [_sequence(model, seq_id, f" entry {entry}") for seq_id, entry in owners]
         return Fact("owners" if len(owners) > 1 else "owner", items)
-    last = model.ages.last_owner.get(block_id)
+    last = model.ages.last_owner(block_id)
     return Fact("owner", [Item("nobody", "muted"), *([] if last is None else [_sequence(model, last, " had it last")])])
 
 
@@ -183,12 +183,12 @@ def _blocks(block_ids: list[int]) -> list[Item]:
 
 
 def _age(model: DashboardModel, block_id: int) -> Fact:
-    born, touched = model.ages.born.get(block_id), model.ages.touched.get(block_id)
-    if touched is None:
+    age = model.ages.blocks[block_id]
+    if age is None:
         return Fact("age", [Item("never used", "muted")])
     # Who attaches in the middle of a run was not told of its birth.
-    taken = "taken before this began" if born is None else f"taken in step {born:,}"
-    return Fact("age", [Item(f"{taken}, touched in {touched:,}", "muted")])
+    taken = "taken before this began" if age.born is None else f"taken in step {age.born:,}"
+    return Fact("age", [Item(f"{taken}, touched in {age.touched:,}", "muted")])
 
 
 def _token_ids(model: DashboardModel, use: Use, owners: list[tuple[str, int]]) -> list[Fact]:

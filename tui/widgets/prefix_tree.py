@@ -7,9 +7,9 @@ wrong is an old lookup: blocks that it hit may hold something else by now, and m
 
 from itertools import islice
 
+from minivllm.tui.block_histories import Lookup
 from minivllm.tui.chains import Node, PrefixIndex
 from minivllm.tui.decisions import miss
-from minivllm.tui.histories import Lookup
 from minivllm.tui.letters import hue
 from minivllm.tui.lines import Line, Row, Span, first_that_fits
 from minivllm.tui.model import DashboardModel
@@ -84,7 +84,9 @@ def _found_there(model: DashboardModel, lookup: Lookup | None) -> list[int]:
     """The blocks that a lookup hit, as far as they still hold what it found."""
     found: list[int] = []
     for _, block_id, _ in lookup.hits if lookup else ():
-        if model.fold.blocks[block_id].hash is None or model.ages.born.get(block_id, -1) > lookup.step:
+        age = model.ages.blocks[block_id]
+        taken_since = age is not None and age.born is not None and age.born > lookup.step
+        if model.fold.blocks[block_id].hash is None or taken_since:
             break
         found.append(block_id)
     return found
