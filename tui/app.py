@@ -65,12 +65,14 @@ class DashboardApp(Actions, App[None]):
         state: State = "live",
         ascii: bool = False,
         keymap: dict[str, str] | None = None,
+        first_step: int = 0,
     ) -> None:
         """
         watch: one sentence that says what to look for in this run
         other: a second recording, for the Compare screen
         state: "live" begins at the newest event, "playing" and "paused" at the first
         keymap: keys by command id, in place of those of `commands`
+        first_step: a recording opens at the end of this step, as soon as so much of it is read
         """
         super().__init__()
         # Now and not when mounted: the style sheet uses the themes' own variables.
@@ -85,6 +87,7 @@ class DashboardApp(Actions, App[None]):
             self.add_mode(screen.NAME, lambda screen=screen: screen(self.context))
         self._summary: list[str] | None = None
         self._visited: list[str] = []
+        self._first_step = first_step
 
     @property
     def model(self) -> DashboardModel:
@@ -111,6 +114,8 @@ class DashboardApp(Actions, App[None]):
     def _frame(self) -> None:
         now = time.monotonic()
         changed = self.context.transport.tick(now, SECONDS_OF_EVENTS)
+        if self._first_step and self._go_to_first_step():
+            changed = True
         if self.context.second is not None:
             changed |= self.context.second.tick(now, SECONDS_OF_EVENTS)
         if self.context.control is not None:
@@ -121,6 +126,15 @@ class DashboardApp(Actions, App[None]):
         elif self._summary is not None and not self.context.finished and self.context.transport.state == "live":
             self.context.finished = self._summary
             self.draw()
+
+    def _go_to_first_step(self) -> bool:
+        """Once so much is read; a recording that ends before shows its end."""
+        transport = self.context.transport
+        if transport.recording.last_step <= self._first_step and transport.source.status.state == "indexing":
+            return False
+        transport.to_step(self._first_step)
+        self._first_step = 0
+        return True
 
     def _badge_may_change(self) -> bool:
         """The top line also says what is no event: that the source is lost, that the engine stands still."""

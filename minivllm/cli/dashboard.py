@@ -1,14 +1,10 @@
 """What the commands that open the dashboard share: their options, and how it is opened. Imports no torch."""
 
 import argparse
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from minivllm.tui.app import DashboardApp
-
-SMALLEST = (40, 12)
-"""Columns and rows under which there is nothing to see."""
 
 
 def add_dashboard_options(parser: argparse.ArgumentParser) -> None:
@@ -36,6 +32,3 @@ def run_app(app: "DashboardApp") -> int:
     """Until the person leaves."""
     app.run()
     return app.return_code or 0
-
-
-Opened = Callable[[], object]

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
 
+from minivllm.cli.dashboard import add_dashboard_options, make_app
 from minivllm.cli.demo_report import ProgressLines, print_report, report_json
 from minivllm.cli.loading import load_engine
 from minivllm.cli.options import add_engine_options, engine_config
@@ -49,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help=f"let each step take at least this long (default: {SECONDS_PER_STEP_WATCHED} in the dashboard, else 0)",
     )
+    add_dashboard_options(parser)
     of_the_scenario = {name: "the scenario's" for scenario in SCENARIOS.values() for name in scenario.options}
     add_engine_options(parser, of_the_scenario | {"check_invariants": True})
 
@@ -65,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     interrupted = False
     with demo.recording(args.record):
         try:
-            demo.run_headless() if headless else demo.run_in_dashboard()
+            demo.run_headless() if headless else demo.run_in_dashboard(args)
         except KeyboardInterrupt:
             interrupted = True
     error = demo.thread.ended.exception()
@@ -112,14 +114,16 @@ class _Demo:
         self._engine.subscribe(ProgressLines(self.facts.fold).apply)
         self._run(lambda: wait((self._over, self.thread.ended), return_when=FIRST_COMPLETED))
 
-    def run_in_dashboard(self) -> None:
+    def run_in_dashboard(self, args: argparse.Namespace) -> None:
         """Show everything until the person leaves, also after the end."""
-        from minivllm.tui.app import DashboardApp
+        from minivllm.engine_control import EngineThreadControl
+        from minivllm.tui.model import MODELS
         from minivllm.tui.source import InProcessSource
 
-        source = InProcessSource(self._header)
+        source = InProcessSource(self._header, codec=MODELS)
         self._engine.subscribe(source.put)
-        app = DashboardApp(source, self._scenario.watch)
+        control = EngineThreadControl(self.thread)
+        app = make_app(args, source, watch=self._scenario.watch, control=control)
         self._over.add_done_callback(lambda _: app.show_summary(tell(self._scenario, self.facts)))
         self.thread.ended.add_done_callback(
             lambda ended: ended.exception() and app.show_summary([f"The engine failed: {ended.exception()}"])

@@ -22,5 +22,7 @@ def run(args: argparse.Namespace) -> int:
     require_terminal("once LOG --json says what a recording holds, and shot LOG draws a picture of it")
     source = ReplaySource(args.log, codec=MODELS)
     other = None if args.other is None else ReplaySource(args.other, codec=MODELS)
-    app = make_app(args, source, other=other, state="playing" if args.step is None else "paused", first_step=args.step)
+    app = make_app(
+        args, source, other=other, state="playing" if args.step is None else "paused", first_step=args.step or 0
+    )
     return run_app(app)

@@ -68,7 +68,9 @@ async def _draw(args: argparse.Namespace, size: tuple[int, int]) -> str:
         for what in args.choose:
             target = app.named(what)
             if target is None:
-                raise ConfigError(f"--choose {what}: there is no such request in {args.log}, and no such block (b0 to b{len(app.model.fold.blocks) - 1}).")
+                raise ConfigError(
+                    f"--choose {what}: there is no such request in {args.log}, and no such block (b0 to b{len(app.model.fold.blocks) - 1})."
+                )
             app.context.selection.choose(target)
         await app.action_screen(args.screen)
         await pilot.pause()

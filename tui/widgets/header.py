@@ -44,6 +44,8 @@ class Header(Panel):
                 return f" PAUSED{behind} ", "warn*!"
             case "playing":
                 return f"▶ {transport.speed:g}×{behind}", "accent*"
+        if self.context.finished is not None:
+            return " FINISHED ", "good*!"
         if control is not None and control.state().paused:
             return f" ENGINE PAUSED before {control.state().next_phase} ", "warn*!"
         match status.state:
@@ -52,7 +54,7 @@ class Header(Panel):
             case "recording":
                 return "■ END", "muted*"
             case "ended":
-                return " FINISHED ", "good*!"
+                return "■ ENDED", "warn*"
         return "● LIVE", "good*"
 
     def _facts(self, model: DashboardModel, width: int) -> list[list[Span]]:
