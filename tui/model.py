@@ -16,8 +16,9 @@ from minivllm.events.fold import Fold
 from minivllm.events.keyframe import pack, restore
 from minivllm.events.state import EngineState
 from minivllm.tui.decisions import DecisionLog
-from minivllm.tui.histories import BlockAges, Lives, Lookups, StepHistory
+from minivllm.tui.histories import BlockAges, Lookups, StepHistory
 from minivllm.tui.letters import Letters
+from minivllm.tui.lives import Lives
 
 RATE_WINDOW = 2.0
 """Seconds of engine time over which tokens per second are averaged."""

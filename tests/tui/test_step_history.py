@@ -10,11 +10,11 @@ from random_traces import OPTIONS, REQUESTS, RUNS, context_with, folded, run_of
 from rich.cells import cell_len
 
 from minivllm.events import types as ev
-from minivllm.tui.histories import SHARES_KEPT, STEPS_KEPT, StepRecord
+from minivllm.tui.histories import SHARES_KEPT, STEPS_KEPT, Share, StepRecord
 from minivllm.tui.lines import target_of, text_of
 from minivllm.tui.model import DashboardModel
 from minivllm.tui.selection import sequence, step
-from minivllm.tui.widgets.bars import SEVERAL, UNUSED, Part, bar_parts, bar_spans
+from minivllm.tui.widgets.bars import SEVERAL, UNUSED, bar_parts, bar_spans
 from minivllm.tui.widgets.batch_order import BatchOrder
 from minivllm.tui.widgets.step_detail import StepDetail
 from minivllm.tui.widgets.step_history import StepHistory
@@ -46,7 +46,7 @@ def numbers_of(row: str) -> list[int]:
 
 @given(st.lists(st.integers(1, 400), max_size=70), st.integers(0, 500), st.integers(0, 90))
 def test_a_bar_fits_its_row_and_gives_each_a_part_in_order(sizes: list[int], spare: int, width: int) -> None:
-    parts = [Part(f"s{number}", "prefill", size) for number, size in enumerate(sizes)]
+    parts = [Share(f"s{number}", "prefill", size) for number, size in enumerate(sizes)]
     used, budget = sum(sizes), sum(sizes) + spare
     cells = bar_parts(parts, budget, width)
     assert len(cells) <= width
@@ -63,7 +63,9 @@ def test_a_bar_fits_its_row_and_gives_each_a_part_in_order(sizes: list[int], spa
 
 
 def test_a_few_decodes_of_a_large_budget_have_a_letter_each_and_many_do_not(stage, ask) -> None:
-    few = folded(stage([ask(f"r{i}", "a question", "an answer " * 9) for i in range(4)], max_num_batched_tokens=640).run(5))
+    few = folded(
+        stage([ask(f"r{i}", "a question", "an answer " * 9) for i in range(4)], max_num_batched_tokens=640).run(5)
+    )
     spans = bar_spans(few, few.steps.records[-1], 30)
     assert "".join(text for text, _ in spans) == "abcd" + UNUSED * 26
     many = [ask(f"r{i}", "a question", "an answer " * 9) for i in range(40)]
@@ -101,7 +103,9 @@ def test_a_row_tells_hits_evictions_preemptions_and_why_budget_was_left(memory_p
     seen = set()
     for record, row in zip(model.steps.records, rows(panel, model, 118, 62)[2:], strict=True):
         of_step = [event for event in memory_pressure.events if event.step == record.step]
-        counts = [sum(isinstance(e, kind) for e in of_step) for kind in (ev.BlockHit, ev.BlockEvicted, ev.RequestPreempted)]
+        counts = [
+            sum(isinstance(e, kind) for e in of_step) for kind in (ev.BlockHit, ev.BlockEvicted, ev.RequestPreempted)
+        ]
         assert numbers_of(row)[2:] == counts
         seen |= {kind for kind, count in enumerate(counts) if count}
         deferred = [event for event in of_step if isinstance(event, ev.RequestDeferred)]
@@ -227,13 +231,18 @@ def test_no_panel_of_the_scheduler_leaves_its_room(scenario: str, size, request:
 
 def test_a_hostile_name_is_drawn_without_what_a_terminal_would_obey(stage, ask) -> None:
     name = "x\x1b[31m‮\nevil: @" + "長" * 40
-    asks = [ask(name, "word " * 60, "an answer " * 4, max_tokens=20), ask(name + "2", "word " * 60, "an answer " * 9, max_tokens=20)]
+    asks = [
+        ask(name, "word " * 60, "an answer " * 4, max_tokens=20),
+        ask(name + "2", "word " * 60, "an answer " * 9, max_tokens=20),
+    ]
     model = folded(stage(asks, num_blocks=14, max_num_seqs=1).run(6))
     for panel in (StepHistory(), StepDetail(), BatchOrder()):
         for line in panel.lines(model, 60, 20):
             assert cell_len(text_of(line)) <= 60
             assert not re.search("[\x00-\x1f‮]", text_of(line))
-    assert sequence(name + ".0") in [target_of(style) for line in BatchOrder().lines(model, 60, 20) for _, style in line]
+    assert sequence(name + ".0") in [
+        target_of(style) for line in BatchOrder().lines(model, 60, 20) for _, style in line
+    ]
 
 
 def test_a_record_of_a_step_with_no_budget_at_all_is_drawn(shared_prefix) -> None:

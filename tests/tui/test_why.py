@@ -52,7 +52,10 @@ def test_a_preempted_one_is_told_for_whom_and_how_much_goes_through_the_model_ag
     assert set(events) == {"r1.0", "r2.0"}
     for seq_id, one in events.items():
         said = ask_why(model, sequence(seq_id))
-        assert f"it was preempted in step {one.step} for {short(one.victim_of)}, which needed {one.need} block with {one.free} free" in said
+        assert (
+            f"it was preempted in step {one.step} for {short(one.victim_of)}, which needed {one.need} block with {one.free} free"
+            in said
+        )
         assert f"its {model.fold.sequences[seq_id].num_tokens} tokens must go through the model again" in said
 
 
@@ -84,7 +87,12 @@ def test_who_finds_the_budget_used_up_is_told_so(stage, ask) -> None:
     ("reason", "need", "free", "words"),
     [
         ("token_budget", 30, 7, "needs 30 tokens at once with 7 of the budget left"),
-        ("preempted_this_step", 1, 0, "was not looked at in a step that preempted somebody for want of 1 block, 0 being free"),
+        (
+            "preempted_this_step",
+            1,
+            0,
+            "was not looked at in a step that preempted somebody for want of 1 block, 0 being free",
+        ),
         ("no_contiguous_run", 9, 4, "needs 9 blocks in a row, the longest free run has 4"),
         ("static_batch", 3, 0, "waits: the batch before it has 3 sequences left"),
         ("batch_delay", 4, 1, "waits for company: 1 of 4 have come"),
@@ -99,7 +107,9 @@ def test_every_reason_reads_on_after_a_name(reason: str, need: int, free: int, w
 
 
 def test_a_decode_and_two_kinds_of_prefill_have_their_reasons(stage, ask) -> None:
-    run = stage([ask("r0", "a b", "an answer " * 9), ask("r1", "word " * 40, "yes", arrives=2)], max_num_batched_tokens=32)
+    run = stage(
+        [ask("r0", "a b", "an answer " * 9), ask("r1", "word " * 40, "yes", arrives=2)], max_num_batched_tokens=32
+    )
     model = folded(run.run(3))
     assert ask_why(model, sequence("r0.0")) == (
         "r0 got 1 token in step 3: the first 3 of its tokens were computed before, and a decode is the one that came last."
@@ -119,7 +129,10 @@ def test_cached_tokens_are_part_of_the_reason(shared_prefix) -> None:
     model = folded(shared_prefix.run(7))
     (item,) = [item for item in model.fold.scheduled if item.seq_id == "r2.0"]
     said = ask_why(model, sequence("r2.0"))
-    assert f"got {item.num_tokens} tokens in step 7: all that were missing after the first {item.num_computed_tokens} (" in said
+    assert (
+        f"got {item.num_tokens} tokens in step 7: all that were missing after the first {item.num_computed_tokens} ("
+        in said
+    )
     assert f"({model.fold.sequences['r2.0'].num_cached_tokens} came from the cache)" in said
 
 
@@ -134,7 +147,10 @@ def test_one_that_runs_without_tokens_is_told_that_the_budget_was_used_up(memory
     starved = [seq_id for seq_id in model.fold.running if seq_id not in got]
     assert len(got) == 2 and starved
     for seq_id in starved:
-        assert ask_why(model, sequence(seq_id)) == f"{short(seq_id)} got no token in step 9: those before it used up all 2 of the budget."
+        assert (
+            ask_why(model, sequence(seq_id))
+            == f"{short(seq_id)} got no token in step 9: those before it used up all 2 of the budget."
+        )
 
 
 def test_a_fork_had_no_part_of_its_first_steps_budget(samples) -> None:
@@ -146,20 +162,33 @@ def test_a_fork_had_no_part_of_its_first_steps_budget(samples) -> None:
             at_fork.apply(one)
     for one in forked:
         said = ask_why(at_fork, sequence(one.seq_id))
-        assert said == f"{one.seq_id} was forked in step {one.step} and had no part of its budget: it took over what its parent had computed."
+        assert (
+            said
+            == f"{one.seq_id} was forked in step {one.step} and had no part of its budget: it took over what its parent had computed."
+        )
         assert "got 1 token" in ask_why(model, sequence(one.seq_id)) or one.step == 2
 
 
 def test_the_ends_of_sequences_are_told_with_their_reason(stage, ask) -> None:
-    run = stage([ask("r0", "a b", "an answer"), ask("r1", "c d", "an answer " * 9, max_tokens=5), ask("r2", "e f", "x " * 50)])
+    run = stage(
+        [ask("r0", "a b", "an answer"), ask("r1", "c d", "an answer " * 9, max_tokens=5), ask("r2", "e f", "x " * 50)]
+    )
     run.run(20).engine.abort_request("r2")
     model = folded(run)
     done = {one.seq_id: one for one in model.fold.history}
-    when = {name: f"in step {one.step} with {one.num_tokens} tokens, its prompt among them" for name, one in done.items()}
-    assert ask_why(model, sequence("r0.0")) == f"r0 ended by itself {when['r0.0']}: the model gave an end token, or a stop string came."
+    when = {
+        name: f"in step {one.step} with {one.num_tokens} tokens, its prompt among them" for name, one in done.items()
+    }
+    assert (
+        ask_why(model, sequence("r0.0"))
+        == f"r0 ended by itself {when['r0.0']}: the model gave an end token, or a stop string came."
+    )
     assert ask_why(model, sequence("r1.0")) == f"r1 ended {when['r1.0']}, because that is its token limit."
     assert ask_why(model, sequence("r2.0")) == f"r2 was ended from outside {when['r2.0']}."
-    assert ask_why(model, sequence("zz.0")) == "zz is not known at step 20: it comes later, was a beam that died, or ended long ago."
+    assert (
+        ask_why(model, sequence("zz.0"))
+        == "zz is not known at step 20: it comes later, was a beam that died, or ended long ago."
+    )
 
 
 def test_a_beam_that_waits_for_its_sibling_is_told_so(stage, ask) -> None:
@@ -175,7 +204,13 @@ def test_a_beam_that_waits_for_its_sibling_is_told_so(stage, ask) -> None:
         got = {item.seq_id for item in model.fold.scheduled}
         said += [ask_why(model, sequence(s)) for s in model.fold.running if s not in got]
     waits = [one for one in said if "waits for a preempted sibling" in one]
-    assert waits and all(re.fullmatch(r"r\d(\.\d+)? got no token in step \d+: all its \d+ tokens are computed, and it waits for a preempted sibling\.", one) for one in waits)
+    assert waits and all(
+        re.fullmatch(
+            r"r\d(\.\d+)? got no token in step \d+: all its \d+ tokens are computed, and it waits for a preempted sibling\.",
+            one,
+        )
+        for one in waits
+    )
 
 
 # ---- blocks ----
@@ -189,8 +224,14 @@ def test_a_held_block_is_told_with_its_owner_entry_and_fill(memory_pressure) -> 
         ((seq_id, logical),) = model.owners(block_id)
         said = ask_why(model, block(block_id))
         written = min(max(model.fold.sequences[seq_id].num_computed_tokens - logical * 8, 0), 8)
-        born = next(e.step for e in reversed(memory_pressure.events) if isinstance(e, ev.BlockAllocated) and e.block_id == block_id)
-        assert said.startswith(f"Block {block_id} is held by {short(seq_id)} alone, as entry {logical} of its block table, in use since step {born}: ")
+        born = next(
+            e.step
+            for e in reversed(memory_pressure.events)
+            if isinstance(e, ev.BlockAllocated) and e.block_id == block_id
+        )
+        assert said.startswith(
+            f"Block {block_id} is held by {short(seq_id)} alone, as entry {logical} of its block table, in use since step {born}: "
+        )
         assert f"{written} of 8 tokens are written" in said
         assert ("a prompt that begins alike can share it" in said) == (state.hash is not None)
 
@@ -210,10 +251,16 @@ def test_a_block_of_forks_is_shared_since_they_parted(samples) -> None:
     common = [one for one, state in enumerate(model.fold.blocks) if state.ref_cnt == 3]
     full, partial = common[0], common[-1]
     start = "is shared by r0, r0.1 and r0.2 (reference count 3): r0.1 and r0.2 were forked in step 1; "
-    assert ask_why(model, block(full)) == f"Block {full} {start}it is full, so its 8 tokens are stored once for all of them."
+    assert (
+        ask_why(model, block(full))
+        == f"Block {full} {start}it is full, so its 8 tokens are stored once for all of them."
+    )
     written = model.fold.sequences["r0.0"].num_computed_tokens % 8
     assert written
-    assert ask_why(model, block(partial)) == f"Block {partial} {start}{written} of its 8 tokens are written, and who writes the next one copies it first."
+    assert (
+        ask_why(model, block(partial))
+        == f"Block {partial} {start}{written} of its 8 tokens are written, and who writes the next one copies it first."
+    )
 
 
 def test_a_free_block_is_told_who_left_it_and_when_it_dies(memory_pressure) -> None:
@@ -261,12 +308,17 @@ def test_a_block_that_nobody_has_held_is_empty_and_one_that_is_not_there_is_not(
 
 
 def test_with_caching_off_blocks_and_the_moment_say_so(stage, ask) -> None:
-    run = stage([ask("r0", "word " * 30, "yes"), ask("r1", "word " * 30, "an answer " * 20)], enable_prefix_caching=False)
+    run = stage(
+        [ask("r0", "word " * 30, "yes"), ask("r1", "word " * 30, "an answer " * 20)], enable_prefix_caching=False
+    )
     model = folded(run.run(8))
     held, left = model.fold.sequences["r1.0"].block_table[0], next(iter(model.fold.free_queue))
     assert "prefix caching is off, so nobody else can find it" in ask_why(model, block(held))
     assert "prefix caching is off, so nothing of it can be found again" in ask_why(model, block(left))
-    assert why(model, NOTHING) == "Prefix caching is off, so none of the 60 prompt tokens so far came from the cache, and none will."
+    assert (
+        why(model, NOTHING)
+        == "Prefix caching is off, so none of the 60 prompt tokens so far came from the cache, and none will."
+    )
 
 
 # ---- steps, events, the moment ----
@@ -278,10 +330,15 @@ def test_a_step_is_told_with_its_sums_and_what_was_left_over(memory_pressure) ->
     preempted = {e.step: e for e in memory_pressure.events if isinstance(e, ev.RequestPreempted)}
     for record in model.steps.records:
         said = ask_why(model, step(record.step))
-        assert said.startswith(f"Step {record.step} gave out {record.used} of {record.budget} tokens ({record.decode_tokens} decode, {record.prefill_tokens} prefill)")
+        assert said.startswith(
+            f"Step {record.step} gave out {record.used} of {record.budget} tokens ({record.decode_tokens} decode, {record.prefill_tokens} prefill)"
+        )
         if record.step in preempted:
             one = preempted[record.step]
-            assert f" and preempted {short(one.seq_id)} because {short(one.victim_of)} needed {one.need} block with {one.free} free, " in said
+            assert (
+                f" and preempted {short(one.seq_id)} because {short(one.victim_of)} needed {one.need} block with {one.free} free, "
+                in said
+            )
         if record.step in deferred:
             one = deferred[record.step]
             assert f"because {short(one.seq_id)}, the first in the queue, " in said and str(one.need) in said
@@ -292,7 +349,10 @@ def test_a_step_is_told_with_its_sums_and_what_was_left_over(memory_pressure) ->
 
 def test_steps_out_of_memory_and_under_way_are_said_to_be_so(shared_prefix) -> None:
     model = folded(shared_prefix.run(5))
-    assert ask_why(model, step(900)) == "Step 900 is not remembered at this moment: it comes later, or is none of the last 240 steps."
+    assert (
+        ask_why(model, step(900))
+        == "Step 900 is not remembered at this moment: it comes later, or is none of the last 240 steps."
+    )
     model.apply(ev.StepBegin(model.fold.last_seq + 1, 6, 1.0, 64))
     assert ask_why(model, step(6)) == "Step 6 is under way: what it did with its budget is known when it ends."
 
@@ -310,20 +370,34 @@ def test_an_event_is_told_as_the_decision_that_it_began(shared_prefix) -> None:
 
 
 def test_with_nothing_chosen_the_most_interesting_fact_is_told(memory_pressure, shared_prefix, stage, ask) -> None:
-    assert why(folded(memory_pressure.run(19)), NOTHING).startswith("Step 19 gave out 2 of 64 tokens (2 decode, 0 prefill) and preempted r2 because r0 needed 1 block")
+    assert why(folded(memory_pressure.run(19)), NOTHING).startswith(
+        "Step 19 gave out 2 of 64 tokens (2 decode, 0 prefill) and preempted r2 because r0 needed 1 block"
+    )
     assert why(folded(shared_prefix.run(22)), NOTHING).startswith("r4 is the first in the queue and needs 1 batch slot")
     end = folded(shared_prefix.run())
-    assert why(end, NOTHING) == f"Nobody runs and nobody waits at step {end.fold.step}: 8 requests have ended, smollm2 is idle."
+    assert (
+        why(end, NOTHING)
+        == f"Nobody runs and nobody waits at step {end.fold.step}: 8 requests have ended, smollm2 is idle."
+    )
     one = folded(stage([ask("r0", "word " * 30, "x " * 40)]).run(3))
-    assert why(one, NOTHING) == f"1 sequence runs and nobody waits: {len(one.fold.free_queue)} of 64 blocks are free, and the prefix cache had 0 of the 30 prompt tokens looked up so far."
+    assert (
+        why(one, NOTHING)
+        == f"1 sequence runs and nobody waits: {len(one.fold.free_queue)} of 64 blocks are free, and the prefix cache had 0 of the 30 prompt tokens looked up so far."
+    )
     full = folded(stage([ask("r0", "word " * 60, "x " * 4, max_tokens=5)], num_blocks=8).run(1))
-    assert why(full, NOTHING) == "0 of 8 blocks are free with 1 running: if one of them needs more than that, somebody is preempted."
+    assert (
+        why(full, NOTHING)
+        == "0 of 8 blocks are free with 1 running: if one of them needs more than that, somebody is preempted."
+    )
 
 
 def test_trouble_is_told_before_anything_else(memory_pressure) -> None:
     model = folded(memory_pressure.run(19))
     model.apply(ev.InvariantViolated(model.fold.last_seq + 1, 19, 0.0, "no duplicate", "[1, 1]"))
-    assert why(model, NOTHING) == "The engine has reported 1 invariant violation, which means a bug in it: the events say which."
+    assert (
+        why(model, NOTHING)
+        == "The engine has reported 1 invariant violation, which means a bug in it: the events say which."
+    )
     model.apply(ev.Gap(model.fold.last_seq + 1, 19, 0.0, 12))
     assert why(model, NOTHING) == "12 events are missing here, so the picture stands still at step 19."
 
@@ -348,7 +422,10 @@ def test_anything_at_any_moment_has_one_clean_sentence(stage, ask, requests, opt
 @given(REQUESTS, OPTIONS)
 def test_who_is_said_to_have_got_all_that_was_missing_did(stage, ask, requests, options) -> None:
     run = run_of(stage, ask, requests, options)
-    model, sampled = DashboardModel(run.header), {(e.step, e.seq_id) for e in run.events if isinstance(e, ev.TokenSampled)}
+    model, sampled = (
+        DashboardModel(run.header),
+        {(e.step, e.seq_id) for e in run.events if isinstance(e, ev.TokenSampled)},
+    )
     for one in run.events:
         model.apply(one)
         if not isinstance(one, ev.StepEnd):
