@@ -37,13 +37,12 @@ def bar_parts(parts: Sequence[Share], budget: int, width: int) -> list[Share | N
     own = max(scaled, len(parts))
     if own > min(scaled + max(width // 3, 1), most):
         return _to_scale(parts, used, scaled)
-    cells: list[Share | None] = []
-    before = 0
-    for part in parts:
-        # Its own cell, and its share of what is left when everyone has one.
-        after = before + part.num_tokens
-        spare = own - len(parts)
-        cells += [part] * (1 + spare * after // used - spare * before // used)
+    # Who has less than a cell's worth of tokens gets one cell and no more; what is over goes to the others.
+    spare, more_than_a_cell = own - len(parts), [max(part.num_tokens * own - used, 0) for part in parts]
+    total, cells, before = max(sum(more_than_a_cell), 1), [], 0
+    for part, more in zip(parts, more_than_a_cell, strict=True):
+        after = before + more
+        cells += [part] * (1 + spare * after // total - spare * before // total)
         before = after
     return cells
 
