@@ -1,6 +1,7 @@
 """Short runs of the real scheduler with anything that may happen, for property tests of the dashboard."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -56,6 +57,30 @@ def context_with(*targets: Target) -> Context:
     for target in targets:
         context.selection.choose(target)
     return context
+
+
+class _StandingStill:
+    """A transport that stands at one moment."""
+
+    def __init__(self, model: DashboardModel) -> None:
+        self.view, self.state, self.position, self.marks, self.speed = model, "live", 0, [], 1.0
+        self.steps_behind = 0
+        self.recording = _Recording(model)
+        self.source = SimpleNamespace(status=SimpleNamespace(state="live", text=""))
+
+    def event_here(self) -> None:
+        return None
+
+
+class _Recording(list):
+    def __init__(self, model: DashboardModel) -> None:
+        super().__init__()
+        self.head, self.header = model, model.header
+
+
+def standing_at(model: DashboardModel) -> Context:
+    """Surroundings whose transport stands at this moment."""
+    return Context(_StandingStill(model))
 
 
 REQUESTS = st.lists(_REQUEST, min_size=1, max_size=7)

@@ -19,8 +19,9 @@ from minivllm.events.pool_use import PoolUse, pool_use
 from minivllm.events.state import EngineState
 from minivllm.tui.block_histories import BlockAge, BlockAges, Lookups
 from minivllm.tui.decisions import DecisionLog
-from minivllm.tui.histories import Life, Lives, StepHistory, StepRecord
+from minivllm.tui.histories import StepHistory, StepRecord
 from minivllm.tui.letters import Letters
+from minivllm.tui.lives import Life, Lives
 
 RATE_WINDOW = 2.0
 """Seconds of engine time over which tokens per second are averaged."""

@@ -4,7 +4,7 @@ Owners and hashes are the fold's, the steps are those of `BlockAges`. The easy t
 free and gone: a block that nobody holds but that has a hash is still a hit, and dies only when it is handed out.
 """
 
-from minivllm.tui.histories import Life
+from minivllm.tui.lives import Life
 from minivllm.tui.model import DashboardModel
 from minivllm.tui.text import plural, short_name
 from minivllm.tui.why_sequences import named

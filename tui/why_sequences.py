@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from minivllm.events.state import ScheduledState, SequenceState
 from minivllm.events.types import DeferReason
 from minivllm.tui.decisions import deferral
-from minivllm.tui.histories import Life
+from minivllm.tui.lives import Life
 from minivllm.tui.model import DashboardModel
 from minivllm.tui.text import plural, short_name
 

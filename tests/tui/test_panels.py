@@ -6,11 +6,12 @@ from itertools import count
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from random_traces import standing_at
 from rich.cells import cell_len
 
 from minivllm.events import types as ev
 from minivllm.events.state import ScheduledState
-from minivllm.tui.lines import text_of
+from minivllm.tui.lines import targets_of, text_of
 from minivllm.tui.model import DashboardModel
 from minivllm.tui.widgets.blockmap import BlockMap
 from minivllm.tui.widgets.budget import Budget, bar_cells
@@ -31,11 +32,13 @@ def model_of(stage, steps: int = 10_000) -> DashboardModel:
 
 
 def rows(panel: Panel, model: DashboardModel, width: int = 110, height: int = 8) -> list[str]:
+    if isinstance(panel, Header):
+        panel.context = standing_at(model)
     return [text_of(line).rstrip() for line in panel.lines(model, width, height)]
 
 
-def all_panels(slots: int) -> list[Panel]:
-    return [Header(), Slots(slots), Budget(), Waiting(), BlockMap(), FreeQueue(), Finished(), EventLog()]
+def all_panels() -> list[Panel]:
+    return [Header(), Slots(), Budget(), Waiting(), BlockMap(), FreeQueue(), Finished(), EventLog()]
 
 
 @pytest.mark.parametrize("scenario", ["shared_prefix", "memory_pressure", "samples", "beams"])
@@ -44,7 +47,8 @@ def test_no_panel_leaves_its_room_at_any_time(
     scenario: str, size: tuple[int, int], request: pytest.FixtureRequest
 ) -> None:
     stage = request.getfixturevalue(scenario)
-    model, panels = DashboardModel(stage.header), all_panels(stage.header.max_num_seqs)
+    model, panels = DashboardModel(stage.header), all_panels()
+    panels[0].context = standing_at(model)
     for event in stage.run().events:
         model.apply(event)
         if not isinstance(event, ev.StepEnd):
@@ -56,12 +60,48 @@ def test_no_panel_leaves_its_room_at_any_time(
                 assert all(cell_len(text_of(line)) <= size[0] for line in lines), panel
 
 
+@pytest.mark.parametrize("scenario", ["shared_prefix", "memory_pressure", "samples", "beams"])
+def test_what_can_be_chosen_on_the_overview_is_there(scenario: str, request: pytest.FixtureRequest) -> None:
+    stage = request.getfixturevalue(scenario)
+    model = model_of(stage, 60)
+    fold = model.fold
+    there = {
+        Slots: ("sequence", set(fold.running)),
+        Budget: ("sequence", {item.seq_id for item in fold.scheduled}),
+        Waiting: ("sequence", set(fold.waiting)),
+        FreeQueue: ("block", {str(block_id) for block_id in fold.free_queue}),
+        Finished: ("sequence", {done.seq_id for done in fold.history}),
+        EventLog: ("event", {str(event.seq) for event in stage.events}),
+    }
+    for kind_of_panel, (kind, keys) in there.items():
+        panel = kind_of_panel()
+        panel._lines = panel.lines(model, 118, 30)
+        targets = [target for target in panel.targets() if target.kind != "step"]
+        assert {target.kind for target in targets} <= {kind}, kind_of_panel
+        assert {target.key for target in targets} <= keys
+        if kind_of_panel is not EventLog:
+            assert {target.key for target in targets} == keys, kind_of_panel
+    steps = [target.key for target in targets_of(Budget().lines(model, 118, 8)) if target.kind == "step"]
+    assert steps == [str(record.step) for record in model.steps.records]
+
+
+def test_slots_follow_a_limit_that_changes_while_the_engine_runs(shared_prefix) -> None:
+    model = model_of(shared_prefix, 22)
+    model.fold.max_num_seqs = 6
+    assert [row.split()[:2] for row in rows(Slots(), model, 78, 6)[4:]] == [["4", "·"], ["5", "·"]]
+    assert Slots().title(model, 78) == "Batch slots  4 of 6"
+    # Lowered, the ones above it still run and still have their rows.
+    model.fold.max_num_seqs = 2
+    assert len(rows(Slots(), model, 78, 6)) == 4
+    assert "all 2 slots taken" in rows(Waiting(), model)[0]
+
+
 # ---- slots ----
 
 
 def test_a_slot_shows_who_runs_in_which_blocks_and_what_it_says(shared_prefix) -> None:
     model = model_of(shared_prefix, 22)
-    shown = rows(Slots(4), model)
+    shown = rows(Slots(), model)
     for slot, name in enumerate(("r0", "r1", "r2", "r3")):
         sequence = model.fold.sequences[f"{name}.0"]
         head, text = shown[2 * slot], shown[2 * slot + 1]
@@ -73,7 +113,7 @@ def test_a_slot_shows_who_runs_in_which_blocks_and_what_it_says(shared_prefix) -
 
 
 def test_samples_have_rows_and_names_of_their_own_and_the_blocks_of_the_prompt_in_common(samples) -> None:
-    shown = rows(Slots(4), model_of(samples, 8), 110, 4)
+    shown = rows(Slots(), model_of(samples, 8), 110, 4)
     assert [row.split()[2] for row in shown] == ["r0", "r0.1", "r0.2", "r1"]
     assert all(" 0-6 " in row or " 0-7 " in row for row in shown[:3])
     # Only the last one, which had nothing to copy, has the block next to them.
@@ -86,7 +126,7 @@ def test_who_needs_several_slots_is_not_told_that_all_are_taken(stage, ask) -> N
 
 
 def test_with_a_line_a_slot_the_text_stands_beside(shared_prefix) -> None:
-    shown = rows(Slots(4), model_of(shared_prefix, 22), 78, 4)
+    shown = rows(Slots(), model_of(shared_prefix, 22), 78, 4)
     assert len(shown) == 4
     assert all("DECODE" in row for row in shown)
     assert shown[2].endswith("smell of their own hive")
@@ -94,7 +134,7 @@ def test_with_a_line_a_slot_the_text_stands_beside(shared_prefix) -> None:
 
 def test_a_prefill_shows_how_far_it_is_and_the_prompt(stage, ask) -> None:
     run = stage([ask("r0", "word " * 100 + "end?", "yes")], max_num_batched_tokens=32)
-    shown = rows(Slots(4), model_of(run, 2), 110, 4)
+    shown = rows(Slots(), model_of(run, 2), 110, 4)
     assert "PREFILL 64/101 " in shown[0]
     assert shown[0].endswith("end?")
 
@@ -105,7 +145,7 @@ def test_a_sequence_that_was_preempted_is_marked_when_it_runs_again(memory_press
     for event in memory_pressure.run().events:
         model.apply(event)
         if isinstance(event, ev.StepEnd):
-            for row in rows(Slots(4), model, 78, 4):
+            for row in rows(Slots(), model, 78, 4):
                 for times in re.findall(r"↺(\d)", row):
                     name = row.split()[2]
                     assert model.fold.sequences[f"{name}.0"].num_preemptions == int(times)
@@ -115,7 +155,7 @@ def test_a_sequence_that_was_preempted_is_marked_when_it_runs_again(memory_press
 
 def test_more_slots_than_rows_are_named_on_the_last_row(stage, ask) -> None:
     run = stage([ask(f"r{i}", "a question", "a long answer " * 20) for i in range(12)], max_num_seqs=12)
-    shown = rows(Slots(12), model_of(run, 3), 110, 5)
+    shown = rows(Slots(), model_of(run, 3), 110, 5)
     assert len(shown) == 5
     assert shown[-1].split() == [
         "+",

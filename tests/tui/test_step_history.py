@@ -10,11 +10,11 @@ from random_traces import OPTIONS, REQUESTS, RUNS, context_with, folded, run_of
 from rich.cells import cell_len
 
 from minivllm.events import types as ev
-from minivllm.tui.histories import SHARES_KEPT, STEPS_KEPT, StepRecord
+from minivllm.tui.histories import SHARES_KEPT, STEPS_KEPT, Share, StepRecord
 from minivllm.tui.lines import target_of, text_of
-from minivllm.tui.model import DashboardModel
+from minivllm.tui.model import DashboardModel, ModelCodec
 from minivllm.tui.selection import sequence, step
-from minivllm.tui.widgets.bars import SEVERAL, UNUSED, Part, bar_parts, bar_spans
+from minivllm.tui.widgets.bars import SEVERAL, UNUSED, bar_parts, bar_spans
 from minivllm.tui.widgets.batch_order import BatchOrder
 from minivllm.tui.widgets.step_detail import StepDetail
 from minivllm.tui.widgets.step_history import StepHistory
@@ -46,7 +46,7 @@ def numbers_of(row: str) -> list[int]:
 
 @given(st.lists(st.integers(1, 400), max_size=70), st.integers(0, 500), st.integers(0, 90))
 def test_a_bar_fits_its_row_and_gives_each_a_part_in_order(sizes: list[int], spare: int, width: int) -> None:
-    parts = [Part(f"s{number}", "prefill", size) for number, size in enumerate(sizes)]
+    parts = [Share(f"s{number}", "prefill", size) for number, size in enumerate(sizes)]
     used, budget = sum(sizes), sum(sizes) + spare
     cells = bar_parts(parts, budget, width)
     assert len(cells) <= width
@@ -60,6 +60,13 @@ def test_a_bar_fits_its_row_and_gives_each_a_part_in_order(sizes: list[int], spa
     assert order == sorted(order)
     if None not in cells and cells:
         assert set(cells) == set(parts)
+
+
+def test_a_decode_has_one_cell_beside_a_large_chunk() -> None:
+    parts = [Share(name, "decode", 1) for name in "abc"] + [Share("d", "prefill", 61)]
+    assert [cells.seq_id for cells in bar_parts(parts, 96, 48)] == ["a", "b", "c"] + ["d"] * 29
+    two = [Share("a", "prefill", 30), Share("b", "prefill", 10)]
+    assert [cells.seq_id for cells in bar_parts(two, 80, 40)] == ["a"] * 15 + ["b"] * 5
 
 
 def test_a_few_decodes_of_a_large_budget_have_a_letter_each_and_many_do_not(stage, ask) -> None:
@@ -249,3 +256,13 @@ def test_a_record_of_a_step_with_no_budget_at_all_is_drawn(shared_prefix) -> Non
     model = folded(shared_prefix.run(1))
     model.steps.records.append(StepRecord(2, 0.0, 0))
     assert rows(StepHistory(), model)[-1].split()[0] == "2"
+
+
+def test_a_keyframe_holds_the_shares_and_preemptions_too(memory_pressure) -> None:
+    model, codec = folded(memory_pressure.run(60)), ModelCodec()
+    twin = codec.restore(memory_pressure.header, codec.pack(model))
+    assert twin.steps == model.steps and twin.lives == model.lives
+    assert any(record.preempted for record in twin.steps.records)
+    assert twin.steps.records[-1].shares[0].seq_id == "r0.0"
+    for panel in (StepHistory(), StepDetail(), BatchOrder()):
+        assert panel.lines(twin, 90, 30) == panel.lines(model, 90, 30)

@@ -192,11 +192,9 @@ def test_the_ends_of_sequences_are_told_with_their_reason(stage, ask) -> None:
 
 
 def test_a_beam_that_waits_for_its_sibling_is_told_so(stage, ask) -> None:
-    asks = [
-        ask("r0", "word " * 30, "one two three four five six seven", max_tokens=30, arrives=1, beams=3),
-        ask("r1", "other " * 36, "x " * 60, max_tokens=60),
-    ]
-    run = stage(asks, num_blocks=26, max_num_seqs=5)
+    words = "one two three four five six seven"
+    asks = [ask(f"r{i}", " ".join(f"w{i}{k}" for k in range(9)), words, max_tokens=16, beams=3) for i in range(3)]
+    run = stage(asks, num_blocks=18, block_size=4, max_num_batched_tokens=12, max_num_seqs=9)
     model, said = DashboardModel(run.header), []
     seen = 0
     while run.step():
@@ -208,7 +206,7 @@ def test_a_beam_that_waits_for_its_sibling_is_told_so(stage, ask) -> None:
     waits = [one for one in said if "waits for a preempted sibling" in one]
     assert waits and all(
         re.fullmatch(
-            r"r0(\.\d+)? got no token in step \d+: all its \d+ tokens are computed, and it waits for a preempted sibling\.",
+            r"r\d(\.\d+)? got no token in step \d+: all its \d+ tokens are computed, and it waits for a preempted sibling\.",
             one,
         )
         for one in waits
@@ -284,9 +282,7 @@ def test_a_free_block_is_told_who_left_it_and_when_it_dies(memory_pressure) -> N
 
 def test_a_block_whose_owner_was_stopped_half_way_is_empty(samples) -> None:
     model = folded(samples.run())
-    (block_id,) = [
-        b for b, state in enumerate(model.fold.blocks[:24]) if state.hash is None and model.ages.blocks[b] is not None
-    ][:1]
+    block_id = next(b for b, state in enumerate(model.fold.blocks) if state.hash is None and model.ages.blocks[b] is not None)
     said = ask_why(model, block(block_id))
     released = [e for e in samples.events if isinstance(e, ev.BlockReleased) and e.block_id == block_id][-1]
     assert said.startswith(

@@ -8,9 +8,8 @@ cells with tokens of several are drawn as `+`. The numbers stand beside the bar 
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import NamedTuple
 
-from minivllm.tui.histories import StepRecord
+from minivllm.tui.histories import Share, StepRecord
 from minivllm.tui.letters import hue
 from minivllm.tui.lines import Span
 from minivllm.tui.model import DashboardModel
@@ -19,23 +18,15 @@ _SPARKS = "▁▂▃▄▅▆▇█"
 PREFILL, DECODE, UNUSED, SEVERAL = "▓", "▄", "·", "+"
 
 
-class Part(NamedTuple):
-    """Tokens of one step that went to one sequence; to nobody in particular where that is forgotten."""
-
-    seq_id: str | None
-    kind: str
-    num_tokens: int
-
-
-def parts_of(record: StepRecord) -> list[Part]:
-    """Who got what, in the order of the plan; of a step long past only how much was decode and prefill."""
+def parts_of(record: StepRecord) -> list[Share]:
+    """Who got what, in the order of the plan; of a step long past only how much was decode and prefill, of nobody."""
     if record.shares:
-        return [Part(*share) for share in record.shares]
-    parts = Part(None, "decode", record.decode_tokens), Part(None, "prefill", record.prefill_tokens)
+        return record.shares
+    parts = Share("", "decode", record.decode_tokens), Share("", "prefill", record.prefill_tokens)
     return [part for part in parts if part.num_tokens]
 
 
-def bar_parts(parts: Sequence[Part], budget: int, width: int) -> list[Part | None]:
+def bar_parts(parts: Sequence[Share], budget: int, width: int) -> list[Share | None]:
     """What each used cell of a bar of `width` cells stands for: a part, or None for several. The rest is unused."""
     used = sum(part.num_tokens for part in parts)
     if not used or width <= 0:
@@ -46,25 +37,25 @@ def bar_parts(parts: Sequence[Part], budget: int, width: int) -> list[Part | Non
     own = max(scaled, len(parts))
     if own > min(scaled + max(width // 3, 1), most):
         return _to_scale(parts, used, scaled)
-    cells: list[Part | None] = []
-    before = 0
-    for part in parts:
-        # Its own cell, and its share of what is left when everyone has one.
-        after = before + part.num_tokens
-        spare = own - len(parts)
-        cells += [part] * (1 + spare * after // used - spare * before // used)
+    # Who has less than a cell's worth of tokens gets one cell and no more; what is over goes to the others.
+    spare, more_than_a_cell = own - len(parts), [max(part.num_tokens * own - used, 0) for part in parts]
+    total, cells, before = max(sum(more_than_a_cell), 1), [], 0
+    for part, more in zip(parts, more_than_a_cell, strict=True):
+        after = before + more
+        cells += [part] * (1 + spare * after // total - spare * before // total)
         before = after
     return cells
 
 
-def _to_scale(parts: Sequence[Part], used: int, width: int) -> list[Part | None]:
-    cells: list[Part | None] = [None] * width
+def _to_scale(parts: Sequence[Share], used: int, width: int) -> list[Share | None]:
+    cells: list[Share | None] = [None] * width
     before = 0
     for part in parts:
         after = before + part.num_tokens
         # Only cells that lie wholly inside of the part are its own.
         first, end = -(-before * width // used), after * width // used
-        cells[first:end] = [part] * max(end - first, 0)
+        if end > first:
+            cells[first:end] = [part] * (end - first)
         before = after
     return cells
 
@@ -73,8 +64,10 @@ def bar_spans(model: DashboardModel, record: StepRecord, width: int) -> list[Spa
     """A step's bar in exactly `width` cells: prefills in reverse or as ▓, decodes as letters or as ▄."""
     cells = bar_parts(parts_of(record), record.budget, width)
     spans: list[Span] = []
-    for part, run in groupby(cells):
-        length = len(list(run))
+    # A part is one object in all its cells, and comparing identities is a good deal cheaper than comparing names.
+    for _, run in groupby(cells, key=id):
+        same = list(run)
+        part, length = same[0], len(same)
         letter = None if part is None else model.letter(part.seq_id)
         if part is None:
             spans.append((SEVERAL * length, "text*"))

@@ -10,9 +10,9 @@ from typing import NamedTuple
 from rich.cells import cell_len
 
 from minivllm.events.state import FinishedSequence
-from minivllm.tui.histories import Life, Phase
 from minivllm.tui.letters import hue
 from minivllm.tui.lines import Line, Row, Span, line
+from minivllm.tui.lives import Life, Phase
 from minivllm.tui.model import DashboardModel
 from minivllm.tui.text import id_ranges, plural, short_name
 from minivllm.tui.widgets.panel import Panel
@@ -129,7 +129,7 @@ def _phases(model: DashboardModel, life: Life) -> list[Span]:
         last = number + 1 == len(life.phases)
         until = (life.end[:2] if life.end else now) if last else life.phases[number + 1][:2]
         words = _WORDS[phase] if number or phase != "decode" else "is forked and decodes"
-        if phase == "preempted" and last and life.preemption is not None:
+        if phase == "preempted" and life.preemption is not None and life.preemption.step == step:
             words = f"is preempted for {short_name(life.preemption.victim_of)} and waits"
         lasted = f" for {plural(until[0] - step, 'step')}, {duration(until[1] - t)}" if until[0] > step else ""
         going_on = " so far" if lasted and last and life.end is None else ""

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from rich.cells import cell_len
 
-from minivllm.tui.histories import Life, Phase
 from minivllm.tui.letters import hue
 from minivllm.tui.lines import Line, Row
+from minivllm.tui.lives import Life, Phase
 from minivllm.tui.model import DashboardModel
 from minivllm.tui.selection import Target
 from minivllm.tui.selection import sequence as to_sequence
@@ -33,16 +33,18 @@ class Axis(NamedTuple):
     """Which steps the cells of a timeline stand for."""
 
     first: int
-    """The first step of the first cell, a multiple of `steps_per_cell`."""
+    """The first step of the first cell; a multiple of `steps_per_cell` if there are several cells."""
     steps_per_cell: int
     width: int
 
     @classmethod
     def over(cls, first: int, last: int, width: int) -> "Axis":
         """Of `first` to `last` in at most `width` cells."""
-        steps_per_cell = max(-(-(last - first + 1) // max(width, 1)), 1)
+        if width < 2:
+            return cls(first, last - first + 1, width)
+        steps_per_cell = max(-(-(last - first + 1) // width), 1)
         # The start moves to a multiple, and that may cost one cell more.
-        while last // steps_per_cell - first // steps_per_cell >= width > 0:
+        while last // steps_per_cell - first // steps_per_cell >= width:
             steps_per_cell += 1
         return cls(first // steps_per_cell * steps_per_cell, steps_per_cell, width)
 
