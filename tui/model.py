@@ -111,7 +111,7 @@ class DashboardModel:
     @property
     def max_num_seqs(self) -> int:
         """Batch slots now: live where the fold knows it, else those that the engine was built with."""
-        return getattr(self.fold, "max_num_seqs", self.header.max_num_seqs)
+        return self.fold.max_num_seqs
 
     def letter(self, seq_id: str | None) -> str | None:
         return self.letters.of(seq_id)

@@ -17,8 +17,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from minivllm.bench.environment import describe_environment, set_num_threads
-from minivllm.bench.report import add_json_argument, add_model_arguments, percentile, print_report, progress_bar
+from minivllm.bench.environment import describe_environment, peak_rss_bytes, set_num_threads
+from minivllm.bench.report import (
+    add_json_argument,
+    add_model_arguments,
+    percentile,
+    positive_int,
+    print_report,
+    progress_bar,
+)
 from minivllm.bench.traffic import record_traffic
 from minivllm.bench.workloads import MAX_NUM_SEQS, WorkloadSpec, make_requests
 from minivllm.clock import Clock, MonotonicClock
@@ -29,7 +36,7 @@ from minivllm.events.log import LogWriter
 from minivllm.events.recording import Recording
 from minivllm.sampling_params import SamplingParams
 
-NUM_EVENTS = 200_000
+NUM_EVENTS = 1_000_000
 NUM_BLOCKS = 2000
 NUM_SEEKS = 1000
 NUM_PAIRS = 200
@@ -54,6 +61,11 @@ class SeekTimes:
     num_events: int
     num_bytes: int
     open_seconds: float
+    """Until the header is known, and a dashboard could be drawn."""
+    index_seconds: float
+    """Until every moment can be shown."""
+    index_memory_bytes: int
+    """By how much the process grew meanwhile."""
     seek_seconds: list[float]
 
 
@@ -103,9 +115,11 @@ def time_seeks(path: Path, num_events: int, num_blocks: int, num_seeks: int) -> 
     """Record, open and seek to random steps. Raises `BenchError` if the recording does not tell the truth."""
     clock = MonotonicClock()
     traffic = record_traffic(path, num_events, num_blocks, seed=0)
-    started = clock.now()
-    recording = Recording(path)
+    memory, started = peak_rss_bytes(), clock.now()
+    recording = Recording(path, index=False)
     open_seconds = clock.now() - started
+    recording.index_more(float("inf"))
+    index_seconds, memory = clock.now() - started - open_seconds, peak_rss_bytes() - memory
     if len(recording) != traffic.num_events or recording.view_at_step(recording.last_step).state != traffic.final_state:
         raise BenchError("The recording does not lead to the state of the engine that wrote it.")
     steps = Random(0)
@@ -117,7 +131,7 @@ def time_seeks(path: Path, num_events: int, num_blocks: int, num_seeks: int) -> 
         seek_seconds.append(clock.now() - started)
         if fold.step != step:
             raise BenchError(f"A seek to step {step} ended at step {fold.step}.")
-    return SeekTimes(len(recording), path.stat().st_size, open_seconds, seek_seconds)
+    return SeekTimes(len(recording), path.stat().st_size, open_seconds, index_seconds, memory, seek_seconds)
 
 
 def measure(
@@ -152,6 +166,9 @@ def measure(
         "recording_bytes": seeks.num_bytes,
         "blocks": num_blocks,
         "open_seconds": seeks.open_seconds,
+        "index_seconds": seeks.index_seconds,
+        "indexed_events_per_second": seeks.num_events / seeks.index_seconds,
+        "index_memory_bytes": seeks.index_memory_bytes,
         "seeks": num_seeks,
         "seek_ms": {
             "median": statistics.median(seeks.seek_seconds) * 1000,
@@ -164,12 +181,18 @@ def measure(
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model_arguments(parser)
+    parser.add_argument(
+        "--num-events",
+        type=positive_int,
+        default=NUM_EVENTS,
+        help=f"length of the recording to seek in (default: {NUM_EVENTS:,})",
+    )
     add_json_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Measure and report; the exit status."""
-    result = measure(args.model, args.dtype, args.num_threads)
+    result = measure(args.model, args.dtype, args.num_threads, num_events=args.num_events)
     seek = result["seek_ms"]
     rows = [
         ("step, nobody listening", f"{result['step_ms']:.2f} ms"),
@@ -177,8 +200,10 @@ def run(args: argparse.Namespace) -> int:
         (f"slowdown (median of {result['pairs']} pairs)", f"{result['slowdown']:+.2%}"),
         (
             f"open {result['events']:,} events, {result['recording_bytes'] / 1e6:.0f} MB",
-            f"{result['open_seconds']:.2f} s",
+            f"{result['open_seconds'] * 1000:.2f} ms",
         ),
+        ("index them", f"{result['index_seconds']:.2f} s"),
+        ("memory that the index takes", f"{result['index_memory_bytes'] / 1e6:.0f} MB"),
         (f"seek, median of {result['seeks']:,}", f"{seek['median']:.2f} ms"),
         ("seek, p99", f"{seek['p99']:.2f} ms"),
         ("seek, slowest", f"{seek['max']:.2f} ms"),

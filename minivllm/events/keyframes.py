@@ -47,10 +47,9 @@ class ViewCodec(Protocol[V]):
 
 
 class Keyframe(NamedTuple):
-    """A view after the first `count` events, which end before byte `offset` of the recording."""
+    """A view after the first `count` events."""
 
     count: int
-    offset: int
     pieces: tuple[bytes, ...]
     """A tuple, because the garbage collector would visit every entry of a list, again and again."""
     num_new_bytes: int
@@ -78,9 +77,10 @@ class Keyframes:
         return offset >= self._next_offset
 
     def add(self, count: int, offset: int, pieces: Sequence[bytes]) -> None:
+        """A view after the first `count` events, which end before byte `offset` of the recording."""
         known = self._last_pieces
         shared = tuple([known.get(piece, piece) for piece in pieces])
-        self._append(Keyframe(count, offset, shared, _num_new_bytes(shared, known)))
+        self._append(Keyframe(count, shared, _num_new_bytes(shared, known)))
         self._last_pieces = dict(zip(shared, shared, strict=True))
         while self.num_bytes > self._max_bytes and len(self._frames) > 2:
             self._thin_out()

@@ -12,7 +12,6 @@ a line without its end, or a damaged one with nothing behind it, is waited for a
 import os
 import time
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, Generic
 
@@ -223,10 +222,9 @@ class Recording(Generic[V]):
             return self._codec.new(self.header, None)
         keyframe = self._keyframes.before(count)
         view = self._codec.restore(self.header, keyframe.pieces)
-        mark = self._index.first_mark(count)
-        lines = self._read(keyframe.offset, mark.offset if mark else self.indexed_bytes)
-        for event in islice(decode_known(lines), count - keyframe.count):
-            view.apply(event)
+        for batch in self._batches(keyframe.count, count):
+            for event in batch:
+                view.apply(event)
         return view
 
     def view_at_step(self, step: int) -> V:
@@ -235,12 +233,16 @@ class Recording(Generic[V]):
 
     def events(self, start: int, stop: int) -> Iterator[Event]:
         """Events number `start` to `stop - 1`."""
-        start, stop = max(0, start), min(stop, self._count)
+        for batch in self._batches(max(0, start), min(stop, self._count)):
+            yield from batch
+
+    def _batches(self, start: int, stop: int) -> Iterator[list[Event]]:
+        # Some hundred at a time: they stay in the processor's cache until they are used.
         while start < stop:
             begin, end = self._index.last_mark(start), self._index.first_mark(start + 1)
             lines = self._read(begin.offset, end.offset if end else self.indexed_bytes)
             events = decode_known(lines)[start - begin.count : stop - begin.count]
-            yield from events
+            yield events
             start += len(events)
 
     def step_of(self, index: int) -> int:

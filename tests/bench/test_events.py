@@ -44,6 +44,7 @@ def test_seeks_are_timed_on_a_recording_of_the_size_asked_for(tmp_path: Path) ->
     assert 3000 <= times.num_events < 4000
     assert times.num_bytes == (tmp_path / "log.jsonl").stat().st_size
     assert len(times.seek_seconds) == 10 and min(times.seek_seconds) > 0 and times.open_seconds > 0
+    assert times.index_seconds > 0 and times.index_memory_bytes >= 0
 
 
 def test_one_step_of_each_pair_is_recorded_and_which_one_is_left_to_chance(tmp_path: Path) -> None:
@@ -67,6 +68,15 @@ def test_the_slowdown_is_the_median_pair_and_not_moved_by_one_interruption() -> 
 
 def test_the_result_has_every_promised_key() -> None:
     result = measure("tiny-random", "float32", 1, num_pairs=4, num_events=3000, num_blocks=500, num_seeks=5)
-    assert set(result) >= {"slowdown", "step_ms", "recorded_step_ms", "open_seconds", "seek_ms", "events", "versions"}
+    assert set(result) >= {
+        "slowdown",
+        "step_ms",
+        "recorded_step_ms",
+        "open_seconds",
+        "index_seconds",
+        "seek_ms",
+        "events",
+        "versions",
+    }
     assert result["seek_ms"]["median"] <= result["seek_ms"]["p99"] <= result["seek_ms"]["max"]
     assert result["recorded_step_ms"] > 0 and result["threads"] == 1

@@ -19,7 +19,7 @@ from minivllm.events.lines import encode_event, encode_header, encode_state
 from minivllm.events.log import LogWriter
 from minivllm.events.recording import Recording
 from minivllm.events.state import EngineState
-from minivllm.events.types import Event, LogHeader
+from minivllm.events.types import Event, Gap, LogHeader
 
 
 @cache
@@ -125,7 +125,7 @@ def test_a_recording_begun_in_the_middle_of_a_run_leads_to_the_state_of_the_engi
     assert recording.header.first_seq == num_before
     assert len(recording) == len(engine.events) - num_before
     assert recording.head.state == engine.engine.inspect()
-    assert recording.view_at_event(0).state == begin == recording.view_at_event(0).state
+    assert recording.view_at_event(0).state == begin
     assert recording.view_at_step(num_steps + 1).state == after_a_step
 
 
@@ -165,13 +165,23 @@ def test_damage_in_the_middle_leaves_all_before_it_as_it_was(tmp_path: Path, spa
 def test_an_event_that_cannot_follow_is_damage_and_half_of_it_is_not_shown(tmp_path: Path) -> None:
     header, events = trace(3)
     lines = file_of(header, events).splitlines(keepends=True)
-    number = next(i for i, line in enumerate(lines) if b'"request.preempted"' in line)
+    number = next(i for i, line in enumerate(lines) if b'"block.allocated"' in line)
     lines[number] = msgspec.json.encode(msgspec.json.decode(lines[number]) | {"seq_id": "nobody"}) + b"\n"
     (tmp_path / "log.jsonl").write_bytes(b"".join(lines))
     recording = opened(tmp_path / "log.jsonl")
     index_all(recording)
-    assert f"line {number + 1}: event {number - 1}, request.preempted, cannot be: something before" in recording.damage
+    assert f"line {number + 1}: event {number - 1}, block.allocated, cannot be: something before" in recording.damage
     assert recording.head.state == fold_all(header, events[: number - 1]).state
+
+
+def test_a_gap_that_reaches_back_over_events_that_are_there_is_damage(tmp_path: Path) -> None:
+    header, events = trace(0)
+    lines = file_of(header, events).splitlines(keepends=True)
+    lines[31] = encode_event(Gap(events[30].seq, events[30].step, 0.0, lost=3))
+    (tmp_path / "log.jsonl").write_bytes(b"".join(lines))
+    recording = opened(tmp_path / "log.jsonl")
+    assert index_all(recording) == 30
+    assert "is damaged at line 32: event 30 should stand there" in recording.damage
 
 
 def test_kinds_of_a_newer_version_are_counted_and_keep_their_numbers(tmp_path: Path) -> None:
