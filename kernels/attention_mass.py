@@ -17,7 +17,7 @@ from minivllm.kernels.mode import tl, triton
 from minivllm.kernels.online_softmax import LOG2_E, MIN_DOT, padded_head_size, score_tile, softmax_update
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["table_stride"])  # a table grows with its contexts; one compilation serves all widths
 def block_lse_kernel(
     query,  # [num_seqs, num_heads, HEAD_SIZE]
     block_lse,  # [num_seqs, num_heads, max_blocks] float32 contiguous

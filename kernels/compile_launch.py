@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from unittest import mock
 
 import torch
@@ -47,6 +47,17 @@ class Launch:
     """By the names of the kernel's parameters."""
     options: dict[str, int]
     """`num_warps` and the like."""
+
+
+class Description(NamedTuple):
+    """What of a launch is compiled in; the rest are values that one compilation takes as they come."""
+
+    signature: dict[str, str]
+    """Parameter -> type, or `constexpr`."""
+    constants: dict[tuple[int, ...], Any]
+    """Path of a parameter -> value."""
+    attributes: dict[tuple[int, ...], list]
+    """Path of a parameter -> what is known of its value."""
 
 
 @dataclass(frozen=True)
@@ -81,15 +92,8 @@ def record_launches(run: Callable[[], object]) -> list[Launch]:
 
 def compile_launch(launch: Launch, target: str) -> Compiled:
     """Compile for one of `TARGETS`, or take the result from Triton's cache of compiled kernels."""
-    signature, constants, attributes = {}, {}, {}
-    for index, parameter in enumerate(launch.kernel.params):
-        value = launch.arguments[parameter.name]
-        signature[parameter.name] = kind = _kind(value, parameter.is_constexpr)
-        if kind == "constexpr":
-            constants[(index,)] = value
-        elif isinstance(value, torch.Tensor) or (isinstance(value, int) and value % 16 == 0):
-            attributes[(index,)] = _DIVISIBLE_BY_16  # torch allocates at multiples of 512 bytes
-    source = triton.compiler.ASTSource(launch.kernel, signature, constants, attributes)
+    described = describe(launch)
+    source = triton.compiler.ASTSource(launch.kernel, described.signature, described.constants, described.attributes)
     gpu = triton.backends.compiler.GPUTarget("cuda", TARGETS[target], 32)
     compiled = triton.compile(source, target=gpu, options=launch.options)
     registers, frame_bytes = _resource_usage(compiled.asm["cubin"])
@@ -101,9 +105,23 @@ def compile_launch(launch: Launch, target: str) -> Compiled:
     )
 
 
-def _kind(value: Any, is_constexpr: bool) -> str:
+def describe(launch: Launch) -> Description:
+    """What Triton compiles a kernel for: launches that are described alike share one compilation."""
+    signature, constants, attributes = {}, {}, {}
+    for index, parameter in enumerate(launch.kernel.params):
+        value = launch.arguments[parameter.name]
+        is_special = not parameter.do_not_specialize
+        signature[parameter.name] = kind = _kind(value, parameter.is_constexpr, is_special)
+        if kind == "constexpr":
+            constants[(index,)] = value
+        elif isinstance(value, torch.Tensor) or (isinstance(value, int) and is_special and value % 16 == 0):
+            attributes[(index,)] = _DIVISIBLE_BY_16  # torch allocates at multiples of 512 bytes
+    return Description(signature, constants, attributes)
+
+
+def _kind(value: Any, is_constexpr: bool, is_special: bool) -> str:
     """How Triton's signature says what an argument is."""
-    if is_constexpr or (isinstance(value, int) and value == 1):  # a 1 is compiled in: strides often are
+    if is_constexpr or (isinstance(value, int) and is_special and value == 1):  # a 1 is compiled in: strides often are
         return "constexpr"
     if isinstance(value, torch.Tensor):
         return _POINTERS[value.dtype]

@@ -64,7 +64,9 @@ class Row:
     compiled: Compiled
 
 
-def operations(shape: ModelShape, dtype: torch.dtype, block_size: int) -> dict[str, Callable[[], object]]:
+def operations(
+    shape: ModelShape, dtype: torch.dtype, block_size: int, num_splits: int = 16
+) -> dict[str, Callable[[], object]]:
     """Calls of all wrappers as the engine makes them, over tensors without memory."""
     num_seqs, num_tokens, num_layers, num_blocks = 32, 256, 4, 1024
     heads, kv_heads, head_size = shape.num_heads, shape.num_kv_heads, shape.head_size
@@ -91,7 +93,7 @@ def operations(shape: ModelShape, dtype: torch.dtype, block_size: int) -> dict[s
         "copy_blocks": lambda: copy_blocks(all_caches, ids, ids),
         "decode_naive": lambda: decode_naive(*decodes),
         "decode_grouped": lambda: decode_grouped(*decodes),
-        "decode_split": lambda: decode_split(*decodes, num_splits=16),
+        "decode_split": lambda: decode_split(*decodes, num_splits=num_splits),
         "attention_mass": lambda: attention_mass(query[:num_seqs], caches[0], tables, lengths, 0.125),
         "prefill": lambda: prefill_attention(query, *caches, tables, starts, lengths, 0.125, tiles),
         "rms_norm": lambda: rms_norm(hidden, weight, 1e-5),

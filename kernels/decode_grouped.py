@@ -48,7 +48,7 @@ def load_group(
     return tl.load(pointers, mask=(rows[:, None] < GROUP) & (dims[None, :] < HEAD_SIZE), other=0.0)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["table_stride"])  # a table grows with its contexts; one compilation serves all widths
 def decode_grouped_kernel(
     query,  # [num_seqs, num_heads, HEAD_SIZE], and `out` like it
     out,

@@ -19,7 +19,7 @@ from minivllm.kernels.online_softmax import LOG2_E, padded_head_size, slot_offse
 TILE = 16
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["table_stride"])  # a table grows with its contexts; one compilation serves all widths
 def decode_naive_kernel(
     query,  # [num_seqs, num_heads, HEAD_SIZE], and `out` like it
     out,

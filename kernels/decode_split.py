@@ -54,13 +54,18 @@ class SplitWorkspace:
         return cls(query.new_empty(*shape, head_size, dtype=torch.float32), query.new_empty(shape, dtype=torch.float32))
 
 
+def _reduce_warps(num_splits: int, head_size: int) -> int:
+    """The parts of a head are in registers at once: so many warps that a thread holds 128 numbers at most."""
+    return max(2, num_splits * padded_head_size(head_size) // (32 * 128))
+
+
 @triton.jit
 def tiles_per_split(seq_len, num_splits, TILE: tl.constexpr):
     """Tiles that each split of a sequence gets, except the last one that gets any. At least 1."""
     return tl.maximum(tl.cdiv(tl.cdiv(seq_len, TILE), num_splits), 1)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["table_stride"])  # a table grows with its contexts; one compilation serves all widths
 def decode_split_kernel(
     query,  # [num_seqs, num_heads, HEAD_SIZE]
     part_out,  # [num_seqs, num_heads, num_splits, HEAD_SIZE] contiguous
@@ -200,6 +205,12 @@ def decode_split(
         **sizes,
     )
     reduce_splits_kernel[(num_seqs, num_heads)](
-        workspace.out, workspace.lse, out, seq_lens, *out.stride()[:2], num_warps=2, **sizes
+        workspace.out,
+        workspace.lse,
+        out,
+        seq_lens,
+        *out.stride()[:2],
+        num_warps=_reduce_warps(num_splits, head_size),
+        **sizes,
     )
     return out

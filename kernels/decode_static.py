@@ -52,7 +52,8 @@ class StaticDecode:
     def _plan_splits(self) -> None:
         num_seqs = len(self.out)
         self._num_splits = choose_num_splits(num_seqs, self._num_kv_heads, self._max_model_len, self._num_processors)
-        self._workspace = SplitWorkspace.empty(self.out, self._num_splits)
+        # Whole contexts need no parts to be put together.
+        self._workspace = SplitWorkspace.empty(self.out, self._num_splits) if self._num_splits > 1 else None
 
     def first_rows(self, num_seqs: int) -> "StaticDecode":
         """The launches for batches of at most `num_seqs` sequences, over the first rows of the same tensors.

@@ -15,6 +15,7 @@ import os
 import sys
 from typing import Any
 
+import numpy as np
 import torch
 
 
@@ -38,6 +39,11 @@ if not INTERPRETED and "TRITON_INTERPRET" not in os.environ and not torch.cuda.i
     )
 
 
+def _major_minor(version: str) -> tuple[int, int]:
+    major, minor = version.split(".")[:2]
+    return int(major), int(minor)
+
+
 def _multiply_bfloat16_as_numbers() -> None:
     """Mend the interpreter's `tl.dot`: it keeps bfloat16 as bits in uint16 and would multiply those as integers."""
     from triton.runtime.interpreter import interpreter_builder
@@ -51,6 +57,12 @@ def _multiply_bfloat16_as_numbers() -> None:
 
     interpreter_builder.create_dot = create_dot
 
+
+if INTERPRETED and _major_minor(triton.__version__) < (3, 7) and _major_minor(np.__version__) >= (2, 4):
+    raise TritonModeError(
+        f"Triton {triton.__version__} cannot interpret kernels with numpy {np.__version__}: install numpy below 2.4, or triton "
+        "3.7 or newer."
+    )
 
 if INTERPRETED:
     _multiply_bfloat16_as_numbers()

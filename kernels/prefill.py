@@ -46,7 +46,7 @@ def list_query_tiles(
     return torch.tensor(tiles, dtype=torch.int32).reshape(-1, 2)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["table_stride"])  # a table grows with its contexts; one compilation serves all widths
 def prefill_kernel(
     query,  # [num_tokens, num_heads, HEAD_SIZE], and `out` like it
     out,

@@ -168,9 +168,10 @@ def _key_indices(addresses: torch.Tensor, key_cache: torch.Tensor) -> torch.Tens
     """Block, slot and head of the keys whose first number is at one of these addresses: [num_keys, 3]"""
     rest = torch.div(addresses - key_cache.data_ptr(), key_cache.itemsize, rounding_mode="floor")
     is_inside = rest >= 0
-    indices = torch.empty(len(addresses), 4, dtype=torch.int64)
+    indices = torch.zeros(len(addresses), 4, dtype=torch.int64)
     # An offset is a sum of index * stride; the largest stride that is left gives the next index.
-    for dimension in sorted(range(4), key=lambda d: -key_cache.stride(d)):
+    # A dimension of size 1 has no stride of its own, and its index stays 0.
+    for dimension in sorted((d for d in range(4) if key_cache.shape[d] > 1), key=lambda d: -key_cache.stride(d)):
         stride = key_cache.stride(dimension)
         indices[:, dimension] = torch.div(rest, stride, rounding_mode="floor")
         rest = rest - indices[:, dimension] * stride

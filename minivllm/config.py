@@ -143,14 +143,14 @@ class EngineConfig:
         if self.batch_size is not None and not self.batch_delay:
             raise ConfigError("batch_size has no effect without a batch_delay: set that too, or leave it out.")
         if self.max_model_len is not None:
-            self.check_whole_prompts_fit(self.max_model_len)
+            self.check_whole_prompts_fit(self.max_model_len, self.max_num_batched_tokens)
 
-    def check_whole_prompts_fit(self, max_model_len: int) -> None:
+    def check_whole_prompts_fit(self, max_model_len: int, max_num_batched_tokens: int) -> None:
         """Raise `ConfigError` if a prompt may be longer than a step and must not be cut."""
-        if not self.enable_chunked_prefill and self.max_num_batched_tokens < max_model_len:
+        if not self.enable_chunked_prefill and max_num_batched_tokens < max_model_len:
             raise ConfigError(
                 f"With enable_chunked_prefill off a step must hold the longest prompt: raise max_num_batched_tokens "
-                f"({self.max_num_batched_tokens}) to max_model_len ({max_model_len}), or lower max_model_len."
+                f"({max_num_batched_tokens}) to max_model_len ({max_model_len}), or lower max_model_len."
             )
 
     def _require_positive(self, name: str) -> None:

@@ -1,10 +1,9 @@
 """`LLMEngine`: one step of serving, and the only place where all parts meet.
 
-    schedule -> execute the model -> sample -> append, detokenize, stop -> tell
+    the door (requests in and out) -> `Stepper`: schedule, execute, sample -> outputs, events, `inspect()`
 
-The engine knows the order of these and checks requests at the door; it decides nothing about memory
-(the scheduler does) and computes nothing (the runner does). It is not thread-safe: one thread owns it
-(`minivllm.engine_thread`).
+The engine builds the parts, checks requests at the door and answers questions; `minivllm.stepper` carries out the
+step. It is not thread-safe: one thread owns it (`minivllm.engine_thread`).
 
 The easy thing to get wrong is half a step. If the model raises, tokens are already counted as computed
 and blocks are named that nobody wrote, so the engine declares itself dead and says so from then on.
@@ -16,8 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from collections.abc import Sequence as Seq
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from minivllm import __version__
 from minivllm.beams import BeamDriver
@@ -25,44 +23,26 @@ from minivllm.clock import Clock, MonotonicClock
 from minivllm.config import EngineConfig
 from minivllm.core.admission import AdmissionPolicy, refuse_if_too_large
 from minivllm.core.contiguous import create_kv_cache_manager
-from minivllm.core.invariants import check_invariants
 from minivllm.core.policies import create_request_queue
-from minivllm.core.request import Request, RequestStatus, Sequence
+from minivllm.core.request import Request, RequestStatus
 from minivllm.core.scheduler import Scheduler
-from minivllm.core.scheduler_output import SchedulerOutput
-from minivllm.core.stop import Stop, check_stop
-from minivllm.errors import EngineDeadError, InvariantError
+from minivllm.core.stop import Stop
+from minivllm.errors import EngineDeadError, StepInProgressError
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus, Listener
 from minivllm.events.state import EngineState
 from minivllm.inputs import Prompt, read_prompt
 from minivllm.inspection import inspect_engine
-from minivllm.output_processor import OutputProcessor, SampledToken
+from minivllm.live_options import change_option
+from minivllm.output_processor import OutputProcessor
 from minivllm.outputs import RequestOutput
 from minivllm.request_validation import RequestValidator
 from minivllm.sampling_params import SamplingParams
+from minivllm.stepper import Runner, Stepper
 
 if TYPE_CHECKING:
     from minivllm.runtime.loader import LoadedModel
     from minivllm.runtime.tokenizer import Tokenizer
-
-
-class Runner(Protocol):
-    """What the engine asks of `minivllm.runtime.model_runner.ModelRunner`, or of a test's stand-in."""
-
-    num_blocks: int
-    max_model_len: int
-    t_prepare: float
-    """Seconds that the last `execute_model` spent on building the batch."""
-    record_attention_mass: bool
-    attention_mass: list[list[float]]
-    """If recorded: of each sequence of the last plan, the share of attention on each of its blocks."""
-
-    def execute_model(self, plan: SchedulerOutput) -> Any:
-        """Run the plan's tokens through the model; the logits of the sequences that sample."""
-
-    def sample_tokens(self, plan: SchedulerOutput, logits: Any) -> Seq[SampledToken]:
-        """One token for each scheduled sequence that samples, in the plan's order."""
 
 
 _RECORDED_OPTIONS = (
@@ -82,7 +62,7 @@ class LLMEngine:
         self._runner = runner
         self._clock = clock or MonotonicClock()
         self._bus = EventBus(self._clock)
-        config.check_whole_prompts_fit(runner.max_model_len)
+        config.check_whole_prompts_fit(runner.max_model_len, config.max_num_batched_tokens)
         self._scheduler = Scheduler(
             create_kv_cache_manager(config, runner.num_blocks, runner.max_model_len, self._bus),
             create_request_queue(config.scheduling_policy),
@@ -98,9 +78,18 @@ class LLMEngine:
         self._beams = BeamDriver(
             self._scheduler, self._output_processor, tokenizer.eos_token_ids, runner.max_model_len, self._bus
         )
-        self._last_plan: SchedulerOutput | None = None
+        self._stepper = Stepper(
+            runner,
+            self._scheduler,
+            self._output_processor,
+            self._beams,
+            eos_token_ids=tokenizer.eos_token_ids,
+            max_model_len=runner.max_model_len,
+            check_invariants=config.check_invariants,
+            clock=self._clock,
+            bus=self._bus,
+        )
         self._num_arrived = 0
-        self._tells_attention_mass = False
         self._dead_because: BaseException | None = None
 
     @classmethod
@@ -134,7 +123,8 @@ class LLMEngine:
         """
         self._raise_if_dead()
         given = read_prompt(prompt, self.tokenizer)
-        self._validator.check(request_id, given.token_ids, params, priority, self._scheduler.requests)
+        scheduler = self._scheduler
+        self._validator.check(request_id, given.token_ids, params, priority, scheduler.requests, scheduler.slots.limit)
         request = Request(
             request_id,
             given.token_ids,
@@ -145,22 +135,27 @@ class LLMEngine:
             arrival_number=self._num_arrived,
             cache_salt=given.cache_salt,
         )
-        refuse_if_too_large(request, self._scheduler.kv_cache_manager, self.max_model_len)
+        refuse_if_too_large(request, scheduler.kv_cache_manager, self.max_model_len)
         self._output_processor.add_sequence(request.sequences[0])
         if params.use_beam_search:
             self._beams.start(request)
-        self._scheduler.add_request(request)
+        scheduler.add_request(request)
         self._num_arrived += 1
 
     def abort_request(self, request_id: str) -> RequestOutput | None:
-        """End a request at once and free its blocks; its output so far, or None if it is not there (any more)."""
+        """End a request at once and free its blocks; its output so far, or None if it is not there (any more).
+
+        Raises `StepInProgressError` between two phases of a step.
+        """
         request = self._scheduler.requests.get(request_id)
         if request is None or self._dead_because is not None:
             return None
+        self._raise_if_in_step("abort the request")
         for sequence in request.sequences:
             if not sequence.status.is_finished:
-                self._finish(sequence, Stop(RequestStatus.FINISHED_ABORTED))
+                self._stepper.finish(sequence, Stop(RequestStatus.FINISHED_ABORTED))
         self._beams.forget(request)
+        self._stepper.tracer.forget_ended(self._scheduler.requests)
         return self._output_processor.make_output(request)
 
     def has_unfinished_requests(self) -> bool:
@@ -169,94 +164,36 @@ class LLMEngine:
     # ---- the step ----
 
     def step(self) -> list[RequestOutput]:
-        """Plan and run one step; the outputs of the requests that gained a token (by their `output_kind`)."""
+        """Plan and run one step, or what is left of it; the outputs of the requests that gained a token (by their
+        `output_kind`)."""
+        while (outputs := self.step_phase()) is None:
+            pass
+        return outputs
+
+    def step_phase(self) -> list[RequestOutput] | None:
+        """Run the next phase of a step (see `minivllm.stepper`): the outputs if the step has ended with it, else None.
+
+        Between two phases requests may be added, and events and `inspect()` are true. Aborts and options have to wait.
+        """
         self._raise_if_dead()
-        if not self.has_unfinished_requests():
+        if self.next_phase == "schedule" and not self.has_unfinished_requests():
             return []
         try:
-            return self._step()
+            return self._stepper.run_phase()
         except BaseException as error:
             self._dead_because = error
             raise
 
-    def _step(self) -> list[RequestOutput]:
-        now = self._clock.now
-        started = now()
-        plan = self._last_plan = self._scheduler.schedule(started)
-        scheduled = now()
-        for item in plan.scheduled:
-            for sample in item.sampling[1:]:  # just forked
-                self._output_processor.add_sequence(sample)
-        if self.config.check_invariants:
-            self._check_invariants(plan)
-        if not plan.scheduled:
-            return self._idle_step(scheduled - started)
-        execution_started = now()
-        logits = self._runner.execute_model(plan)
-        executed = now()
-        if self._tells_attention_mass and self._bus.active:
-            for item, mass in zip(plan.scheduled, self._runner.attention_mass, strict=True):
-                self._bus.emit(ev.AttentionMass, item.sequence.seq_id, mass)
-        sampled = self._runner.sample_tokens(plan, logits)
-        touched: dict[str, Request] = {}
-        sampling = [sequence for item in plan.scheduled for sequence in item.sampling]
-        for sequence, token in zip(sampling, sampled, strict=True):
-            if sequence.request.params.use_beam_search:
-                self._beams.offer(sequence, token)
-            else:
-                self._append_token(sequence, token)
-            touched[sequence.request.request_id] = sequence.request
-        if self._bus.active:
-            self._bus.emit(
-                ev.StepEnd,
-                plan.total_num_scheduled_tokens,
-                scheduled - started,
-                self._runner.t_prepare,
-                executed - execution_started - self._runner.t_prepare,
-                now() - executed,
+    @property
+    def next_phase(self) -> ev.Phase:
+        """What `step_phase` runs next; `schedule` between two steps."""
+        return self._stepper.next_phase
+
+    def _raise_if_in_step(self, wish: str) -> None:
+        if self.next_phase != "schedule":
+            raise StepInProgressError(
+                f"A step is under way and cannot lose what it has planned: finish it, then {wish}."
             )
-        if self.config.check_invariants:
-            self._check_invariants(None)
-        self._clock.end_step()
-        outputs = (self._output_processor.make_output(request) for request in touched.values())
-        return [output for output in outputs if output is not None]
-
-    def _idle_step(self, t_schedule: float) -> list[RequestOutput]:
-        """End a step in which all wait for company (`batch_delay`): time has to pass."""
-        if self._bus.active:
-            self._bus.emit(ev.StepEnd, 0, t_schedule, 0.0, 0.0, 0.0)
-        self._clock.idle()
-        self._clock.end_step()
-        return []
-
-    def _append_token(self, sequence: Sequence, sampled: SampledToken) -> None:
-        """Give a sequence its new token, show what text became visible, and end it if it has to end."""
-        sequence.append_token(sampled.token_id)
-        stop = check_stop(sequence, self.tokenizer.eos_token_ids, self.max_model_len)
-        new = self._output_processor.append(sequence, sampled)
-        if new.stop_string is not None:
-            stop = Stop(RequestStatus.FINISHED_STOPPED, new.stop_string)
-        self._scheduler.counters.generation_tokens += 1
-        if self._bus.active:
-            logprob = sampled.logprobs[0].logprob if sampled.logprobs else None
-            self._bus.emit(ev.TokenSampled, sequence.seq_id, sampled.token_id, new.text, logprob)
-        if stop is not None:
-            self._finish(sequence, stop, flush=new.stop_string is None)
-
-    def _finish(self, sequence: Sequence, stop: Stop, flush: bool = True) -> None:
-        """End a sequence. Text that was held back is shown, unless it belongs to a stop string."""
-        if flush and (text := self._output_processor.flush(sequence)) and self._bus.active:
-            self._bus.emit(ev.TextFlushed, sequence.seq_id, text)
-        self._scheduler.finish(sequence, stop.status, stop.stop_reason)
-
-    def _check_invariants(self, plan: SchedulerOutput | None) -> None:
-        violations = check_invariants(self._scheduler, plan)
-        for violation in violations:
-            self._scheduler.counters.invariant_violations += 1
-            if self._bus.active:
-                self._bus.emit(ev.InvariantViolated, violation.name, violation.detail)
-        if violations:
-            raise InvariantError("; ".join(f"{name}: {detail}" for name, detail in violations))
 
     def _raise_if_dead(self) -> None:
         if self._dead_because is not None:
@@ -264,7 +201,16 @@ class LLMEngine:
                 f"This engine stopped in an earlier step ({self._dead_because!r}); build a new LLMEngine to go on."
             ) from self._dead_because
 
-    # ---- views ----
+    # ---- switches and views ----
+
+    def set_option(self, name: ev.LiveOption, value: int) -> None:
+        """Change `max_num_batched_tokens` or `max_num_seqs` from the next step on, up to what the engine was built with.
+
+        Lowering `max_num_seqs` preempts nobody. Raises `ConfigError`, or `StepInProgressError` between two phases.
+        """
+        self._raise_if_dead()
+        self._raise_if_in_step("change the option")
+        change_option(self._scheduler, self.config, self.max_model_len, self._bus, name, value)
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` with every event from now on, in the engine's thread; the result ends that."""
@@ -272,11 +218,19 @@ class LLMEngine:
 
     def record_attention_mass(self, on: bool) -> None:
         """From the next step on tell an event `attention.mass` for each scheduled sequence, or no longer. Off at first."""
-        self._tells_attention_mass = self._runner.record_attention_mass = on
+        self._stepper.tells_attention_mass = self._runner.record_attention_mass = on
+
+    def trace_kernel(self, seq_id: str) -> None:
+        """Tell one event `kernel.traced` for this sequence's next decode (see `minivllm.kernel_tracing`).
+
+        Raises `InvalidRequestError` if there is no such sequence and `ConfigError` without Triton.
+        """
+        self._raise_if_dead()
+        self._stepper.tracer.ask(seq_id, self._scheduler.requests)
 
     def inspect(self) -> EngineState:
-        """The whole state as plain data, equal to the fold of all events so far. O(blocks + tokens)."""
-        return inspect_engine(self._scheduler, self._last_plan, self._output_processor.visible_text)
+        """The whole state as plain data, equal to the fold of all events so far, after each phase. O(blocks + tokens)."""
+        return inspect_engine(self._scheduler, self._stepper.last_plan, self._output_processor.visible_text)
 
     def log_header(self) -> ev.LogHeader:
         """The first line of a recording that starts now."""

@@ -5,8 +5,9 @@
         print(future.result().outputs[0].text)
 
 The engine is not thread-safe and need not be: callers in any thread put commands into a queue, the
-engine's thread carries them out between two steps, and each caller holds a future. It knows nothing of
-terminals or HTTP; the chat, the demo and the server all stand on it.
+engine's thread carries them out between two steps, and each caller holds a future. A paused engine may stand in
+the middle of a step, too: there it takes new requests, and holds aborts and options back until the step has ended.
+It knows nothing of terminals or HTTP; the chat, the demo and the server all stand on it.
 
 The easy thing to get wrong is the end. Whoever waits must hear of it: a request that is running, a
 command that is still in the queue and one that comes too late each get an answer, whether the thread
@@ -19,14 +20,15 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from queue import Empty, SimpleQueue
-from threading import Lock, Thread
+from threading import Thread
 from typing import TypeVar
 
 from minivllm.clock import MonotonicClock
 from minivllm.engine import LLMEngine
 from minivllm.errors import EngineDeadError
+from minivllm.events import types as ev
 from minivllm.inputs import Prompt
+from minivllm.mailbox import Mailbox
 from minivllm.outputs import RequestOutput
 from minivllm.sampling_params import SamplingParams
 
@@ -36,11 +38,11 @@ OnOutput = Callable[[RequestOutput], None]
 
 
 @dataclass(slots=True)
-class _Command:
-    """What a caller wants done between two steps, and the future that it holds."""
+class _Single:
+    """A step, or a phase of one, that a paused engine is to take."""
 
     future: Future
-    run: Callable[[], None]
+    is_phase: bool
 
 
 @dataclass(slots=True)
@@ -72,14 +74,11 @@ class EngineThread:
         self._before_step = before_step
         self._seconds_per_step = seconds_per_step
         self._now = MonotonicClock().now
-        self._commands: SimpleQueue[_Command] = SimpleQueue()
-        # No command may slip into the queue after the last look at it; this guards `_closed` for that.
-        self._lock = Lock()
-        self._closed = False
-        # The rest is read and written by the engine's thread alone.
+        self._mailbox = Mailbox(lambda: engine.next_phase != "schedule")
+        # The rest is written by the engine's thread alone, and all but `_paused` read by it alone.
         self._waiters: dict[str, _Waiter] = {}
         self._paused = False
-        self._single_steps: deque[Future[list[RequestOutput]]] = deque()
+        self._singles: deque[_Single] = deque()
         self._next_step_at = 0.0
         self._stopping = False
         # A daemon, so that a caller who forgot to stop it can still leave the program.
@@ -92,7 +91,7 @@ class EngineThread:
 
     def stop(self) -> None:
         """Ask for the end and return at once. The step in progress is finished, unfinished requests are aborted."""
-        self._submit(Future(), self._stop)
+        self._mailbox.post(Future(), self._stop)
 
     def join(self, timeout: float | None = None) -> None:
         """Wait until the thread has ended; raises the error that ended it, or `TimeoutError`."""
@@ -128,16 +127,26 @@ class EngineThread:
             self._engine.add_request(request_id, prompt, params, priority)
             self._waiters[request_id] = _Waiter(future, on_output)
 
-        return self._submit(future, add)
+        return self._mailbox.post(future, add)
 
     def abort_request(self, request_id: str) -> Future[RequestOutput | None]:
-        """End a request at once; the future holds its output so far, or None if it had ended already."""
-        return self.call(lambda engine: self._abort(request_id))
+        """End a request at once; the future holds its output so far, or None if it had ended already.
 
-    def call(self, function: Callable[[LLMEngine], T]) -> Future[T]:
-        """Run `function(engine)` between two steps; the future holds what it returned or raised."""
+        In the middle of a step of a paused engine it waits for the step's end.
+        """
+        return self.call(lambda engine: self._abort(request_id), between_steps=True)
+
+    def set_option(self, name: ev.LiveOption, value: int) -> Future[None]:
+        """`LLMEngine.set_option`; in the middle of a step it waits for the step's end, as `abort_request` does."""
+        return self.call(lambda engine: engine.set_option(name, value), between_steps=True)
+
+    def call(self, function: Callable[[LLMEngine], T], between_steps: bool = False) -> Future[T]:
+        """Run `function(engine)` between two steps; the future holds what it returned or raised.
+
+        A paused engine may stand between two phases of a step: `between_steps` waits for that step's end.
+        """
         future: Future[T] = Future()
-        return self._submit(future, lambda: future.set_result(function(self._engine)))
+        return self._mailbox.post(future, lambda: future.set_result(function(self._engine)), between_steps)
 
     def pause(self) -> Future[None]:
         """Take no more steps; the future is done when the engine stands still. Commands are still carried out."""
@@ -148,23 +157,33 @@ class EngineThread:
         return self.call(lambda engine: self._set_paused(False))
 
     def step(self) -> Future[list[RequestOutput]]:
-        """Pause, and take one step; the future holds its outputs (none, if there was nothing to do)."""
-        future: Future[list[RequestOutput]] = Future()
+        """Pause, and take one step or finish the one that is under way; the future holds its outputs (none, if there
+        was nothing to do)."""
+        return self._take_single(is_phase=False)
+
+    def step_phase(self) -> Future[ev.Phase]:
+        """Pause, and run the next phase of a step; the future holds the phase after it, `schedule` at a step's end."""
+        return self._take_single(is_phase=True)
+
+    def _take_single(self, is_phase: bool) -> Future:
+        future: Future = Future()
 
         def ask() -> None:
             self._paused = True
             # Taken by the main loop and not here: an error in a step ends the thread, one in a command does not.
-            self._single_steps.append(future)
+            self._singles.append(_Single(future, is_phase))
 
-        return self._submit(future, ask)
+        return self._mailbox.post(future, ask)
 
-    def _submit(self, future: Future[T], run: Callable[[], None]) -> Future[T]:
-        with self._lock:
-            if not self._closed:
-                self._commands.put(_Command(future, run))
-                return future
-        future.set_exception(EngineDeadError("The engine's thread has ended: start a new one to go on."))
-        return future
+    @property
+    def paused(self) -> bool:
+        """Whether the engine stands still as far as is known; from any thread."""
+        return self._paused
+
+    @property
+    def next_phase(self) -> ev.Phase:
+        """What runs next; from any thread, and of interest while the engine is paused."""
+        return self._engine.next_phase
 
     # ---- the engine's thread ----
 
@@ -172,9 +191,11 @@ class EngineThread:
         error = None
         try:
             while not self._stopping:
-                self._run_commands(self._seconds_until_step())
+                self._mailbox.carry_out(self._seconds_until_step())
                 if not self._stopping and self._seconds_until_step() == 0.0:
-                    self._take_step()
+                    self._advance()
+            if self._engine.next_phase != "schedule":
+                self._finish_step(self._engine.step())
             for request_id in self._engine.inspect().requests:
                 self._abort(request_id)
         except BaseException as caught:
@@ -183,44 +204,38 @@ class EngineThread:
 
     def _seconds_until_step(self) -> float | None:
         """How long to sleep before the next step is due; None if there is none until a command comes."""
-        if self._single_steps:
+        if self._singles:
             return 0.0
         if self._paused:
             return None
+        if self._engine.next_phase != "schedule":
+            return 0.0
         if self._before_step is not None:
             self._before_step(self._engine)
         if not self._engine.has_unfinished_requests():
             return None
         return max(0.0, self._next_step_at - self._now())
 
-    def _run_commands(self, seconds: float | None) -> None:
-        """Wait up to `seconds` (None: for ever) for a command; carry it out and those that came with it."""
-        try:
-            self._run_command(self._commands.get(timeout=seconds))
-            # Only those that are there now: callers without end must not keep the engine from its steps.
-            for _ in range(self._commands.qsize()):
-                self._run_command(self._commands.get_nowait())
-        except Empty:
-            return
+    def _advance(self) -> None:
+        """Take the step, or the phase, that is due."""
+        single = self._singles[0] if self._singles else None
+        if self._engine.next_phase == "schedule":
+            self._next_step_at = self._now() + self._seconds_per_step
+            if single is not None and self._before_step is not None:
+                self._before_step(self._engine)
+        is_phase = single is not None and single.is_phase
+        outputs = self._engine.step_phase() if is_phase else self._engine.step()
+        if outputs is not None:
+            self._finish_step(outputs)
+        if single is not None:
+            self._singles.popleft()
+            single.future.set_result(self._engine.next_phase if is_phase else outputs)
 
-    def _run_command(self, command: _Command) -> None:
-        # From here on the future cannot be cancelled, so it can always be given its result.
-        if not command.future.set_running_or_notify_cancel():
-            return
-        try:
-            command.run()
-        except BaseException as error:  # it belongs to whoever sent the command; the engine goes on
-            command.future.set_exception(error)
-
-    def _take_step(self) -> None:
-        self._next_step_at = self._now() + self._seconds_per_step
-        if self._single_steps and self._before_step is not None:
-            self._before_step(self._engine)
-        outputs = self._engine.step()
+    def _finish_step(self, outputs: list[RequestOutput]) -> None:
+        """A step has ended: hand out its outputs and do what had to wait for it."""
         for output in outputs:
             self._deliver(output)
-        if self._single_steps:
-            self._single_steps.popleft().set_result(outputs)
+        self._mailbox.carry_out_held()
 
     def _deliver(self, output: RequestOutput) -> None:
         """Hand an output to whoever sent the request; requests that a script added have nobody."""
@@ -254,13 +269,8 @@ class EngineThread:
 
     def _close(self, error: BaseException | None) -> None:
         """Take no more commands, and answer everybody who still waits for something."""
-        with self._lock:
-            self._closed = True
-        waiting = [waiter.future for waiter in self._waiters.values()] + list(self._single_steps)
-        while not self._commands.empty():
-            command = self._commands.get()
-            if command.future.set_running_or_notify_cancel():
-                waiting.append(command.future)
+        waiting = [waiter.future for waiter in self._waiters.values()] + [single.future for single in self._singles]
+        waiting += self._mailbox.close()
         for future in waiting:
             # One exception object each: raising one in several threads would mix up their tracebacks.
             dead = EngineDeadError(

@@ -79,6 +79,14 @@ class EngineDeadError(MinivllmError, RuntimeError):
     """The engine failed in an earlier step; its state can no longer be trusted. Make a new one."""
 
 
+class StepInProgressError(MinivllmError, RuntimeError):
+    """What was asked for cannot be done between two phases of a step: finish the step first."""
+
+
+class KernelTraceError(MinivllmError, RuntimeError):
+    """The kernel x-ray could not be made; the engine itself goes on."""
+
+
 class SamplingError(MinivllmError, RuntimeError):
     """One sequence has no token to sample: its logits are no numbers, or its parameters mask them all."""
 

@@ -1,7 +1,7 @@
 """`inspect_engine`: the engine's state read from its own objects, block by block.
 
 It is the second witness. `Fold` knows the events and never looks here; this looks at the scheduler,
-the pool and the texts and never at an event. After every step the two must agree, so this file must
+the pool and the texts and never at an event. After every phase the two must agree, so this file must
 stay naive: no counter of its own, nothing remembered between calls.
 """
 
@@ -37,8 +37,10 @@ def inspect_engine(
         running=[sequence.seq_id for sequence in scheduler.running],
         requests={request.request_id: _request_state(request) for request in scheduler.requests.values()},
         sequences={sequence.seq_id: _sequence_state(sequence, visible_text(sequence)) for sequence in sequences},
-        budget=0 if last_plan is None else scheduler.max_num_batched_tokens,
+        budget=0 if last_plan is None else last_plan.budget,
         scheduled=[ScheduledState(item.sequence.seq_id, item.num_tokens, item.kind, item.start) for item in scheduled],
+        max_num_seqs=scheduler.slots.limit,
+        max_num_batched_tokens=scheduler.max_num_batched_tokens,
         counters=msgspec.structs.replace(
             scheduler.counters,
             evicted_blocks=pool.num_evicted_blocks,

@@ -39,8 +39,9 @@ class RequestValidator:
         params: SamplingParams,
         priority: int,
         unfinished: Collection[str],
+        max_num_seqs: int,
     ) -> None:
-        """Raise the `InvalidRequestError` that applies, if any."""
+        """Raise the `InvalidRequestError` that applies, if any. `max_num_seqs`: as it is now."""
         if not isinstance(request_id, str) or not request_id:
             raise InvalidRequestError(f"The request id must be a non-empty string; got {request_id!r}.")
         if request_id in unfinished:
@@ -56,10 +57,10 @@ class RequestValidator:
                 f"priority is {priority} but the engine serves first come, first served: "
                 "send 0, or start it with scheduling_policy='priority'."
             )
-        if params.num_sequences > self._config.max_num_seqs:
+        if params.num_sequences > max_num_seqs:
             raise InvalidSamplingParamsError(
                 f"The request asks for {params.num_sequences} sequences (n, best_of, beam_width) and the engine runs at most "
-                f"{self._config.max_num_seqs} at once: ask for fewer or raise max_num_seqs."
+                f"{max_num_seqs} at once: ask for fewer or raise max_num_seqs."
             )
         if params.num_sequences > 1 and self._config.kv_cache_allocator == "contiguous":
             raise InvalidSamplingParamsError(

@@ -32,6 +32,7 @@ class FakeTokenizer:
 
     vocab_size = VOCAB_SIZE
     eos_token_ids = frozenset({EOS})
+    has_chat_template = False
 
     def encode(self, text: str) -> list[int]:
         return [ord(character) - 32 for character in text]
@@ -185,7 +186,7 @@ class FakeRunner:
 
 
 class WatchedEngine:
-    """An engine on the virtual clock with a fold beside it, compared after every step."""
+    """An engine on the virtual clock with a fold beside it, compared after every step, or phase."""
 
     def __init__(
         self, num_blocks: int = 100, max_model_len: int = 10_000, vocab_size: int = 99, **options: object
@@ -214,6 +215,12 @@ class WatchedEngine:
     def step(self) -> list[RequestOutput]:
         outputs = self.engine.step()
         self.outputs.update((output.request_id, output) for output in outputs)
+        self.compare()
+        return outputs
+
+    def step_phase(self) -> list[RequestOutput] | None:
+        outputs = self.engine.step_phase()
+        self.outputs.update((output.request_id, output) for output in outputs or ())
         self.compare()
         return outputs
 

@@ -8,7 +8,7 @@ import pytest
 from minivllm import cli
 from minivllm.compare import plot
 from minivllm.compare.measure import measure_recording
-from minivllm.events.log import Recording
+from minivllm.events.recording import Recording
 
 SIDE_KEYS = {
     "kv_waste",
@@ -43,7 +43,7 @@ def test_two_configurations_run_the_same_trace_and_stand_side_by_side(capsys, tm
     assert f"minivllm replay {tmp_path}/a.jsonl --with {tmp_path}/b.jsonl" in table
     for letter, side in (("a", a), ("b", b)):
         assert side["recording"] == str(tmp_path / f"{letter}.jsonl")
-        assert Recording(side["recording"]).fold_at_step(10**9).counters.finished_requests == 12
+        assert Recording(side["recording"]).view_at_step(10**9).counters.finished_requests == 12
         # The table is the recording's, to the last digit.
         assert measure_recording(side["configuration"], Path(side["recording"])).as_json() == side
 

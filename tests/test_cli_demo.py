@@ -21,7 +21,7 @@ from one_thread import one_thread  # noqa: F401  (a fixture)
 
 from minivllm.cli import main
 from minivllm.core.invariants import Violation
-from minivllm.events.log import Recording
+from minivllm.events.recording import Recording
 from minivllm.events.types import EVENT_KINDS, BeamPruned, BeamsFound, RequestFinished
 from minivllm.lessons.scenarios import SCENARIOS
 from minivllm.tui.source import InProcessSource
@@ -52,7 +52,7 @@ def test_a_demo_ends_with_its_counts_in_one_line_of_json(name: str, capsys: pyte
     assert result["tokens_per_s"] == pytest.approx(result["generated_tokens"] / result["seconds"])
     # The recording tells the same story.
     recording = Recording(log)
-    counters = recording.fold_at_step(recording.last_step).counters
+    counters = recording.view_at_step(recording.last_step).counters
     assert result["steps"] == recording.last_step
     assert result["preemptions"] == counters.num_preemptions
     assert result["prefix_hit_tokens"] == counters.prefix_cache_hits
@@ -124,7 +124,7 @@ def test_a_violated_invariant_is_counted_reported_and_a_failure(capsys: pytest.C
         calls.append(plan)
         return [Violation("free queue", "made up for this test")] if len(calls) == 20 else []
 
-    monkeypatch.setattr("minivllm.engine.check_invariants", violated_once)
+    monkeypatch.setattr("minivllm.stepper.check_invariants", violated_once)
     assert main([*DEMO, "--json"]) == 1
     captured = capsys.readouterr()
     assert last_json(captured.out)["invariant_violations"] == 1
@@ -165,13 +165,15 @@ def test_the_dashboard_gets_every_event_and_the_summary_at_the_end(dashboards, c
     (dashboard,) = dashboards
     recording = Recording(log)
     assert dashboard.watch == SCENARIOS["shared-prefix"].watch
-    assert dashboard.source.header == recording.header
-    assert dashboard.source.drain(10**6) == list(recording.events(0, len(recording)))
+    shown = dashboard.source.recording
+    assert shown.header == recording.header
+    assert dashboard.source.poll(SOON) == len(shown) == len(recording)
+    assert list(shown.events(0, len(shown))) == list(recording.events(0, len(recording)))
     assert dashboard.summary == last_json(capsys.readouterr().out)["what_happened"]
 
 
 def test_the_dashboard_is_told_when_the_engine_fails(dashboards, capsys: pytest.CaptureFixture, monkeypatch):
-    monkeypatch.setattr("minivllm.engine.check_invariants", lambda scheduler, plan: [Violation("a", "made up")])
+    monkeypatch.setattr("minivllm.stepper.check_invariants", lambda scheduler, plan: [Violation("a", "made up")])
     assert main(["demo", "--model", "tiny-random"]) == 1
     assert dashboards[0].summary == ["The engine failed: a: made up"]
     assert capsys.readouterr().err == "minivllm: a: made up\n"
@@ -221,7 +223,7 @@ def test_ctrl_c_ends_the_run_and_leaves_a_recording_that_can_be_read(tmp_path: P
     assert json.loads(out.splitlines()[-1])["invariant_violations"] == 0, "the report comes after Ctrl-C, too"
     recording = Recording(log)
     assert 1 <= recording.last_step < 150
-    end = recording.fold_at_event(len(recording))
+    end = recording.view_at_event(len(recording))
     assert end.counters.aborted_requests >= 1
     assert end.requests == {}
     assert all(block.ref_cnt == 0 for block in end.blocks)

@@ -133,7 +133,7 @@ class PlannedRunner:
 
     def plan(self, *work: tuple[Sequence, int]) -> SchedulerOutput:
         """So many tokens of each of these sequences."""
-        plan = SchedulerOutput(step=0)
+        plan = SchedulerOutput(step=0, budget=self.config.max_num_batched_tokens)
         for sequence, num_tokens in work:
             start, is_new = sequence.num_computed_tokens, sequence.request.prompt is None
             sequence.request.prompt = "seen"

@@ -68,20 +68,20 @@ class Actions:
     async def _goto(self, answer: str) -> None:
         if answer.isdecimal():
             self.context.transport.to_step(int(answer))
-        elif answer[:1] == "b" and answer[1:].isdecimal():
-            if int(answer[1:]) >= len(self.model.fold.blocks):
-                self.tell(f"There is no block {answer[1:]}: the last one is {len(self.model.fold.blocks) - 1}.")
-                return
-            await self._choose(block(int(answer[1:])))
-        elif self.context.transport.to_request(answer):
-            await self._choose(sequence(f"{answer}.0"))
-        else:
+        elif (target := self.named(answer)) is None:
             self.tell(f"There is no step, request or block called {clean(answer)} in this recording so far.")
+        else:
+            if target.kind == "sequence":
+                self.context.transport.to_request(answer)
+            self.context.selection.choose(target)
+            await self.action_open()
         self._moved()
 
-    async def _choose(self, target: Target) -> None:
-        self.context.selection.choose(target)
-        await self.action_open()
+    def named(self, name: str) -> Target | None:
+        """The block (b9) or the first sequence of the request that is called so, if there is one."""
+        if name[:1] == "b" and name[1:].isdecimal() and int(name[1:]) < len(self.model.fold.blocks):
+            return block(int(name[1:]))
+        return sequence(f"{name}.0") if self.context.transport.find_request(name) is not None else None
 
     def action_filter(self) -> None:
         """Show only events that contain a word."""
@@ -169,7 +169,8 @@ class Actions:
                     control.set_option(name, int(value))
 
             self.push_screen(
-                AskScreen("Change an option", "max_num_batched_tokens N (the token budget) or max_num_seqs N (slots)."), change
+                AskScreen("Change an option", "max_num_batched_tokens N (the token budget) or max_num_seqs N (slots)."),
+                change,
             )
 
     def action_engine_mass(self) -> None:
@@ -177,7 +178,11 @@ class Actions:
         if control := self._control():
             self._records_mass = not getattr(self, "_records_mass", False)
             control.record_attention_mass(self._records_mass)
-            self.tell("Attention on each block is recorded from the next step on." if self._records_mass else "No longer recorded.")
+            self.tell(
+                "Attention on each block is recorded from the next step on."
+                if self._records_mass
+                else "No longer recorded."
+            )
 
     def action_engine_xray(self) -> None:
         """Record the kernel's programs at the chosen sequence's next token."""

@@ -81,17 +81,18 @@ COMMANDS: tuple[Command, ...] = (
     Command("app.export", "E", "export", "Export", "Save the recording, and a trace for Perfetto.", "Dashboard"),
     Command("app.palette", "ctrl+p", "command_palette", "Commands", "Find a command by its name.", "Dashboard"),
     Command("app.help", "question_mark,f1", "help", "Help", "What the focused panel shows, and all keys.", "Dashboard", True, "?"),
-    Command("app.quit", "q,ctrl+c", "quit", "Quit", "Leave the dashboard.", "Dashboard", True),
+    Command("app.quit", "q", "quit", "Quit", "Leave the dashboard.", "Dashboard", True),
+    Command("app.interrupt", "ctrl+c", "quit", "Quit", "Leave the dashboard, also from a window.", "Dashboard"),
 )  # fmt: skip
 
 
 def bindings() -> list[Binding]:
     """The table as Textual wants it."""
     return [
-        # Textual's own ctrl+c only says which key quits, and tab belongs to whoever has the focus: ours come first.
+        # Textual's own ctrl+c only says which key quits; ours comes first, in every window.
         Binding(
             command.keys, command.action, command.label, show=command.in_footer, key_display=command.display,
-            tooltip=command.help, id=command.id, priority=command.id in ("app.quit", "look.next_panel", "look.previous_panel"),
+            tooltip=command.help, id=command.id, priority=command.id == "app.interrupt",
         )
         for command in COMMANDS
     ]  # fmt: skip

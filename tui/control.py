@@ -1,53 +1,60 @@
-"""What the dashboard may ask of an engine in its own process. The real one is `minivllm.engine_control`.
+"""What the dashboard may ask of an engine in its own process: stop it, step it, feed it, change its options.
 
-Only the protocol is here: the dashboard imports no engine. Every call returns at once; what is refused comes back as a
-sentence in `messages`. What was done shows in the events, like everything else.
+Types and a protocol alone, so that the dashboard needs neither the engine nor torch; `minivllm.engine_control` is
+the real one. A source that only replays or listens has no control, and then there is nothing to press.
+
+The easy thing to get wrong is to expect an answer. Every call returns at once, long before the engine has done what
+it asks; what came of it is seen in the events, and what was refused is read from `messages`.
 """
 
-from typing import Literal, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
-Phase = Literal["schedule", "execute", "sample"]
+from minivllm.events.types import Phase
 
 
 class ControlState(NamedTuple):
-    """Whether the engine goes on by itself, and what it would do next."""
+    """Where the engine stands."""
 
     paused: bool
     next_phase: Phase
-    """"schedule": it stands between two steps."""
+    """`schedule`: it stands between two steps, else in the middle of one. Of interest while paused."""
 
 
 class EngineControl(Protocol):
-    """Steers one engine."""
+    """The keys that reach the engine. Calls come from the dashboard's thread and never wait."""
 
-    def state(self) -> ControlState: ...
+    def state(self) -> ControlState:
+        """As it is now."""
 
-    def pause(self) -> None: ...
+    def pause(self) -> None:
+        """Take no more steps. What was asked for before still finishes its step or phase."""
 
-    def resume(self) -> None: ...
+    def resume(self) -> None:
+        """Take steps again, also from the middle of one."""
 
     def step(self) -> None:
-        """Finish the step that is under way, or take one; then stand still."""
+        """Pause, and finish the step that is under way or take one."""
 
     def step_phase(self) -> None:
-        """Run the next phase of a step, then stand still."""
+        """Pause, and run the next phase of a step."""
 
     def add_request(self, prompt: str) -> None:
-        """One message of a user, with a greedy answer of sensible length."""
+        """A message of a person. The requests are named `user-1`, `user-2`, ... in the order in which they came in."""
 
     def add_burst(self) -> None:
-        """Four requests that begin with the same long prefix."""
+        """Four requests at once that begin with the same long text."""
 
-    def abort(self, request_id: str) -> None: ...
+    def abort(self, request_id: str) -> None:
+        """End a request; in the middle of a step at its end."""
 
     def set_option(self, name: str, value: int) -> None:
-        """`max_num_batched_tokens` or `max_num_seqs`, from the next step on."""
+        """Change `max_num_batched_tokens` or `max_num_seqs` from the next step on, up to what the engine was built with."""
 
     def record_attention_mass(self, on: bool) -> None:
-        """Tell an `attention.mass` event for every scheduled sequence, or no longer."""
+        """Have an event `attention.mass` told for each sequence of each step, or no longer."""
 
     def trace_kernel(self, seq_id: str) -> None:
-        """Tell a `kernel.traced` event at that sequence's next decode."""
+        """Have one event `kernel.traced` told for that sequence's next decode."""
 
     def messages(self) -> list[str]:
-        """Sentences that came since the last call."""
+        """What was refused or went wrong since the last call: sentences for a person, oldest first."""

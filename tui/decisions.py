@@ -134,6 +134,12 @@ def _admitted(event: ev.RequestAdmitted | ev.RequestResumed) -> tuple[str, str, 
     return f"{verb} slot {event.slot}", cached, "good"
 
 
+def _traced(event: ev.KernelTraced) -> tuple[str, str, str]:
+    if event.problem is not None:
+        return "was to be traced", f": {clean(event.problem)}", "warn"
+    return "is traced", f": {plural(len(event.programs), 'program')} over {plural(event.num_tokens, 'token')}", "accent"
+
+
 _END_A_WAIT = (ev.RequestAdmitted, ev.RequestResumed, ev.RequestFinished, ev.BeamPruned, ev.RequestAborted)
 
 # Each gives (what happened, the rest of the sentence, style); block ids stand between the two.
@@ -160,6 +166,8 @@ _TELL = {
     ev.BlockReleased: lambda e: ("lets go of", "", "muted"),
     ev.BlockFreed: lambda e: ("freed", ", still cached" if e.position == "tail" else ", empty", "muted"),
     ev.BlockEvicted: lambda e: ("loses", ", evicted", "warn"),
+    ev.OptionChanged: lambda e: (f"{clean(str(e.name))} is now {e.value}", f", it was {e.old}", "accent"),
+    ev.KernelTraced: _traced,
     ev.InvariantViolated: lambda e: (f"INVARIANT {clean(e.name)} violated", f": {clean(e.detail)}", "bad"),
     ev.Gap: lambda e: (f"{plural(e.lost, 'event')} lost", ": what follows may be wrong", "bad"),
 }

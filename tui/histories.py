@@ -1,4 +1,4 @@
-"""What a view remembers beyond the present state: past steps, lives of sequences, prefix lookups, ages of blocks.
+"""What a view remembers beyond the present state: past steps, and the lives of sequences.
 
 The engine has forgotten all of this, but its events told it. Each part is plain data with one `apply`, so that a
 keyframe can hold it and a rewound dashboard shows the same as a live one did. The easy thing to get wrong is
@@ -17,9 +17,22 @@ STEPS_KEPT = 240
 SHARES_KEPT = 48
 """Of so many of the last steps it is also remembered who got how much."""
 LIVES_KEPT = 64
-LOOKUPS_KEPT = 32
 
 Phase = Literal["queued", "prefill", "decode", "preempted"]
+
+
+class Preemption(msgspec.Struct):
+    """Who lost its blocks and slot, for whom, and how short of blocks that one was."""
+
+    step: int
+    seq_id: str
+    victim_of: str
+    need: int
+    free: int
+
+    @classmethod
+    def of(cls, event: ev.RequestPreempted) -> "Preemption":
+        return cls(event.step, event.seq_id, event.victim_of, event.need, event.free)
 
 
 class StepRecord(msgspec.Struct):
@@ -34,7 +47,7 @@ class StepRecord(msgspec.Struct):
     """(seq_id, kind, tokens) in the order of the plan; empty once the step is long past."""
     num_hits: int = 0
     num_evicted: int = 0
-    preempted: list[str] = []
+    preempted: list[Preemption] = []
     deferred: tuple[str, str, int, int] | None = None
     """Who was turned away: (seq_id, reason, need, free)."""
     seconds: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
@@ -48,7 +61,15 @@ class StepRecord(msgspec.Struct):
 class StepHistory(msgspec.Struct):
     """The last steps, oldest first."""
 
-    KINDS: ClassVar = (ev.StepBegin, ev.StepScheduled, ev.BlockHit, ev.BlockEvicted, ev.RequestPreempted, ev.RequestDeferred, ev.StepEnd)
+    KINDS: ClassVar = (
+        ev.StepBegin,
+        ev.StepScheduled,
+        ev.BlockHit,
+        ev.BlockEvicted,
+        ev.RequestPreempted,
+        ev.RequestDeferred,
+        ev.StepEnd,
+    )
 
     records: list[StepRecord] = []
     current: StepRecord | None = None
@@ -72,7 +93,7 @@ class StepHistory(msgspec.Struct):
             case ev.BlockEvicted():
                 self.current.num_evicted += 1
             case ev.RequestPreempted():
-                self.current.preempted.append(event.seq_id)
+                self.current.preempted.append(Preemption.of(event))
             case ev.RequestDeferred():
                 self.current.deferred = (event.seq_id, event.reason, event.need, event.free)
             case ev.StepEnd():
@@ -101,6 +122,8 @@ class Life(msgspec.Struct):
     last_token: float | None = None
     num_tokens: int = 0
     """Output tokens."""
+    preemption: Preemption | None = None
+    """The last one that it suffered."""
     end: tuple[int, float, str] | None = None
     """(step, time, reason)"""
 
@@ -123,7 +146,18 @@ class Life(msgspec.Struct):
 class Lives(msgspec.Struct):
     """The sequences that are there and the last ones that have ended, in order of arrival."""
 
-    KINDS: ClassVar = (ev.RequestArrived, ev.RequestForked, ev.RequestAdmitted, ev.RequestResumed, ev.RequestPreempted, ev.StepScheduled, ev.TokenSampled, ev.RequestFinished, ev.RequestAborted, ev.BeamPruned)
+    KINDS: ClassVar = (
+        ev.RequestArrived,
+        ev.RequestForked,
+        ev.RequestAdmitted,
+        ev.RequestResumed,
+        ev.RequestPreempted,
+        ev.StepScheduled,
+        ev.TokenSampled,
+        ev.RequestFinished,
+        ev.RequestAborted,
+        ev.BeamPruned,
+    )
 
     by_sequence: dict[str, Life] = {}
     ended: list[str] = []
@@ -143,6 +177,7 @@ class Lives(msgspec.Struct):
                 self._enter(event, "prefill")
             case ev.RequestPreempted():
                 self._enter(event, "preempted")
+                self._note_preemption(event)
             case ev.StepScheduled():
                 self._enter(event, event.kind)
             case ev.TokenSampled():
@@ -161,6 +196,11 @@ class Lives(msgspec.Struct):
         life = self.by_sequence.get(event.seq_id)
         if life is not None and life.phases[-1][2] != phase:
             life.phases.append((event.step, event.t, phase))
+
+    def _note_preemption(self, event: ev.RequestPreempted) -> None:
+        life = self.by_sequence.get(event.seq_id)
+        if life is not None:
+            life.preemption = Preemption.of(event)
 
     def _note_token(self, event: ev.TokenSampled) -> None:
         life = self.by_sequence.get(event.seq_id)
@@ -184,94 +224,3 @@ class Lives(msgspec.Struct):
         self.by_sequence.pop(seq_id, None)
         if seq_id in self.ended:
             self.ended.remove(seq_id)
-
-
-class Lookup(msgspec.Struct):
-    """What the prefix cache had for one sequence when it entered the batch."""
-
-    seq_id: str
-    step: int
-    hits: list[tuple[int, int, bool]] = []
-    """(entry of the block table, block, whether it was free), in order"""
-    missed: int | None = None
-    """The first entry that was not found."""
-    why: str = ""
-
-
-class Lookups(msgspec.Struct):
-    """The last lookups, oldest first."""
-
-    KINDS: ClassVar = (ev.BlockHit, ev.BlockMissed)
-
-    recent: list[Lookup] = []
-
-    def apply(self, event: ev.Event) -> None:
-        """Take in the next event."""
-        match event:
-            case ev.BlockHit():
-                self._of(event).hits.append((event.logical, event.block_id, event.was_free))
-            case ev.BlockMissed():
-                lookup = self._of(event)
-                lookup.missed, lookup.why = event.logical, event.why
-
-    def of(self, seq_id: str | None) -> Lookup | None:
-        """The last one of a sequence."""
-        return next((lookup for lookup in reversed(self.recent) if lookup.seq_id == seq_id), None)
-
-    def _of(self, event: ev.BlockHit | ev.BlockMissed) -> Lookup:
-        last = self.recent[-1] if self.recent else None
-        if last is None or (last.seq_id, last.step) != (event.seq_id, event.step):
-            last = Lookup(event.seq_id, event.step)
-            self.recent.append(last)
-            if len(self.recent) > LOOKUPS_KEPT:
-                del self.recent[0]
-        return last
-
-
-class BlockAges(msgspec.Struct):
-    """Of every block: whose it was last, and when it was handed out and touched last."""
-
-    KINDS: ClassVar = (ev.StepBegin, ev.StepScheduled, ev.BlockAllocated, ev.BlockHit, ev.BlockReleased, ev.BlockFreed, ev.BlockHashed, ev.BlockCopied, ev.BlockEvicted)
-
-    last_owner: dict[int, str] = {}
-    born: dict[int, int] = {}
-    """Step in which it was last taken from the free queue."""
-    touched: dict[int, int] = {}
-    changed: set[int] = set()
-    """Blocks that an event of the current step has touched."""
-    last_scheduled: str | None = None
-
-    def apply(self, event: ev.Event) -> str | None:
-        """Take in the next event; the sequence that it is about, or that held its block last."""
-        owner = getattr(event, "seq_id", None)
-        match event:
-            case ev.StepBegin():
-                self.changed.clear()
-            case ev.StepScheduled():
-                self.last_scheduled = event.seq_id
-            case ev.BlockCopied():
-                self._touch(event.src, event.step)
-                self._touch(event.dst, event.step)
-                self.born[event.dst] = event.step
-                self.last_owner[event.dst] = event.seq_id
-            case ev.BlockEvicted():
-                self._touch(event.block_id, event.step)
-                return self.last_owner.get(event.block_id)
-            case ev.BlockFreed():
-                self._touch(event.block_id, event.step)
-            case ev.BlockHashed():
-                self._touch(event.block_id, event.step)
-                # Of several that share or shared it, the one whose tokens have just filled it.
-                owner = self.last_scheduled
-                if owner is not None:
-                    self.last_owner[event.block_id] = owner
-            case ev.BlockAllocated() | ev.BlockHit() | ev.BlockReleased():
-                self._touch(event.block_id, event.step)
-                if isinstance(event, ev.BlockAllocated):
-                    self.born[event.block_id] = event.step
-                self.last_owner[event.block_id] = event.seq_id
-        return owner
-
-    def _touch(self, block_id: int, step: int) -> None:
-        self.changed.add(block_id)
-        self.touched[block_id] = step

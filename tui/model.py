@@ -7,31 +7,25 @@ and show any moment again (`MODELS`, the codec). The easy thing to get wrong is 
 `_Remembered`: it would be right while live and wrong after the first rewind.
 """
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from itertools import islice
 
 import msgspec
 
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
-from minivllm.events.keyframe import pack, restore
+from minivllm.events.fold_codec import FOLD
+from minivllm.events.pool_use import PoolUse, pool_use
 from minivllm.events.state import EngineState
+from minivllm.tui.block_histories import BlockAge, BlockAges, Lookups
 from minivllm.tui.decisions import DecisionLog
-from minivllm.tui.histories import BlockAges, Lives, Lookups, StepHistory
+from minivllm.tui.histories import Life, Lives, StepHistory, StepRecord
 from minivllm.tui.letters import Letters
 
 RATE_WINDOW = 2.0
 """Seconds of engine time over which tokens per second are averaged."""
 _RATE_ENTRIES = 256
 """Most steps that the average reaches back."""
-
-
-class PoolUse(NamedTuple):
-    """How many blocks are in which condition."""
-
-    used: int
-    cached: int
-    """Free, but still a hit for a prompt that begins like it."""
-    empty: int
 
 
 class _Remembered(msgspec.Struct):
@@ -43,14 +37,16 @@ class _Remembered(msgspec.Struct):
     lives: Lives
     lookups: Lookups
     ages: BlockAges
-    mass: dict[str, list[float]]
+    mass: dict[str, list[float]] = {}
     """Of each running sequence: how much of its last token's attention fell on each block of its table, if told."""
-    rate: list[tuple[float, int]]
+    trace: ev.KernelTraced | None = None
+    """The last x-ray of a kernel."""
+    rate: list[tuple[float, int]] = []
     """(time, output tokens so far) at the ends of the last steps."""
 
     @classmethod
-    def nothing(cls) -> "_Remembered":
-        return cls(Letters(), DecisionLog(), StepHistory(), Lives(), Lookups(), BlockAges(), {}, [])
+    def nothing(cls, num_blocks: int) -> "_Remembered":
+        return cls(Letters(), DecisionLog(), StepHistory(), Lives(), Lookups(), BlockAges([None] * num_blocks))
 
 
 class DashboardModel:
@@ -59,15 +55,15 @@ class DashboardModel:
     def __init__(self, header: ev.LogHeader, fold: Fold | None = None, remembered: _Remembered | None = None) -> None:
         self.header = header
         self.fold = fold or Fold(header)
-        self._remembered = remembered or _Remembered.nothing()
-        self.letters = self._remembered.letters
-        self.log = self._remembered.log
-        self.steps = self._remembered.steps
-        self.lives = self._remembered.lives
-        self.lookups = self._remembered.lookups
-        self.ages = self._remembered.ages
-        self.mass = self._remembered.mass
-        self._rate = self._remembered.rate
+        self.remembered = remembered or _Remembered.nothing(header.num_blocks)
+        self.letters = self.remembered.letters
+        self.log = self.remembered.log
+        self.steps = self.remembered.steps
+        self.lives = self.remembered.lives
+        self.lookups = self.remembered.lookups
+        self.ages = self.remembered.ages
+        self.mass = self.remembered.mass
+        self._rate = self.remembered.rate
         parts = (self.steps, self.lives, self.lookups)
         self._parts = {kind: [part.apply for part in parts if kind in part.KINDS] for kind in ev.EVENT_KINDS}
 
@@ -91,6 +87,8 @@ class DashboardModel:
                 self.letters.assign(event.seq_id)
             case ev.AttentionMass():
                 self.mass[event.seq_id] = event.mass
+            case ev.KernelTraced():
+                self.remembered.trace = event
         kind = type(event)
         owner = self.ages.apply(event) if kind in BlockAges.KINDS else getattr(event, "seq_id", None)
         self.log.add(event, owner, self.letters.of(owner))
@@ -100,16 +98,26 @@ class DashboardModel:
     # ---- what the panels ask ----
 
     @property
+    def trace(self) -> ev.KernelTraced | None:
+        """The last x-ray of a kernel."""
+        return self.remembered.trace
+
+    @property
     def changed(self) -> set[int]:
         """Blocks that an event of the current step has touched."""
         return self.ages.changed
+
+    @property
+    def max_num_seqs(self) -> int:
+        """Batch slots now: live where the fold knows it, else those that the engine was built with."""
+        return getattr(self.fold, "max_num_seqs", self.header.max_num_seqs)
 
     def letter(self, seq_id: str | None) -> str | None:
         return self.letters.of(seq_id)
 
     def last_owner_letter(self, block_id: int) -> str | None:
         """The letter of the sequence that held a free block last, while it still stands for that one."""
-        return self.letters.of(self.ages.last_owner.get(block_id))
+        return self.letters.of(self.ages.last_owner(block_id))
 
     def owners(self, block_id: int) -> list[tuple[str, int]]:
         """Every sequence that holds a block, and at which entry of its block table."""
@@ -120,9 +128,7 @@ class DashboardModel:
         ]
 
     def pool_use(self) -> PoolUse:
-        blocks, num_free = self.fold.blocks, len(self.fold.free_queue)
-        cached = sum(blocks[block_id].hash is not None for block_id in self.fold.free_queue)
-        return PoolUse(len(blocks) - num_free, cached, num_free - cached)
+        return pool_use(self.fold)
 
     def tokens_per_second(self) -> float | None:
         """Output tokens per second of engine time lately; None before two steps have ended."""
@@ -145,25 +151,62 @@ class DashboardModel:
             del self._rate[0]
 
 
-class _Packed(msgspec.Struct):
-    fold: bytes
+class _Head(msgspec.Struct):
+    """First piece of a packed model: what is small or changes all the time."""
+
     remembered: _Remembered
+    """Without what has pieces of its own."""
+    num_steps: int
+    num_lives: int
+    num_ages: int
 
 
 class ModelCodec:
-    """How a recording makes, packs and restores models (`minivllm.events` calls it a view codec)."""
+    """How a recording makes, packs and restores models: a `ViewCodec` (`minivllm.events.keyframes`).
 
-    def __init__(self) -> None:
-        self._encode = msgspec.msgpack.Encoder().encode
-        self._decode = msgspec.msgpack.Decoder(_Packed).decode
+    Past steps, lives and ages of blocks have pieces of their own, because most of them do not change from one keyframe to
+    the next.
+    """
 
-    def new(self, header: ev.LogHeader, state: EngineState | None = None) -> DashboardModel:
+    def new(self, header: ev.LogHeader, state: EngineState | None) -> DashboardModel:
         """`state`: where the recording begins, if that is not an idle engine."""
         return DashboardModel(header, Fold(header, state))
 
-    def pack(self, model: DashboardModel) -> bytes:
-        return self._encode(_Packed(pack(model.fold), model._remembered))
+    def pack(self, model: DashboardModel) -> list[bytes]:
+        """Everything that `model` knows; `restore` brings it back."""
+        all_of_it = model.remembered
+        steps, lives, ages = all_of_it.steps.records, all_of_it.lives.by_sequence, all_of_it.ages.blocks
+        replace, encode = msgspec.structs.replace, msgspec.msgpack.encode
+        small = replace(
+            all_of_it,
+            steps=replace(all_of_it.steps, records=[]),
+            lives=replace(all_of_it.lives, by_sequence={}),
+            ages=replace(all_of_it.ages, blocks=[]),
+        )
+        age_pieces = [encode(ages[at : at + _AGES_PER_PIECE]) for at in range(0, len(ages), _AGES_PER_PIECE)]
+        pieces = [encode(_Head(small, len(steps), len(lives), len(age_pieces)))]
+        pieces += map(encode, steps)
+        pieces += map(encode, lives.values())
+        return [*pieces, *age_pieces, *FOLD.pack(model.fold)]
 
-    def restore(self, header: ev.LogHeader, packed: bytes) -> DashboardModel:
-        frame = self._decode(packed)
-        return DashboardModel(header, restore(header, frame.fold), frame.remembered)
+    def restore(self, header: ev.LogHeader, pieces: Sequence[bytes]) -> DashboardModel:
+        """A new model, as it was when `pack` packed it."""
+        rest = iter(pieces)
+        head = _HEAD_DECODER.decode(next(rest))
+        remembered = head.remembered
+        remembered.steps.records = [_STEP_DECODER.decode(piece) for piece in islice(rest, head.num_steps)]
+        lives = [_LIFE_DECODER.decode(piece) for piece in islice(rest, head.num_lives)]
+        remembered.lives.by_sequence = {life.seq_id: life for life in lives}
+        for piece in islice(rest, head.num_ages):
+            remembered.ages.blocks += _AGES_DECODER.decode(piece)
+        return DashboardModel(header, FOLD.restore(header, list(rest)), remembered)
+
+
+_AGES_PER_PIECE = 16
+_HEAD_DECODER = msgspec.msgpack.Decoder(_Head)
+_STEP_DECODER = msgspec.msgpack.Decoder(StepRecord)
+_LIFE_DECODER = msgspec.msgpack.Decoder(Life)
+_AGES_DECODER = msgspec.msgpack.Decoder(list[BlockAge | None])
+
+MODELS = ModelCodec()
+"""The codec of every recording that the dashboard opens."""

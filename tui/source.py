@@ -1,38 +1,56 @@
 """Where the dashboard's events come from.
 
-A source hands over the events that came in since it was last asked. It knows nothing of screens.
-The easy thing to get wrong is to make the engine wait: `put` runs in the engine's thread, between
-two decisions of the scheduler, so all it does is append to a deque. No lock, no wake-up, no limit
-that could block; the dashboard comes by fifteen times a second and takes what is there.
+Every source keeps a *recording*: what came in lies in a file and is indexed bit by bit, so that time travel is the
+same for a running engine, a server, a file that is being written and one that is complete. A source knows
+nothing of screens. The easy thing to get wrong is to wait: the dashboard asks fifteen times a second, with
+`poll`, and gets what is there; waiting for a first line is done before there is a dashboard.
 """
 
-from collections import deque
-from collections.abc import Iterable
 from typing import Protocol
 
-from minivllm.events.types import Event, LogHeader
+from minivllm.events.fold_codec import FOLD
+from minivllm.events.keyframes import V, ViewCodec
+from minivllm.events.recording import Recording
+from minivllm.tui.sources.http_source import HttpSource
+from minivllm.tui.sources.in_process import InProcessSource
+from minivllm.tui.sources.replay import ReplaySource
+from minivllm.tui.sources.status import SourceState, SourceStatus
+from minivllm.tui.sources.tail import TailSource
+
+__all__ = [
+    "EventSource",
+    "HttpSource",
+    "InProcessSource",
+    "ReplaySource",
+    "SourceState",
+    "SourceStatus",
+    "TailSource",
+    "open_source",
+]
 
 
-class EventSource(Protocol):
+class EventSource(Protocol[V]):
     """What the dashboard needs of a stream of events."""
 
-    header: LogHeader
+    recording: Recording[V]
 
-    def drain(self, limit: int) -> list[Event]:
-        """Up to `limit` events that have not been handed over yet, oldest first; never waits."""
+    def poll(self, seconds: float) -> int:
+        """Take in what has come, for at most about so long; the number of new events; never waits."""
+
+    @property
+    def status(self) -> SourceStatus:
+        """How it stands, as of the last `poll`."""
+
+    def close(self) -> None:
+        """Give back files, connections and threads."""
 
 
-class InProcessSource:
-    """Events of an engine in this process (`engine.subscribe(source.put)`), or of any list."""
+def open_source(text: str, *, follow: bool, codec: ViewCodec[V] = FOLD) -> EventSource[V]:
+    """The source that `text` names: an `http://` or `https://` address, or a file.
 
-    def __init__(self, header: LogHeader, events: Iterable[Event] = ()) -> None:
-        self.header = header
-        self._events: deque[Event] = deque(events)
-        # Appending to a deque and popping from its other end are each one atomic operation in
-        # CPython, so one thread may do the one and another thread the other.
-        self.put = self._events.append
-        """Take in one event, from any thread."""
-
-    def drain(self, limit: int) -> list[Event]:
-        pop = self._events.popleft
-        return [pop() for _ in range(min(limit, len(self._events)))]
+    `follow`: the file is still being written (`attach`), or is complete (`replay`). Raises `EventLogError`, in one
+    sentence, for what cannot be opened.
+    """
+    if text.lower().startswith(("http://", "https://")):
+        return HttpSource(text, codec=codec)
+    return TailSource(text, codec=codec) if follow else ReplaySource(text, codec=codec)

@@ -25,7 +25,8 @@ from minivllm.clock import Clock, MonotonicClock
 from minivllm.config import EngineConfig
 from minivllm.engine import LLMEngine
 from minivllm.errors import BenchError
-from minivllm.events.log import LogWriter, Recording
+from minivllm.events.log import LogWriter
+from minivllm.events.recording import Recording
 from minivllm.sampling_params import SamplingParams
 
 NUM_EVENTS = 200_000
@@ -105,14 +106,14 @@ def time_seeks(path: Path, num_events: int, num_blocks: int, num_seeks: int) -> 
     started = clock.now()
     recording = Recording(path)
     open_seconds = clock.now() - started
-    if len(recording) != traffic.num_events or recording.fold_at_step(recording.last_step).state != traffic.final_state:
+    if len(recording) != traffic.num_events or recording.view_at_step(recording.last_step).state != traffic.final_state:
         raise BenchError("The recording does not lead to the state of the engine that wrote it.")
     steps = Random(0)
     seek_seconds = []
     for _ in range(num_seeks):
         step = steps.randint(recording.first_step, recording.last_step)
         started = clock.now()
-        fold = recording.fold_at_step(step)
+        fold = recording.view_at_step(step)
         seek_seconds.append(clock.now() - started)
         if fold.step != step:
             raise BenchError(f"A seek to step {step} ended at step {fold.step}.")

@@ -31,17 +31,18 @@ TOLERANCES = {"float32": 1e-4, "bfloat16": 2e-2, "float16": 4e-3}
 """Of the largest output, relative: rounding of the outputs, and of the products inside."""
 
 
-def make_runs(case: KernelCase, batch: Batch) -> dict[str, Run]:
-    """Name of a kernel of ours -> what to time. Each returns the tensor that `check` compares."""
+def make_runs(case: KernelCase, batch: Batch) -> dict[str, Callable[[], Run]]:
+    """Name of a kernel of ours -> what makes its run, which returns the tensor that `check` compares."""
     match case.kernel:
         case "decode":
             return _decode_rungs(case, batch)
         case "prefill":
-            return {"prefill": _prefill(case, batch)}
+            return {"prefill": partial(_prefill, case, batch)}
         case "kv_write":
-            return {"kv_write": partial(_write, batch)}
+            return {"kv_write": lambda: partial(_write, batch)}
         case _:
-            return {"block_copy": partial(_copy, batch)}
+            # Each block is either copied from or copied to.
+            return {"block_copy": lambda: partial(_copy, batch, *batch.block_tables.T.contiguous())}
 
 
 def make_peers(case: KernelCase, batch: Batch) -> dict[str, Callable[[], Run]]:
@@ -100,28 +101,34 @@ def _exact_contexts(batch: Batch, sequences: list[int]) -> tuple[list[torch.Tens
     return caches, torch.arange(tables.numel()).view(tables.shape)  # on the CPU, where the reference walks along it
 
 
-def _decode_rungs(case: KernelCase, batch: Batch) -> dict[str, Run]:
+def _decode_rungs(case: KernelCase, batch: Batch) -> dict[str, Callable[[], Run]]:
     scale, device = case.head_size**-0.5, batch.query.device
     caches = batch.key_value_views
     num_processors = DEFAULT_NUM_PROCESSORS
     if device.type == "cuda":
         num_processors = torch.cuda.get_device_properties(device).multi_processor_count
     num_splits = choose_num_splits(case.batch, case.kv_heads, case.context, num_processors)
-    static = StaticDecode(case.batch, case.context, caches[0], case.heads, scale, num_processors)
-    static.set_batch(batch.block_tables, batch.seq_lens)
     arguments = (batch.query, *caches, batch.block_tables, batch.seq_lens, scale)
+
+    def make_static() -> Run:
+        static = StaticDecode(case.batch, case.context, caches[0], case.heads, scale, num_processors)
+        static.set_batch(batch.block_tables, batch.seq_lens)
+        return partial(static, batch.query, *caches)
+
     return {
-        "naive": partial(decode_naive, *arguments),
-        "grouped": partial(decode_grouped, *arguments),
-        "split": partial(decode_split, *arguments, num_splits=num_splits),
-        "static": partial(static, batch.query, *caches),
+        "naive": lambda: partial(decode_naive, *arguments),
+        "grouped": lambda: partial(decode_grouped, *arguments),
+        "split": lambda: partial(decode_split, *arguments, num_splits=num_splits),
+        "static": make_static,
     }
 
 
 def _flex_attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> Run:
     from torch.nn.attention.flex_attention import flex_attention
 
-    flex = torch.compile(flex_attention, dynamic=False)
+    # After eight shapes torch would run the ninth uncompiled, without a word that a program could see.
+    torch._dynamo.reset()
+    flex = torch.compile(flex_attention, dynamic=False, fullgraph=True)
     return lambda: flex(query, key, value, enable_gqa=True).squeeze(2)
 
 
@@ -155,7 +162,6 @@ def _write(batch: Batch) -> torch.Tensor:
     return batch.caches
 
 
-def _copy(batch: Batch) -> torch.Tensor:
-    src, dst = batch.block_tables.T.contiguous()  # each block is either copied from or copied to
+def _copy(batch: Batch, src: torch.Tensor, dst: torch.Tensor) -> torch.Tensor:
     copy_blocks(batch.caches, src, dst)
     return batch.caches

@@ -18,6 +18,8 @@ FLUSH_BYTES = 512 << 20
 """Ten times the L2 cache of an H200, and over 100 microseconds of writing."""
 COPY_BYTES = 2 << 30
 WARM_UP_RUNS = 3
+IN_A_ROW = 28
+"""Layers of Qwen3-0.6B."""
 
 
 def median_seconds(function: Callable[[], object], device: torch.device, num_runs: int) -> float:
@@ -35,6 +37,37 @@ def median_seconds(function: Callable[[], object], device: torch.device, num_run
         end.record()
     torch.cuda.synchronize(device)
     return statistics.median(begin.elapsed_time(end) / 1000 for begin, end in pairs)
+
+
+def seconds_in_a_row(function: Callable[[], object], device: torch.device, num_runs: int, *, as_graph: bool) -> float:
+    """The median time of one of `IN_A_ROW` launches with nothing between them: Python's part shows where it is the longer one.
+
+    as_graph: recorded once as a CUDA graph and replayed, as the engine does it with launches that never change
+    """
+    if device.type != "cuda":
+        return statistics.median(_time_on_cpu(function) for _ in range(num_runs))
+
+    def all_of_them() -> None:
+        for _ in range(IN_A_ROW):
+            function()
+
+    run = all_of_them
+    if as_graph:
+        graph = torch.cuda.CUDAGraph()
+        torch.cuda.synchronize(device)
+        with torch.cuda.graph(graph):
+            all_of_them()
+        run = graph.replay
+    seconds = []
+    for _ in range(WARM_UP_RUNS + num_runs):
+        # The device is idle when the first launch comes, as it is for a step that waits for its sampled tokens.
+        torch.cuda.synchronize(device)
+        clock = MonotonicClock()
+        begin = clock.now()
+        run()
+        torch.cuda.synchronize(device)
+        seconds.append((clock.now() - begin) / IN_A_ROW)
+    return statistics.median(seconds[WARM_UP_RUNS:])
 
 
 def copy_bytes_per_s(device: torch.device, num_runs: int) -> float:

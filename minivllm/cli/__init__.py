@@ -26,6 +26,8 @@ COMMANDS = {
     "chat": "talk with a model in the terminal",
     "generate": "complete one or many prompts",
     "model": "list, fetch and find models",
+    "once": "tell the state of an engine from a recording, at its end or after a step",
+    "export": "turn a recording into a trace for Perfetto",
     "compare": "run one trace through two configurations of the engine, side by side",
     "bench": "measure the engine",
 }

@@ -7,13 +7,15 @@ from minivllm.cli.terminal import require_terminal
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("source", metavar="SOURCE", help="http://host:port of a server, or a recording that still grows")
+    parser.add_argument(
+        "source", metavar="SOURCE", help="http://host:port of a server, or a recording that still grows"
+    )
     add_dashboard_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    from minivllm.tui.model import ModelCodec
+    from minivllm.tui.model import MODELS
     from minivllm.tui.source import open_source
 
     require_terminal("once SOURCE --json says in one line what the engine is doing")
-    return run_app(make_app(args, open_source(args.source, ModelCodec())))
+    return run_app(make_app(args, open_source(args.source, follow=True, codec=MODELS)))

@@ -15,7 +15,9 @@ def add_dashboard_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("dashboard")
     group.add_argument("--ascii", action="store_true", help="draw with plain characters, for terminals without others")
     group.add_argument("--light", action="store_true", help="begin with the light theme (t changes it)")
-    group.add_argument("--keys", metavar="FILE", help="your own keys (default: minivllm/keys.toml in your configuration)")
+    group.add_argument(
+        "--keys", metavar="FILE", help="your own keys (default: minivllm/keys.toml in your configuration)"
+    )
 
 
 def make_app(args: argparse.Namespace, source: object, **options: object) -> "DashboardApp":

@@ -21,15 +21,23 @@ OPTIONS = {"num_gpu_blocks_override": 128, "max_num_seqs": 8, "max_num_batched_t
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--ask", action="append", default=[], metavar="TEXT", help="a first request; may be given several times")
+    parser.add_argument(
+        "--ask", action="append", default=[], metavar="TEXT", help="a first request; may be given several times"
+    )
     parser.add_argument("--record", metavar="FILE", help="write every event into FILE (JSON Lines)")
-    parser.add_argument("--slow", type=float, default=0.1, metavar="SECONDS", help="let each step take at least this long (default: %(default)s)")
+    parser.add_argument(
+        "--slow",
+        type=float,
+        default=0.1,
+        metavar="SECONDS",
+        help="let each step take at least this long (default: %(default)s)",
+    )
     add_dashboard_options(parser)
     add_engine_options(parser, dict.fromkeys(OPTIONS, "small enough to be seen whole"))
 
 
 def run(args: argparse.Namespace) -> int:
-    from minivllm.tui.model import ModelCodec
+    from minivllm.tui.model import MODELS
     from minivllm.tui.source import InProcessSource
 
     require_terminal("serve and generate run an engine without one")
@@ -38,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
         open(args.record, "ab").close()  # if it cannot be written, say so before the model is loaded
     engine = load_engine(config)
     header = engine.log_header()
-    source = InProcessSource(header, ModelCodec())
+    source = InProcessSource(header, codec=MODELS)
     engine.subscribe(source.put)
     with ExitStack() as stack:
         if args.record is not None:

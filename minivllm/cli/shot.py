@@ -6,9 +6,14 @@ The picture is an SVG with no reference to any other host: Rich's own would load
 import argparse
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from minivllm.cli.terminal import note
 from minivllm.errors import ConfigError
+
+if TYPE_CHECKING:
+    from minivllm.tui.model import DashboardModel
+    from minivllm.tui.source import ReplaySource
 
 _SIZE = re.compile(r"(\d+)x(\d+)")
 _REMOTE_FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
@@ -19,8 +24,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the SVG to write")
     parser.add_argument("--step", type=int, metavar="N", help="the end of this step (default: the last one)")
     parser.add_argument("--screen", default="overview", help="which screen (default: %(default)s)")
-    parser.add_argument("--size", default="120x36", metavar="COLUMNSxROWS", help="of the terminal (default: %(default)s)")
-    parser.add_argument("--choose", action="append", default=[], metavar="WHAT", help="a block (b9) or a request (ada) to choose; may be given twice")
+    parser.add_argument(
+        "--size", default="120x36", metavar="COLUMNSxROWS", help="of the terminal (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--choose",
+        action="append",
+        default=[],
+        metavar="WHAT",
+        help="a block (b9) or a request (ada) to choose; may be given twice",
+    )
     parser.add_argument("--with", dest="other", metavar="LOG", help="a second recording, for the screen compare")
     parser.add_argument("--light", action="store_true", help="in the light theme")
     parser.add_argument("--ascii", action="store_true", help="with plain characters")
@@ -40,20 +53,12 @@ def run(args: argparse.Namespace) -> int:
 
 async def _draw(args: argparse.Namespace, size: tuple[int, int]) -> str:
     from minivllm.tui.app import SCREENS, DashboardApp
-    from minivllm.tui.model import ModelCodec
-    from minivllm.tui.source import ReplaySource
     from minivllm.tui.theme import LIGHT
 
     names = [screen.NAME for screen in SCREENS]
     if args.screen not in names:
         raise ConfigError(f"--screen must be one of {', '.join(names)}; got {args.screen!r}.")
-    codec = ModelCodec()
-    source = ReplaySource(args.log, codec)
-    source.read_all()
-    other = None
-    if args.other is not None:
-        other = ReplaySource(args.other, codec)
-        other.read_all()
+    source, other = _open(args.log), None if args.other is None else _open(args.other)
     app = DashboardApp(source, other=other, state="paused", ascii=args.ascii)
     if args.light:
         app.theme = LIGHT.name
@@ -61,12 +66,26 @@ async def _draw(args: argparse.Namespace, size: tuple[int, int]) -> str:
         transport = app.context.transport
         transport.to_step(transport.recording.last_step if args.step is None else args.step)
         for what in args.choose:
-            app.choose(what)
+            target = app.named(what)
+            if target is None:
+                raise ConfigError(f"--choose {what}: there is no such request in {args.log}, and no such block (b0 to b{len(app.model.fold.blocks) - 1}).")
+            app.context.selection.choose(target)
         await app.action_screen(args.screen)
         await pilot.pause()
         app.draw()
         await pilot.pause()
         return standalone(app.export_screenshot(title=f"minivllm: {Path(args.log).name}"))
+
+
+def _open(path: str) -> "ReplaySource[DashboardModel]":
+    """The whole of a recording. One that is damaged is shown as far as it goes, and the picture says so."""
+    from minivllm.tui.model import MODELS
+    from minivllm.tui.source import ReplaySource
+
+    source = ReplaySource(path, codec=MODELS)
+    while source.poll(1.0):
+        pass
+    return source
 
 
 def standalone(svg: str) -> str:

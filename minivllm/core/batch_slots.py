@@ -8,6 +8,9 @@ first step to its last, whatever number of beams is alive.
 The easy thing to get wrong is to whom a kept slot belongs: to the request, not to the sequence that came first.
 Any beam may fork next. The slots are kept while at least one of the request's sequences runs.
 
+The number of slots is settled when the engine is built, for the runner has a row for each; `limit` may be lower and may
+change between two steps. Nobody loses a slot by that: until as many are back as are too many, there are none to give.
+
 The lowest free slot is taken first, so that the batch stays dense at its head and a view of it stays quiet.
 """
 
@@ -19,8 +22,11 @@ from minivllm.core.request import Request, Sequence
 class BatchSlots:
     """Gives slots to sequences and takes them back."""
 
-    def __init__(self, max_num_seqs: int) -> None:
-        self._free = list(range(max_num_seqs))  # a heap
+    def __init__(self, num_slots: int) -> None:
+        self.num_slots = num_slots
+        self.limit = num_slots
+        """How many may be taken or kept at once, from 1 to `num_slots`: the engine's `max_num_seqs` as it is now."""
+        self._free = list(range(num_slots))  # a heap
 
     @property
     def free(self) -> list[int]:
@@ -29,7 +35,8 @@ class BatchSlots:
 
     @property
     def num_free(self) -> int:
-        return len(self._free)
+        """How many may still be given out."""
+        return max(0, len(self._free) - (self.num_slots - self.limit))
 
     @staticmethod
     def num_needed(request: Request) -> int:

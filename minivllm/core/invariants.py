@@ -80,13 +80,11 @@ def _cache(scheduler: Scheduler) -> Iterator[Violation]:
 def _sequences(scheduler: Scheduler) -> Iterator[Violation]:
     manager = scheduler.kv_cache_manager
     waiting, running = list(scheduler.waiting), scheduler.running
-    if len(running) > scheduler.max_num_seqs:
-        yield Violation("running <= max_num_seqs", f"{len(running)} > {scheduler.max_num_seqs}")
     slots = [sequence.slot for sequence in running]
     if len(set(slots)) != len(slots) or None in slots:
         yield Violation("every running sequence has a slot of its own", f"{slots}")
     kept = [slot for request in scheduler.requests.values() for slot in request.kept_slots]
-    if None not in slots and sorted([*slots, *kept, *scheduler.slots.free]) != list(range(scheduler.max_num_seqs)):
+    if None not in slots and sorted([*slots, *kept, *scheduler.slots.free]) != list(range(scheduler.slots.num_slots)):
         yield Violation("a slot is taken, kept or free, once", f"{slots}, {kept}, {scheduler.slots.free}")
     for request in scheduler.requests.values():
         runs = any(sequence.status is RequestStatus.RUNNING for sequence in request.sequences)
@@ -131,8 +129,12 @@ def _shared_writes(item: ScheduledSequence, slots: list[int], block_size: int) -
 def _plan(scheduler: Scheduler, plan: SchedulerOutput) -> Iterator[Violation]:
     manager = scheduler.kv_cache_manager
     total = sum(item.num_tokens for item in plan.scheduled)
-    if total != plan.total_num_scheduled_tokens or total > scheduler.max_num_batched_tokens:
-        yield Violation("scheduled tokens <= budget", f"{total} of {scheduler.max_num_batched_tokens}")
+    if total != plan.total_num_scheduled_tokens or total > plan.budget:
+        yield Violation("scheduled tokens <= budget", f"{total} of {plan.budget}")
+    # Those who run when the limit is lowered stay; but nobody comes in over it.
+    num_taken = len(scheduler.running) + sum(len(request.kept_slots) for request in scheduler.requests.values())
+    if num_taken > scheduler.slots.limit and any(item.starts_fresh for item in plan.scheduled):
+        yield Violation("nobody is admitted over max_num_seqs", f"{num_taken} of {scheduler.slots.limit}")
     written: list[int] = []
     for item in plan.scheduled:
         sequence = item.sequence

@@ -52,7 +52,6 @@ class Scheduler:
         self.waiting = waiting
         self.running: list[Sequence] = []
         self.requests: dict[str, Request] = {}
-        self.max_num_seqs = max_num_seqs
         self.max_num_batched_tokens = max_num_batched_tokens
         self.max_model_len = max_model_len
         self.enable_chunked_prefill = enable_chunked_prefill
@@ -121,7 +120,7 @@ class Scheduler:
         self._bus.step = self.step
         if self._bus.active:
             self._bus.emit(ev.StepBegin, self.max_num_batched_tokens)
-        plan = SchedulerOutput(self.step)
+        plan = SchedulerOutput(self.step, self.max_num_batched_tokens)
         budget, shortage = self._schedule_running(plan)
         for item in plan.scheduled:
             self._commit(item)
@@ -132,13 +131,13 @@ class Scheduler:
         if self.running and not plan.scheduled and not plan.preempted:
             self._end_standstill(plan)
         plan.copies = self.kv_cache_manager.take_copies()
-        plan.total_num_scheduled_tokens = self.max_num_batched_tokens - budget
+        plan.total_num_scheduled_tokens = plan.budget - budget
         self.counters.scheduled_tokens += plan.total_num_scheduled_tokens
         return plan
 
     def _schedule_running(self, plan: SchedulerOutput) -> tuple[int, Shortage | None]:
         """Give tokens to the running sequences; returns what is left of the budget and the last shortage."""
-        budget = self.max_num_batched_tokens
+        budget = plan.budget
         last_shortage = None
         block_size = self.kv_cache_manager.block_size
         index = 0

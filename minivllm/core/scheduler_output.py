@@ -45,6 +45,8 @@ class SchedulerOutput:
     """One step: which sequences get how many tokens. Running sequences come first, then admitted ones."""
 
     step: int
+    budget: int
+    """Tokens that it could give out."""
     scheduled: list[ScheduledSequence] = field(default_factory=list)
     total_num_scheduled_tokens: int = 0
     preempted: list[Sequence] = field(default_factory=list)

@@ -1,6 +1,6 @@
 """`Fold`: the engine's state, worked out from its events alone.
 
-This is the promise of the project in code: `fold.state == engine.inspect()` after every step. Views
+This is the promise of the project in code: `fold.state == engine.inspect()` after every phase of a step. Views
 read a fold and nothing else, live or from a recording, and so they can show only what the engine
 said it did.
 
@@ -9,6 +9,7 @@ is to be clever: a fold never guesses what must have happened, it only applies w
 something cannot be worked out, the event lacks a field.
 """
 
+from array import array
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 
@@ -16,8 +17,6 @@ import msgspec
 
 from minivllm.events import types as ev
 from minivllm.events.state import (
-    BlockState,
-    Counters,
     EngineState,
     FinishedSequence,
     RequestState,
@@ -29,29 +28,18 @@ HISTORY_LENGTH = 64
 """How many finished sequences are kept for display."""
 
 
-def _idle(num_blocks: int) -> EngineState:
-    """An engine that has not done anything: all blocks are free, the lowest id is next."""
-    return EngineState(
-        step=0,
-        blocks=[BlockState() for _ in range(num_blocks)],
-        free_queue=list(range(num_blocks)),
-        waiting=[],
-        running=[],
-        requests={},
-        sequences={},
-        budget=0,
-        scheduled=[],
-        counters=Counters(),
-    )
-
-
 class Fold:
     """Reads events in order with `apply`. The attributes are the live state: read them, change nothing."""
 
     def __init__(self, header: ev.LogHeader, state: EngineState | None = None) -> None:
-        """`state`: an `inspect()` taken between two steps, to start in the middle of a run; None for an idle engine."""
+        """`state`: an `inspect()` taken between two steps, to start in the middle of a run; it becomes the fold's own."""
         if state is None:
-            state = _idle(header.num_blocks)
+            state = EngineState.idle(header)
+        # Token ids as arrays: a seek restores tens of thousands, and as objects they were most of its time.
+        for request in state.requests.values():
+            request.prompt_token_ids = array("I", request.prompt_token_ids)
+        for sequence in state.sequences.values():
+            sequence.output_token_ids = array("I", sequence.output_token_ids)
         self.header = header
         self.step = state.step
         self.budget = state.budget
@@ -63,6 +51,8 @@ class Fold:
         self.requests = state.requests
         self.sequences = state.sequences
         self.scheduled = state.scheduled
+        self.max_num_seqs = state.max_num_seqs
+        self.max_num_batched_tokens = state.max_num_batched_tokens
         self.counters = state.counters
         self.history: deque[FinishedSequence] = deque(maxlen=HISTORY_LENGTH)
         self.last_seq = -1
@@ -73,17 +63,26 @@ class Fold:
 
     @property
     def state(self) -> EngineState:
-        """The same data as `LLMEngine.inspect()`. Shares its parts with the fold: do not change it."""
+        """The same data as `LLMEngine.inspect()`. Shares most of its parts with the fold: do not change it."""
+        replace = msgspec.structs.replace
         return EngineState(
             step=self.step,
             blocks=self.blocks,
             free_queue=list(self.free_queue),
             waiting=self.waiting,
             running=self.running,
-            requests=self.requests,
-            sequences=self.sequences,
+            requests={
+                name: replace(request, prompt_token_ids=request.prompt_token_ids.tolist())
+                for name, request in self.requests.items()
+            },
+            sequences={
+                name: replace(sequence, output_token_ids=sequence.output_token_ids.tolist())
+                for name, sequence in self.sequences.items()
+            },
             budget=self.budget,
             scheduled=self.scheduled,
+            max_num_seqs=self.max_num_seqs,
+            max_num_batched_tokens=self.max_num_batched_tokens,
             counters=self.counters,
         )
 
@@ -98,7 +97,7 @@ class Fold:
 
     def _arrived(self, event: ev.RequestArrived) -> None:
         self.requests[event.request_id] = RequestState(
-            prompt_token_ids=event.prompt_token_ids,
+            prompt_token_ids=array("I", event.prompt_token_ids),
             max_tokens=event.max_tokens,
             priority=event.priority,
             prompt=event.prompt,
@@ -106,7 +105,7 @@ class Fold:
             seq_ids=[event.seq_id],
         )
         self.sequences[event.seq_id] = SequenceState(
-            request_id=event.request_id, status="WAITING", num_prompt_tokens=len(event.prompt_token_ids)
+            event.request_id, "WAITING", len(event.prompt_token_ids), output_token_ids=array("I")
         )
         self.waiting.insert(event.position, event.seq_id)
         self.counters.prompt_tokens += len(event.prompt_token_ids)
@@ -154,7 +153,7 @@ class Fold:
             parent,
             slot=event.slot,
             block_table=list(parent.block_table),
-            output_token_ids=list(parent.output_token_ids),
+            output_token_ids=parent.output_token_ids[:],
             num_preemptions=0,
         )
         self.running.insert(event.position, event.seq_id)
@@ -202,6 +201,13 @@ class Fold:
         self.sequences[event.seq_id].num_computed_tokens = event.num_computed_tokens + event.num_tokens
         self.scheduled.append(ScheduledState(event.seq_id, event.num_tokens, event.kind, event.num_computed_tokens))
         self.counters.scheduled_tokens += event.num_tokens
+
+    def _option_changed(self, event: ev.OptionChanged) -> None:
+        match event.name:
+            case "max_num_seqs":
+                self.max_num_seqs = event.value
+            case "max_num_batched_tokens":
+                self.max_num_batched_tokens = event.value
 
     # ---- blocks ----
 
@@ -284,7 +290,9 @@ _APPLY: dict[type[ev.Event], Callable] = {
     ev.BlockReleased: Fold._released,
     ev.BlockFreed: Fold._freed,
     ev.BlockEvicted: Fold._evicted,
+    ev.OptionChanged: Fold._option_changed,
     ev.AttentionMass: Fold._nothing,
+    ev.KernelTraced: Fold._nothing,
     ev.TokenSampled: Fold._sampled,
     ev.TextFlushed: Fold._text_flushed,
     ev.InvariantViolated: Fold._violated,

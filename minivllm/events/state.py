@@ -1,16 +1,20 @@
-"""`EngineState`: all that can be known of an engine between two steps, as plain data.
+"""`EngineState`: all that can be known of an engine between two phases of a step, as plain data.
 
 Two roads lead here and must meet: `LLMEngine.inspect()` reads it from the engine's own objects, and
 `Fold` builds it from events alone. Neither calls the other. Finished sequences are no part of it;
 the engine has forgotten them (`Fold.history` keeps the last ones for display).
+
+None of these can be part of a cycle, and there are thousands: hence `gc=False`.
 """
+
+from collections.abc import MutableSequence, Sequence
 
 import msgspec
 
-from minivllm.events.types import DeferReason, ScheduledKind
+from minivllm.events.types import DeferReason, LogHeader, ScheduledKind
 
 
-class BlockState(msgspec.Struct, gc=False):  # cannot be part of a cycle, and there are thousands
+class BlockState(msgspec.Struct, gc=False):
     """One physical block. Free with a hash means cached: still a hit, until it is reused."""
 
     ref_cnt: int = 0
@@ -18,14 +22,15 @@ class BlockState(msgspec.Struct, gc=False):  # cannot be part of a cycle, and th
     parent: str | None = None
 
 
-class SequenceState(msgspec.Struct):
+class SequenceState(msgspec.Struct, gc=False):
     """One sequence of a request, waiting or running."""
 
     request_id: str
     status: str
     """WAITING, RUNNING or PREEMPTED (`RequestStatus`)."""
     num_prompt_tokens: int
-    output_token_ids: list[int] = []
+    output_token_ids: MutableSequence[int] = []
+    """A list; in a fold an array."""
     text: str = ""
     """The output as far as it is visible."""
     num_computed_tokens: int = 0
@@ -41,10 +46,11 @@ class SequenceState(msgspec.Struct):
         return self.num_prompt_tokens + len(self.output_token_ids)
 
 
-class RequestState(msgspec.Struct):
+class RequestState(msgspec.Struct, gc=False):
     """One unfinished request."""
 
-    prompt_token_ids: list[int]
+    prompt_token_ids: Sequence[int]
+    """A list; in a fold an array."""
     max_tokens: int
     priority: int = 0
     prompt: str | None = None
@@ -53,7 +59,7 @@ class RequestState(msgspec.Struct):
     """Its unfinished sequences."""
 
 
-class ScheduledState(msgspec.Struct):
+class ScheduledState(msgspec.Struct, gc=False):
     """What one sequence got of the current step's token budget."""
 
     seq_id: str
@@ -62,7 +68,7 @@ class ScheduledState(msgspec.Struct):
     num_computed_tokens: int
 
 
-class Counters(msgspec.Struct):
+class Counters(msgspec.Struct, gc=False):
     """Running totals since the engine started (vLLM's metric names where it has one)."""
 
     finished_requests: int = 0
@@ -84,8 +90,8 @@ class Counters(msgspec.Struct):
     invariant_violations: int = 0
 
 
-class EngineState(msgspec.Struct):
-    """The engine between two steps."""
+class EngineState(msgspec.Struct, gc=False):
+    """The engine between two phases."""
 
     step: int
     blocks: list[BlockState]
@@ -97,12 +103,34 @@ class EngineState(msgspec.Struct):
     requests: dict[str, RequestState]
     sequences: dict[str, SequenceState]
     budget: int
+    """Of the last step that was planned."""
     scheduled: list[ScheduledState]
-    """How the last step's budget was spent."""
+    """How it was spent."""
+    max_num_seqs: int
+    """As it is now; the recording's header says what the engine was built with, and so for the next one."""
+    max_num_batched_tokens: int
     counters: Counters
 
+    @classmethod
+    def idle(cls, header: LogHeader) -> "EngineState":
+        """An engine that has not done anything: all blocks are free, the lowest id is next."""
+        return cls(
+            step=0,
+            blocks=[BlockState() for _ in range(header.num_blocks)],
+            free_queue=list(range(header.num_blocks)),
+            waiting=[],
+            running=[],
+            requests={},
+            sequences={},
+            budget=0,
+            scheduled=[],
+            max_num_seqs=header.max_num_seqs,
+            max_num_batched_tokens=header.max_num_batched_tokens,
+            counters=Counters(),
+        )
 
-class FinishedSequence(msgspec.Struct):
+
+class FinishedSequence(msgspec.Struct, gc=False):
     """What a view shows of a sequence that the engine has forgotten."""
 
     seq_id: str

@@ -63,6 +63,9 @@ class AttentionBackend(Protocol):
     def key_cache(self, layer: int) -> torch.Tensor:
         """A layer's keys: [num_blocks, block_size, num_kv_heads, head_size], a view."""
 
+    def value_cache(self, layer: int) -> torch.Tensor:
+        """A layer's values, as `key_cache`."""
+
 
 def choose_attention_backend(
     name: str, spec: KVCacheSpec, device: torch.device, tell: Progress = print_progress

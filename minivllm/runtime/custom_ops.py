@@ -4,7 +4,8 @@
 decoder computes is read there. `choose_ops` exchanges those that `custom_ops` names. Knows nothing of layers.
 
 Where fusing pays: the residual sum and the norm of it (hidden states are read and written once, not twice), SiLU and the
-product, and rotation with the cache write. A norm alone is one operation in torch too, so heads are normed there.
+product, and rotation with the cache write. A norm alone is one operation in torch too: its kernel is the one to read first, runs where no
+sum comes before it, and is not worth a launch for the norms of heads, which stay in torch.
 
 The easy thing to get wrong is to keep the choice in the decoder. One loaded model serves several engines, on the same
 weights and with other options, so the choice belongs to the forward pass.

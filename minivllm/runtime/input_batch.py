@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from minivllm.core.request import Sequence
-from minivllm.core.scheduler_output import SchedulerOutput
+from minivllm.core.scheduler_output import BlockCopy, SchedulerOutput
 from minivllm.errors import InvariantError
 
 NOT_WRITTEN = -1
@@ -43,6 +43,11 @@ class CommonAttentionMetadata:
         is_used = np.arange(self.block_tables.shape[1]) < -(-num_tokens // block_size)[:, None]
         _require_below("block id", self.block_tables[is_used], num_blocks)
         _require_below("slot", self.slot_mapping[self.slot_mapping != NOT_WRITTEN], num_blocks * block_size)
+
+
+def check_copies(copies: list[BlockCopy], num_blocks: int) -> None:
+    """Raise `InvariantError` if a copy would read or write outside of a cache of `num_blocks` blocks."""
+    _require_below("block id of a copy", np.array(copies, dtype=np.int64).reshape(-1), num_blocks)
 
 
 @dataclass(slots=True)

@@ -26,7 +26,8 @@ from minivllm.runtime.attention import AttentionBackend, choose_attention_backen
 from minivllm.runtime.attention_mass import AttentionMassMeter
 from minivllm.runtime.cuda_graphs import DecodeGraphs
 from minivllm.runtime.custom_ops import DecoderOps, choose_ops
-from minivllm.runtime.input_batch import NOT_WRITTEN, CommonAttentionMetadata, InputBatch, ModelInput
+from minivllm.runtime.input_batch import NOT_WRITTEN, CommonAttentionMetadata, InputBatch, ModelInput, check_copies
+from minivllm.runtime.kernel_xray import DecodeSample, DecodeSampler
 from minivllm.runtime.kv_cache import (
     KVCacheSpec,
     default_cpu_cache_bytes,
@@ -64,6 +65,10 @@ class ModelRunner:
         """Whether `execute_model` also fills `attention_mass`, which costs about half of the attention again."""
         self.attention_mass: list[list[float]] = []
         """Of the last `execute_model` that recorded it: a share of each block of each sequence, in plan order."""
+        self.watched_decodes: list[int] = []
+        """Indices into the next plan: decodes of which `execute_model` keeps a `DecodeSample`."""
+        self.decode_samples: list[DecodeSample] = []
+        """Of the last `execute_model` that was to keep any."""
 
     @torch.inference_mode()
     def execute_model(self, plan: SchedulerOutput) -> torch.Tensor:
@@ -72,6 +77,7 @@ class ModelRunner:
         inputs = self._batch.prepare(plan)
         if self._config.check_invariants:
             inputs.attention.check(self.num_blocks, self._config.block_size)
+            check_copies(plan.copies, self.num_blocks)
         if plan.copies:
             self._attention.copy_blocks(plan.copies)
         run = self._prepare(inputs)
@@ -83,32 +89,39 @@ class ModelRunner:
 
     def _prepare(self, inputs: ModelInput) -> Callable[[], torch.Tensor]:
         """Put a step's inputs on the device; what is returned runs the decoder: hidden states [num_tokens, hidden_size]."""
-        graphs = self._decode_graphs
-        if graphs is not None and graphs.accepts(inputs) and not self.record_attention_mass:
+        graphs, is_watched = self._decode_graphs, self.record_attention_mass or bool(self.watched_decodes)
+        if graphs is not None and graphs.accepts(inputs) and not is_watched:
             graphs.set_batch(inputs)
             return graphs.run
         token_ids, positions = self._tensor(inputs.token_ids), self._tensor(inputs.positions)
         metadata = self._attention.build(inputs.attention)
-        if self.record_attention_mass:
-            return partial(self._run_measured, token_ids, positions, metadata, inputs.attention)
+        if is_watched:
+            return partial(self._run_watched, token_ids, positions, metadata, inputs.attention)
         return partial(self._forward, token_ids, positions, metadata)
 
-    def _run_measured(
+    def _run_watched(
         self, token_ids: torch.Tensor, positions: torch.Tensor, metadata: Any, common: CommonAttentionMetadata
     ) -> torch.Tensor:
-        """As `_run_decoder`, and fills `attention_mass` too."""
-        device, block_size = self._model.device, self._config.block_size
-        mass = AttentionMassMeter(common, block_size, device, self._attention.attention_mass)
+        """As `_run_decoder`, and fills `attention_mass` and `decode_samples`, if they were asked for."""
+        attention, device, block_size = self._attention, self._model.device, self._config.block_size
+        mass = None
+        if self.record_attention_mass:
+            mass = AttentionMassMeter(common, block_size, device, attention.attention_mass)
+        sampler = DecodeSampler(common, self.watched_decodes, block_size)
 
         def attend(layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-            output = self._attention.forward(layer, q, k, v, metadata)
-            mass.add_layer(q, self._attention.key_cache(layer))
+            output = attention.forward(layer, q, k, v, metadata)
+            if mass is not None:
+                mass.add_layer(q, attention.key_cache(layer))
+            sampler.add_layer(layer, q, attention.key_cache(layer), attention.value_cache(layer))
             return output
 
-        # The meter wants queries as they are compared, so they are rotated before the backend sees them.
+        # Who watches wants queries as they are compared, so they are rotated before the backend sees them.
         ops = replace(self._ops, attention_rotates=False)
         hidden = self._model.decoder(token_ids, positions, attend, ops)
-        self.attention_mass = mass.result()
+        if mass is not None:
+            self.attention_mass = mass.result()
+        self.decode_samples = sampler.samples
         return hidden
 
     def _tensor(self, array: np.ndarray) -> torch.Tensor:

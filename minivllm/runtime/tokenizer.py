@@ -92,6 +92,11 @@ class Tokenizer:
             raise InvalidRequestError("The conversation is empty: send at least one message.")
         return self._chat_template.render(messages)
 
+    @property
+    def has_chat_template(self) -> bool:
+        """Whether the model was trained on conversations, so that `apply_chat_template` has something to apply."""
+        return self._template_source is not None
+
     def is_silent(self, token_id: int, skip_special_tokens: bool) -> bool:
         """Whether the token never shows in a text (see `minivllm.detokenizer`)."""
         if skip_special_tokens and token_id in self._special_ids:

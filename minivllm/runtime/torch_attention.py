@@ -94,6 +94,10 @@ class TorchAttentionBackend:
         """See `AttentionBackend.key_cache`."""
         return self.kv_caches[layer][:, :, : self._spec.num_kv_heads]
 
+    def value_cache(self, layer: int) -> torch.Tensor:
+        """See `AttentionBackend.value_cache`."""
+        return self.kv_caches[layer][:, :, self._spec.num_kv_heads :]
+
     # ---- once a step ----
 
     def copy_blocks(self, copies: list[BlockCopy]) -> None:

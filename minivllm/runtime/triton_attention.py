@@ -41,8 +41,8 @@ from minivllm.runtime.partial_attention import Rows
 Rung = Literal["naive", "grouped", "split", "static"]
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
-MAX_HEAD_SIZE = 256
-"""The largest head whose tile of keys and values fits a multiprocessor."""
+HEAD_SIZES = range(8, 257, 2)
+"""Halves of a head are rotated, so it is even; the largest is one whose tile of keys and values fits a multiprocessor."""
 MIN_CAPABILITY = (8, 0)
 """Triton compiles for no older GPUs: before sm_80 there is no bfloat16."""
 
@@ -122,6 +122,10 @@ class TritonAttentionBackend:
     def key_cache(self, layer: int) -> torch.Tensor:
         """See `AttentionBackend.key_cache`."""
         return self._views[layer][0]
+
+    def value_cache(self, layer: int) -> torch.Tensor:
+        """See `AttentionBackend.value_cache`."""
+        return self._views[layer][1]
 
     # ---- once a step ----
 
@@ -255,9 +259,9 @@ class TritonAttentionBackend:
             raise ConfigError(
                 f"attention_backend triton works in float32, bfloat16 and float16; got dtype {spec.dtype}."
             )
-        if spec.head_size > MAX_HEAD_SIZE:
+        if spec.head_size not in HEAD_SIZES:
             raise ConfigError(
-                f"attention_backend triton takes head sizes up to {MAX_HEAD_SIZE} and this model's is "
+                f"attention_backend triton takes even head sizes from {HEAD_SIZES[0]} to {HEAD_SIZES[-1]} and this model's is "
                 f"{spec.head_size}; use attention_backend='torch'."
             )
         if device.type == "cuda" and INTERPRETED:

@@ -7,11 +7,12 @@ import torch
 
 from minivllm.bench.kernel_cases import CUDA_CASES, INTERPRETED_CASES, KernelCase, make_batch
 from minivllm.bench.kernel_runs import check, make_runs
-from minivllm.bench.kernels import result_row
+from minivllm.bench.kernels import RUNGS, result_row
 from minivllm.cli import main
 from minivllm.errors import BenchError
+from minivllm.kernels.mode import INTERPRETED
 
-CPU = torch.device("cpu")
+DEVICE = torch.device("cpu" if INTERPRETED else "cuda")
 
 
 def test_a_decode_moves_each_key_and_value_once_and_its_queries_and_outputs():
@@ -45,8 +46,9 @@ def test_the_shapes_on_cuda_are_those_of_the_issue():
 
 @pytest.mark.parametrize("case", INTERPRETED_CASES, ids=lambda case: case.kernel)
 def test_a_wrong_result_is_not_timed(case):
-    batch = make_batch(case, CPU)
-    for name, run in make_runs(case, batch).items():
+    batch = make_batch(case, DEVICE)
+    for name, make in make_runs(case, batch).items():
+        run = make()
         with pytest.raises(BenchError, match="no speed to report"):
             check(case, batch, name, lambda run=run: run() * 1.1)
 
@@ -67,3 +69,20 @@ def test_an_interpreted_run_gives_every_rung_a_row_and_is_marked(capsys):
     names = {row["name"] for row in result["results"]}
     assert names == {"naive", "grouped", "split", "static", "sdpa (gathered)", "prefill", "kv_write", "block_copy"}
     assert {"seconds", "gb_per_s", "share_of_copy", "bytes", "batch", "context", "dtype"} <= set(result["results"][0])
+    for row in result["results"]:
+        assert ("seconds_in_a_row" in row) == (row["name"] in RUNGS)
+
+
+def test_a_rung_that_fails_costs_the_run_its_success_and_nobody_else_a_row(capsys, monkeypatch):
+    def wrong(query, *arguments, **options):
+        return query
+
+    monkeypatch.setattr("minivllm.bench.kernel_runs.decode_grouped", wrong)
+    interpreted = [] if torch.cuda.is_available() else ["--interpret"]
+    monkeypatch.setattr("minivllm.bench.kernel_cases.CUDA_CASES", INTERPRETED_CASES)
+    assert main(["bench", "kernels", *interpreted, "--runs", "5", "--json"]) == 1
+    captured = capsys.readouterr()
+    result = json.loads(captured.out.splitlines()[-1])
+    assert [one["name"] for one in result["left_out"] if one["name"] in RUNGS] == ["grouped"]
+    assert {"naive", "split", "static", "prefill"} <= {row["name"] for row in result["results"]}
+    assert "naive, 2 x 19: " in captured.err, "told as it was measured"

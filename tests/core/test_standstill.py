@@ -20,3 +20,22 @@ def test_beams_that_wait_for_a_preempted_sibling_give_way_to_a_more_important_re
     assert [one.token_ids for one in outputs["beams"].outputs] == expected_beams([2, 2, 3], search)
     assert outputs["urgent"].outputs[0].token_ids == expected_output([9] * 30, 6)
     assert {event.victim_of for event in engine.events_of(ev.RequestPreempted)} >= {"urgent.0"}
+
+
+def test_they_give_way_also_where_a_lowered_number_of_sequences_is_what_leaves_no_room():
+    engine = WatchedEngine(num_blocks=10, scheduling_policy="priority", enable_prefix_caching=False)
+    engine.add("beams", [2, 2, 3], max_tokens=14, n=2, use_beam_search=True, priority=5)
+    engine.add("other", [7] * 4, max_tokens=16, priority=4)
+    for _ in range(14):
+        engine.step()
+    assert engine.events_of(ev.RequestPreempted)
+    # One slot of two is the waiting beam's when `other` has ended, and this one needs both.
+    engine.add("urgent", [9] * 2, max_tokens=4, n=2, priority=0)
+    engine.engine.set_option("max_num_seqs", 2)
+    outputs = engine.run(max_steps=200)
+    search = BeamSearch(width=2, max_tokens=14, eos_token_ids=frozenset({99}))
+    assert [one.token_ids for one in outputs["beams"].outputs] == expected_beams([2, 2, 3], search)
+    assert [one.token_ids for one in outputs["urgent"].outputs] == [
+        expected_output([9] * 2, 4, index=i) for i in (0, 1)
+    ]
+    assert {event.victim_of for event in engine.events_of(ev.RequestPreempted)} >= {"urgent.0"}

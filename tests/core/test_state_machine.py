@@ -1,6 +1,7 @@
 """Random histories of a small engine, against everything that must always hold.
 
-Hypothesis invents arrivals (with samples, beams and salts), aborts and steps, on the engine as it is and on the baselines
+Hypothesis invents arrivals (with samples, beams and salts), aborts, steps, single phases of steps and changes of live
+options, on the engine as it is and on the baselines
 beside it; pools are tiny, prompts come from a small tree of shared prefixes over two letters, and so collisions, evictions
 and preemptions happen all the time. After every
 action all invariants are checked, the fold is compared with the engine, and the fake model reads back
@@ -25,7 +26,7 @@ from hypothesis.stateful import (
 
 from minivllm.core.beam_search import BeamSearch
 from minivllm.core.invariants import check_invariants
-from minivllm.errors import InvalidSamplingParamsError, RequestTooLargeError
+from minivllm.errors import ConfigError, InvalidSamplingParamsError, RequestTooLargeError, StepInProgressError
 
 LETTERS = st.integers(0, 1)
 
@@ -129,6 +130,12 @@ class EngineMachine(RuleBasedStateMachine):
 
     @rule(request_id=consumes(request_ids))
     def abort_a_request(self, request_id):
+        if self.watched.engine.next_phase != "schedule":
+            if request_id in self.watched.scheduler.requests:
+                with pytest.raises(StepInProgressError):
+                    self.watched.engine.abort_request(request_id)
+                self.watched.compare()
+            self.watched.step()  # the rest of the step, which may end the request
         output = self.watched.engine.abort_request(request_id)
         if output is not None:  # it had not finished by itself
             expected = self.expected.pop(request_id)
@@ -141,6 +148,34 @@ class EngineMachine(RuleBasedStateMachine):
     def run_steps(self, number):
         for _ in range(number):
             self.watched.step()
+
+    @rule(number=st.integers(1, 7))
+    def run_phases(self, number):
+        for _ in range(number):
+            self.watched.step_phase()
+
+    @rule(name=st.sampled_from(["max_num_seqs", "max_num_batched_tokens"]), value=st.integers(1, 12))
+    def set_an_option(self, name, value):
+        """Refused exactly if it is over what the engine was built with, or too little for what it has promised."""
+        engine, config = self.watched.engine, self.watched.config
+        if engine.next_phase != "schedule":
+            with pytest.raises(StepInProgressError):
+                engine.set_option(name, value)
+            self.watched.compare()
+            self.watched.step()
+        if name == "max_num_seqs":
+            least = max((r.params.num_sequences for r in self.watched.scheduler.requests.values()), default=1)
+        else:
+            least = 1 if config.enable_chunked_prefill else self.watched.runner.max_model_len
+        if least <= value <= getattr(config, name):
+            engine.set_option(name, value)
+            assert getattr(engine.inspect(), name) == value
+        else:
+            before = engine.inspect()
+            with pytest.raises(ConfigError):
+                engine.set_option(name, value)
+            assert engine.inspect() == before
+        self.watched.compare()
 
     @invariant()
     def every_invariant_holds(self):

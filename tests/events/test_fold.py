@@ -11,7 +11,7 @@ from engine_fakes import WatchedEngine
 from minivllm.events import fold as fold_module
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold, fold
-from minivllm.events.keyframe import pack, restore
+from minivllm.events.fold_codec import FOLD
 
 
 def busy_engine(num_steps: int = 0) -> WatchedEngine:
@@ -53,7 +53,7 @@ def test_an_inspection_is_a_copy_that_later_steps_do_not_change():
 
 def test_a_keyframe_restores_all_that_the_fold_knew():
     engine = busy_engine(num_steps=14)
-    restored = restore(engine.fold.header, pack(engine.fold))
+    restored = FOLD.restore(engine.fold.header, FOLD.pack(engine.fold))
     assert restored.state == engine.fold.state
     assert list(restored.history) == list(engine.fold.history)
     assert restored.last_seq == engine.fold.last_seq

@@ -31,12 +31,21 @@ os.environ["TRITON_INTERPRET"] = "0"
 import json
 from dataclasses import asdict, replace
 import torch
-from minivllm.kernels.compile_launch import compile_launch, record_launches
+from minivllm.kernels.compile_launch import compile_launch, describe, record_launches
 from minivllm.kernels.compile_report import MODEL_SHAPES, main, operations
 
 main(["--json", "--shape", "smollm2-135m", "--shape", "qwen3-0.6b"])
 print("----")
 main(["--json", "--shape", "smollm2-135m", "--dtype", "float32", "--target", "sm_90"])
+print("----")
+split = operations(MODEL_SHAPES["qwen3-0.6b"], torch.bfloat16, 16, num_splits=64)["decode_split"]
+print(json.dumps([asdict(compile_launch(one, "sm_90")) for one in record_launches(split)]))
+print("----")
+narrow, wide = (
+    replace(one, arguments=one.arguments | {"table_stride": width})
+    for one, width in zip(record_launches(operations(MODEL_SHAPES["smollm2-135m"], torch.bfloat16, 16)["decode_grouped"]) * 2, (1, 7))
+)
+print(json.dumps([str(describe(narrow)), str(describe(wide))]))
 print("----")
 launch = record_launches(operations(MODEL_SHAPES["smollm2-135m"], torch.bfloat16, 16)["decode_grouped"])[0]
 print(json.dumps(asdict(compile_launch(replace(launch, options=launch.options | {"maxnreg": 32}), "sm_90"))))
@@ -85,9 +94,18 @@ def test_float32_for_the_token_identity_tests_does_not_spill_either(reports: lis
     assert [row for row in reports[1]["rows"] if row["spills"] > 0] == []
 
 
+def test_the_most_splits_do_not_spill_either(reports: list[dict]) -> None:
+    assert [row["spills"] for row in reports[2]] == [0, 0]
+
+
+def test_one_compilation_serves_block_tables_of_every_width(reports: list[dict]) -> None:
+    narrow, wide = reports[3]
+    assert narrow == wide
+
+
 def test_a_kernel_that_is_short_of_registers_is_seen_to_spill(reports: list[dict]) -> None:
-    assert reports[2]["registers"] <= 32
-    assert reports[2]["spills"] > 0
+    assert reports[4]["registers"] <= 32
+    assert reports[4]["spills"] > 0
 
 
 def test_the_table_for_people_has_a_line_for_each_row() -> None:

@@ -77,6 +77,18 @@ def test_rung_2_walks_each_sequence_once_for_every_key_head(seed: int) -> None:
         assert_same(program, naive_tiles(case, seq, rows, kv_head, 0, case.lengths[seq], tile))
 
 
+def test_blocks_of_one_token_are_told_apart_from_heads(seed: int) -> None:
+    case = PagedCase(Shape(head_size=16, group=1, block_size=1), [7], seed)
+    query, key_cache, value_cache, *rest = case.decode_arguments(case.decode_query())
+    # As the engine's backend lays a layer out: heads before slots, so with one slot both have the same stride.
+    key_cache, value_cache = (c.transpose(1, 2).contiguous().transpose(1, 2) for c in (key_cache, value_cache))
+    result = trace(lambda: decode_grouped(query, key_cache, value_cache, *rest), key_cache)
+    table = case.block_tables[0, :7].tolist()
+    for (_, kv_head, _), program in by_program(result, "decode_grouped_kernel").items():
+        assert program.kv_head == kv_head
+        assert [read for tile in program.tiles for read in tile.reads] == [BlockRead(block, 0, 1) for block in table]
+
+
 def test_rung_3_shows_which_split_read_which_part_and_which_had_nothing_to_do(seed: int) -> None:
     case = PagedCase(SHAPE, [5, 140], seed)
     query = case.decode_query()

@@ -10,11 +10,15 @@ from minivllm.engine import LLMEngine
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
 from minivllm.kernels import reference
+from minivllm.kernels.mode import INTERPRETED
 from minivllm.runtime.attention_mass import gathered_attention_mass
 from minivllm.runtime.loader import load_model
 from minivllm.runtime.model_runner import ModelRunner
 
 PROMPTS = {"a": list(range(40, 77)), "b": list(range(80, 86))}
+
+
+pytestmark = pytest.mark.skipif(not INTERPRETED, reason="the tiny models are on the CPU")
 
 
 @pytest.fixture(scope="module")

@@ -172,7 +172,10 @@ def test_on_a_gpu_auto_and_triton_are_the_rung_that_graphs_replay(gpu: pytest.Mo
 
 @pytest.mark.parametrize(
     ("spec", "reason"),
-    [(spec_of(head_size=512), "head sizes up to 256"), (spec_of(dtype=torch.float64), r"got dtype torch.float64")],
+    [
+        (spec_of(head_size=512), "even head sizes from 8 to 256"),
+        (spec_of(dtype=torch.float64), r"got dtype torch.float64"),
+    ],
     ids=["head size", "dtype"],
 )
 def test_on_a_gpu_auto_takes_torch_for_a_model_that_kernels_cannot_serve_and_says_why(
@@ -211,8 +214,10 @@ def test_an_unknown_rung_is_refused_with_the_rungs_there_are() -> None:
 
 
 def test_a_model_that_the_kernels_cannot_serve_is_refused_before_memory_is_taken() -> None:
-    with pytest.raises(ConfigError, match="head sizes up to 256 and this model's is 512"):
+    with pytest.raises(ConfigError, match="even head sizes from 8 to 256 and this model's is 512"):
         make("triton", head_size=512)
+    with pytest.raises(ConfigError, match="this model's is 9;"):
+        make("triton", head_size=9)
     with pytest.raises(ConfigError, match=r"got dtype torch\.float64"):
         make("triton", dtype=torch.float64)
     with pytest.raises(ConfigError, match="cannot run on meta"):

@@ -12,9 +12,10 @@ from tiny_models import (
     peer_logits,
 )
 
+from minivllm.core.scheduler_output import BlockCopy
 from minivllm.core.slot_mapping import slot_mapping
 from minivllm.errors import ConfigError, InvariantError
-from minivllm.runtime.input_batch import CommonAttentionMetadata, InputBatch
+from minivllm.runtime.input_batch import CommonAttentionMetadata, InputBatch, check_copies
 
 
 @pytest.fixture(scope="module")
@@ -210,3 +211,10 @@ def test_the_runner_checks_its_batches_when_invariants_are_checked(decoder) -> N
     sequence.block_table[0].block_id = run.runner.num_blocks
     with pytest.raises(InvariantError):
         run.runner.execute_model(plan)
+
+
+def test_a_copy_outside_of_the_cache_is_found_too() -> None:
+    check_copies([], num_blocks=8)
+    check_copies([BlockCopy(0, 7)], num_blocks=8)
+    with pytest.raises(InvariantError, match="block id of a copy 8 and the KV cache ends at 8"):
+        check_copies([BlockCopy(0, 1), BlockCopy(2, 8)], num_blocks=8)

@@ -1,63 +1,16 @@
 """The block map is read back off its lines and compared with the fold: it can show nothing else."""
 
-from collections import defaultdict
-
 import pytest
+from drawn_blocks import expected_cells, read_cells
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from minivllm.events import types as ev
-from minivllm.tui.lines import Line, text_of
+from minivllm.tui.lines import text_of
 from minivllm.tui.model import DashboardModel
 from minivllm.tui.widgets.blockmap import BlockMap, lay_out
 from minivllm.tui.widgets.cells import CACHED, EMPTY, FILL, block_cells, group_cells
-
-
-def read_cells(lines: list[Line], num_blocks: int, width: int, height: int) -> list[str]:
-    """The two characters of every block, read off the drawn map as a person would."""
-    grid = lay_out(num_blocks, width, height - 1)
-    assert grid.blocks_per_cell == 1
-    cells: list[str] = []
-    for line in lines[:-1]:
-        text = text_of(line)
-        if not text.strip():
-            continue
-        digits = len(str(num_blocks - 1))
-        if grid.numbered:
-            step = digits + 1 + grid.glyphs + 1 + grid.gap
-            for start in range(0, len(text), step):
-                number, cell = text[start : start + digits], text[start + digits + 1 : start + step - grid.gap]
-                assert int(number) == len(cells)
-                assert len(set(cell[:-1])) == 1
-                cells.append(cell[-2:])
-        else:
-            assert int(text[:digits]) == len(cells)
-            body, step = text[digits + 1 :], 2 + grid.gap
-            cells += [body[start : start + 2] for start in range(0, len(body), step)]
-    return cells
-
-
-def expected_cells(model: DashboardModel) -> list[str]:
-    """The same from the fold, block by block and without any of the map's own code."""
-    fold, size = model.fold, model.header.block_size
-    owners: dict[int, list[tuple[str, int]]] = defaultdict(list)
-    for seq_id, sequence in fold.sequences.items():
-        for logical, block_id in enumerate(sequence.block_table):
-            tokens = min(max(sequence.num_computed_tokens - logical * size, 0), size)
-            owners[block_id].append((seq_id, tokens))
-    cells = []
-    for block_id, block in enumerate(fold.blocks):
-        held_by = owners[block_id]
-        assert block.ref_cnt == len(held_by)
-        if held_by:
-            fill = FILL[max(tokens for _, tokens in held_by) * 8 // size]
-            cells.append(fill + (model.letter(held_by[0][0]) if len(held_by) == 1 else str(len(held_by))))
-        elif block.hash is not None:
-            cells.append(CACHED + (model.last_owner_letter(block_id) or EMPTY))
-        else:
-            cells.append(EMPTY * 2)
-    return cells
 
 
 @pytest.mark.parametrize("size", [(37, 11), (68, 16), (112, 40)])

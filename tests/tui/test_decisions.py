@@ -32,6 +32,10 @@ def test_every_kind_of_event_has_a_sentence_or_a_panel_of_its_own(
     one_of_each[ev.RequestAborted] = ev.RequestAborted(0, 0, 0.0, "r0.0")
     one_of_each[ev.InvariantViolated] = ev.InvariantViolated(0, 0, 0.0, "in use + free = total", "3 + 4 != 8")
     one_of_each[ev.AttentionMass] = ev.AttentionMass(0, 0, 0.0, "r0.0", [0.25, 0.75])
+    one_of_each[ev.OptionChanged] = ev.OptionChanged(0, 0, 0.0, "max_num_seqs", 3, 8)
+    one_of_each[ev.KernelTraced] = ev.KernelTraced(
+        0, 0, 0.0, "r0.0", 0, 0, [], "r0.0 has ended before its next decode."
+    )
     one_of_each[ev.Gap] = ev.Gap(0, 0, 0.0, 7)
     assert set(one_of_each) == set(ev.EVENT_KINDS)
     for kind, event in one_of_each.items():

@@ -22,10 +22,9 @@ class Overview(DashboardScreen):
     NAME = "overview"
 
     def body(self) -> Iterable[Widget]:
-        header = self.context.transport.recording.header
         yield Watch(self.context.watch, id="watch")
         yield Summary(id="summary")
-        yield Slots(header.max_num_seqs, id="slots")
+        yield Slots(id="slots")
         with Horizontal(id="body"):
             with Vertical(id="memory"):
                 yield BlockMap(id="blockmap")

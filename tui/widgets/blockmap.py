@@ -2,16 +2,21 @@
 
 A block takes two columns (`cells`). With room to spare each block also shows its number and a wider
 glyph; with too many blocks for the room a cell stands for several, and says so. `lay_out` chooses.
+
+Which block lies under the mouse is worked out from the grid: a target in the style of each of thousands of cells
+would break up the runs that make a large map cheap. So the chosen block is marked here too, and not by `highlight`:
+its cell and the number that leads to it are turned bright as a whole, in brackets where there is room for them.
 """
 
 from collections.abc import Iterator
 from itertools import groupby
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
 from minivllm.tui.lines import Line, Span, first_that_fits
 from minivllm.tui.model import DashboardModel
-from minivllm.tui.widgets.cells import CACHED, EMPTY, Cell, block_cells, group_cells
+from minivllm.tui.selection import Target, block
+from minivllm.tui.widgets.cells import CACHED, EMPTY, FILL, Cell, block_cells, group_cells
 from minivllm.tui.widgets.panel import Panel
 
 
@@ -28,6 +33,26 @@ class Grid(NamedTuple):
     """Each cell has its block's number, and not just each row."""
     spread: bool
     """An empty row between rows."""
+    digits: int
+    """Columns of a block's number."""
+
+    def origin(self, cell: int) -> tuple[int, int]:
+        """Where a cell begins: column (of its number, if it has one) and row."""
+        row, place = divmod(cell, self.per_row)
+        return (0 if self.numbered else self.digits + 1) + place * self.pitch, row * (2 if self.spread else 1)
+
+    def cell_at(self, x: int, y: int) -> int | None:
+        """The cell that is drawn there; None in a gap or beside the map."""
+        row, between = divmod(y, 2 if self.spread else 1)
+        place, column = divmod(x - self.origin(0)[0], self.pitch)
+        if between or not 0 <= place < self.per_row or column >= self.pitch - self.gap:
+            return None
+        return row * self.per_row + place
+
+    @property
+    def pitch(self) -> int:
+        """Columns from one cell to the next."""
+        return self.glyphs + 1 + self.gap + (self.digits + 1 if self.numbered else 0)
 
 
 class BlockMap(Panel):
@@ -50,11 +75,31 @@ class BlockMap(Panel):
         cells = block_cells(model)
         if grid.blocks_per_cell > 1:
             cells = group_cells(model, cells, grid.blocks_per_cell)
-        lines = _draw(cells, grid, len(model.fold.blocks))[:map_height]
+        lines = _draw(cells, grid)[:map_height]
+        chosen = None if self.context is None else self.context.selection.block_id
+        if chosen is not None and chosen < len(model.fold.blocks):
+            x, y = grid.origin(chosen // grid.blocks_per_cell)
+            if y < len(lines):
+                lines[y] = _marked(lines[y], x, grid, width)
         lines.extend([()] * (height - 1 - len(lines)))
         if height > 1:
             lines.append(_legend(grid.blocks_per_cell, width))
         return lines
+
+    def targets(self) -> list[Target]:
+        """Every block, also where a cell stands for several."""
+        return [] if self._model is None else [block(block_id) for block_id in range(len(self._model.fold.blocks))]
+
+    def target_at(self, x: int, y: int) -> Target | None:
+        """The block at a place, by arithmetic; of a cell for several the first."""
+        width, height = self.content_size
+        if self._model is None or y >= height - 1:
+            return None
+        num_blocks = len(self._model.fold.blocks)
+        grid = lay_out(num_blocks, width, height - 1)
+        cell = grid.cell_at(x, y)
+        block_id = None if cell is None else cell * grid.blocks_per_cell
+        return block(block_id) if block_id is not None and block_id < num_blocks else None
 
 
 # Numbered, columns for the fill glyph, gap: from the roomiest to the densest.
@@ -82,12 +127,12 @@ def lay_out(num_blocks: int, width: int, height: int) -> Grid:
         spread = rows * 2 - 1 <= height
         # Wide glyphs need air around them, and short rows are not worth them.
         if rows <= height and (glyphs == 1 or (spread and per_row >= 8)):
-            return Grid(1, per_row, glyphs, gap, numbered, spread)
+            return Grid(1, per_row, glyphs, gap, numbered, spread, digits)
     per_row = _round_down((width - label) // 2)
     blocks_per_cell = 2
     while -(-num_blocks // (blocks_per_cell * per_row)) > height:
         blocks_per_cell *= 2
-    return Grid(blocks_per_cell, per_row, 1, 0, numbered=False, spread=False)
+    return Grid(blocks_per_cell, per_row, 1, 0, numbered=False, spread=False, digits=digits)
 
 
 def _round_down(per_row: int) -> int:
@@ -97,26 +142,25 @@ def _round_down(per_row: int) -> int:
     return 4 if per_row >= 4 else 2 if per_row >= 2 else 1
 
 
-def _draw(cells: list[Cell], grid: Grid, num_blocks: int) -> list[Line]:
+def _draw(cells: list[Cell], grid: Grid) -> list[Line]:
     lines: list[Line] = []
-    digits = len(str(max(num_blocks - 1, 0)))
     for start in range(0, len(cells), grid.per_row):
         row = cells[start : start + grid.per_row]
         if lines and grid.spread:
             lines.append(())
         if grid.numbered:
-            lines.append(_numbered_row(row, start, grid, digits))
+            lines.append(_numbered_row(row, start, grid))
         else:
-            label = (f"{start * grid.blocks_per_cell:>{digits}} ", "faint")
+            label = (f"{start * grid.blocks_per_cell:>{grid.digits}} ", "faint")
             lines.append((label, *_runs(row, " " * grid.gap)))
     return lines
 
 
-def _numbered_row(cells: list[Cell], start: int, grid: Grid, digits: int) -> Line:
+def _numbered_row(cells: list[Cell], start: int, grid: Grid) -> Line:
     spans: list[Span] = []
     for offset, cell in enumerate(cells):
         gap = grid.gap if offset else 0
-        spans.append((f"{'':{gap}}{start + offset:>{digits}} ", "faint"))
+        spans.append((f"{'':{gap}}{start + offset:>{grid.digits}} ", "faint"))
         spans += _cell_spans(cell, grid.glyphs)
     return tuple(spans)
 
@@ -145,6 +189,28 @@ def _cell_spans(cell: Cell, glyphs: int) -> list[Span]:
         return [(glyph, cell.style[:-1]), (cell.mark, cell.style)]
     return [(glyph + cell.mark, cell.style)]
 
+
+def _marked(line: Line, x: int, grid: Grid, width: int) -> Line:
+    """The row with the cell at column `x` turned bright, and the number that leads to it."""
+    cells = [(character, style) for text, style in line for character in text]
+    glyph = x + grid.digits + 1 if grid.numbered else x
+    mark = glyph + grid.glyphs
+    number = x if grid.numbered else 0
+    lit = [*range(number, number + grid.digits), *range(glyph, mark + 1)]
+    if grid.gap == 1 and glyph and mark + 1 < width:
+        cells += [(" ", "text")] * (mark + 2 - len(cells))
+        cells[glyph - 1], cells[mark + 1] = ("[", ""), ("]", "")
+        lit += [glyph - 1, mark + 1]
+    for at in lit:
+        character = cells[at][0]
+        # A full block in reverse would look empty.
+        cells[at] = (character, "text*" if character in _BRIGHT else "text*!")
+    return tuple(
+        ("".join(character for character, _ in run), style) for style, run in groupby(cells, key=itemgetter(1))
+    )
+
+
+_BRIGHT = FILL[5:]
 
 # Signs of the legend: the characters as they stand in the map.
 _OWNED, _PART, _SHARED = (("█a", "hue0"),), (("▃b", "hue1"),), (("█2", "shared*"),)

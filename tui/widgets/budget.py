@@ -8,10 +8,11 @@ from minivllm.tui.decisions import deferral
 from minivllm.tui.letters import hue
 from minivllm.tui.lines import Line, Row
 from minivllm.tui.model import DashboardModel
+from minivllm.tui.selection import sequence as to_sequence
+from minivllm.tui.selection import step as to_step
 from minivllm.tui.text import short_name
+from minivllm.tui.widgets.bars import spark
 from minivllm.tui.widgets.panel import Panel
-
-_SPARKS = "▁▂▃▄▅▆▇█"
 
 
 class Budget(Panel):
@@ -97,7 +98,8 @@ def _bar_row(model: DashboardModel, cells: list[ScheduledState | str], width: in
         else:
             letter = model.letter(cell.seq_id) or "?"
             # Prefills in reverse, so that they read as blocks of colour and decodes as letters.
-            row.put(letter * length, hue(letter) + ("!" if cell.kind == "prefill" else "*"))
+            style = hue(letter) + ("!" if cell.kind == "prefill" else "*")
+            row.put(letter * length, style, target=to_sequence(cell.seq_id))
     return row.line()
 
 
@@ -113,14 +115,14 @@ def _why_unused(model: DashboardModel, unused: int) -> str:
     deferred = fold.sequences[first].deferred
     if deferred is None:
         return f"unused: {short_name(first)} came after the plan"
-    return f"unused: {short_name(first)}: {deferral(*deferred, model.header.max_num_seqs)}"
+    return f"unused: {short_name(first)}: {deferral(*deferred, model.max_num_seqs)}"
 
 
 def _history(model: DashboardModel, width: int) -> Line:
     row = Row(width).put("last steps ", "muted")
-    budget = _budget(model)
-    recent = list(model.used)[-row.room :]
-    return row.put("".join(_SPARKS[min(used * 8 // budget, 7)] for used in recent), "accent").line()
+    for record in model.steps.records[-row.room :] if row.room else ():
+        row.put(spark(record), "accent", target=to_step(record.step))
+    return row.line()
 
 
 def _shares(model: DashboardModel, width: int, height: int) -> list[Line]:
@@ -129,7 +131,9 @@ def _shares(model: DashboardModel, width: int, height: int) -> list[Line]:
     lines = []
     for item in items[: max(height, 0)]:
         letter = model.letter(item.seq_id)
-        row = Row(width).put(f"{letter} ", f"{hue(letter)}*").put(short_name(item.seq_id), "text", 14)
+        target = to_sequence(item.seq_id)
+        row = Row(width).put(f"{letter or '?'} ", f"{hue(letter)}*", target=target)
+        row.put(short_name(item.seq_id), "text", 14, target)
         row.put(f" {item.kind:<7} {item.num_tokens:>5,}", "text")
         first, last = item.num_computed_tokens, item.num_computed_tokens + item.num_tokens - 1
         where = f"position {first:,}" if first == last else f"positions {first:,} to {last:,}"

@@ -5,6 +5,9 @@ from itertools import islice
 from minivllm.tui.letters import hue
 from minivllm.tui.lines import Line, Row
 from minivllm.tui.model import DashboardModel
+from minivllm.tui.selection import Target
+from minivllm.tui.selection import event as to_event
+from minivllm.tui.selection import sequence as to_sequence
 from minivllm.tui.widgets.panel import Panel
 
 
@@ -17,14 +20,20 @@ class EventLog(Panel):
         "left out: the slots and the budget show them."
     )
 
+    def targets(self) -> list[Target]:
+        """The cursor goes from event to event; the sequences are for the mouse."""
+        return [target for target in super().targets() if target.kind == "event"]
+
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         decisions = model.log.decisions
         lines = []
         for decision in islice(decisions, max(len(decisions) - height, 0), None):
+            target = to_event(decision.seq)
             row = Row(width).put(f"{decision.step:>4} ", "faint")
             if decision.name:
-                row.put(f"{decision.letter or ' '} ", f"{hue(decision.letter)}*").put(f"{decision.name} ", "text")
+                row.put(f"{decision.letter or ' '} ", f"{hue(decision.letter)}*")
+                row.put(decision.name, "text", target=to_sequence(decision.owner)).put(" ")
             for text, style in decision.spans():
-                row.put(text, style)
+                row.put(text, style, target=target)
             lines.append(row.line())
         return lines

@@ -3,10 +3,11 @@
 from minivllm.tui.letters import hue
 from minivllm.tui.lines import Line, Row
 from minivllm.tui.model import DashboardModel
+from minivllm.tui.selection import sequence as to_sequence
 from minivllm.tui.text import LONGEST_TEXT, clean, plural, short_name
 from minivllm.tui.widgets.panel import Panel
 
-_REASONS = {"stop": ("done", "good"), "length": ("at limit", "muted"), "abort": ("aborted", "bad")}
+REASONS = {"stop": ("done", "good"), "length": ("at limit", "muted"), "abort": ("aborted", "bad")}
 
 
 class Finished(Panel):
@@ -32,9 +33,10 @@ class Finished(Panel):
         lines = []
         for done in newest:
             letter = model.letter(done.seq_id)
-            word, style = _REASONS.get(done.reason, (clean(done.reason), "muted"))
-            row = Row(width).put(f"{letter or ' '} ", f"{hue(letter)}*")
-            row.put(short_name(done.seq_id), "text", name_width).put(f" {word:<8} ", style)
+            word, style = REASONS.get(done.reason, (clean(done.reason), "muted"))
+            target = to_sequence(done.seq_id)
+            row = Row(width).put(f"{letter or ' '} ", f"{hue(letter)}*", target=target)
+            row.put(short_name(done.seq_id), "text", name_width, target).put(f" {word:<8} ", style)
             row.put(f"{done.num_tokens:>4} tok  ", "muted").put(clean(done.text[:LONGEST_TEXT]), "text")
             lines.append(row.line())
         return lines

@@ -8,6 +8,7 @@ from itertools import islice
 
 from minivllm.tui.lines import Line, Row, Span
 from minivllm.tui.model import DashboardModel
+from minivllm.tui.selection import block
 from minivllm.tui.widgets.cells import CACHED
 from minivllm.tui.widgets.panel import Panel
 
@@ -22,7 +23,7 @@ class FreeQueue(Panel):
     )
 
     def title(self, model: DashboardModel, width: int) -> str:
-        return f"Free queue  {len(model.fold.free_queue):,}, reused from the left"
+        return "Free queue: what dies next"
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         queue = model.fold.free_queue
@@ -31,7 +32,7 @@ class FreeQueue(Panel):
         rows = [Row(width).put("next ", "muted")]
         # No more than can possibly fit: a pool may have a hundred thousand free blocks.
         for shown, block_id in enumerate(islice(queue, width * height)):
-            text, style = _item(model, block_id)
+            text, style = _item(model, block_id, is_next=shown == 0)
             left = len(queue) - shown
             more = f" + {left:,} more"
             # On the last row the rest must be announced, unless this is the rest.
@@ -41,13 +42,13 @@ class FreeQueue(Panel):
                     rows[-1].put(more, "muted")
                     break
                 rows.append(Row(width).put("     "))
-            rows[-1].put(text, style + ("*" if shown == 0 else "")).put(" ")
+            rows[-1].put(text, style, target=block(block_id)).put(" ")
         return [row.line() for row in rows]
 
 
-def _item(model: DashboardModel, block_id: int) -> Span:
+def _item(model: DashboardModel, block_id: int, is_next: bool) -> Span:
     """A free block: its id, and if it is cached also the sign for that and the letter of who left it."""
-    changed = "!" if block_id in model.changed else ""
+    weight = ("*" if is_next else "") + ("!" if block_id in model.changed else "")
     if model.fold.blocks[block_id].hash is None:
-        return str(block_id), "text" + changed
-    return f"{CACHED}{block_id}{model.last_owner_letter(block_id) or ''}", "cached" + changed
+        return str(block_id), "text" + weight
+    return f"{CACHED}{block_id}{model.last_owner_letter(block_id) or ''}", "cached" + weight

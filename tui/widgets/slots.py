@@ -10,6 +10,7 @@ from minivllm.events.state import ScheduledState, SequenceState
 from minivllm.tui.letters import hue
 from minivllm.tui.lines import Line, Row
 from minivllm.tui.model import DashboardModel
+from minivllm.tui.selection import sequence as to_sequence
 from minivllm.tui.text import id_ranges, plural, short_name, tail
 from minivllm.tui.widgets.panel import Panel
 
@@ -27,23 +28,32 @@ class Slots(Panel):
         "it was preempted twice and had to compute again."
     )
 
-    def __init__(self, max_num_seqs: int, *, id: str | None = None) -> None:
+    def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._max_num_seqs = max_num_seqs
+        self._num_slots = 0
+        """As many as the panel's height was made for."""
+
+    def show(self, model: DashboardModel) -> None:
+        if model.max_num_seqs != self._num_slots:  # a live option
+            self._num_slots = model.max_num_seqs
+            self.refresh(layout=True)
+        super().show(model)
 
     def title(self, model: DashboardModel, width: int) -> str:
-        return f"Batch slots  {len(model.fold.running)} of {self._max_num_seqs}"
+        return f"Batch slots  {len(model.fold.running)} of {model.max_num_seqs}"
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Two lines a slot if that leaves enough for the other panels, else one, else as many as fit."""
         most = max((viewport.height - 9) // 3, 3)
-        slots = self._max_num_seqs
+        if not self._num_slots and self.context is not None:
+            self._num_slots = self.context.transport.view.max_num_seqs
+        slots = max(self._num_slots, 1)
         return 2 * slots if 2 * slots <= most else min(slots, most)
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         fold = model.fold
         by_slot = {fold.sequences[seq_id].slot: seq_id for seq_id in fold.running}
-        num_slots = self._max_num_seqs
+        num_slots = _num_rows(model, by_slot)
         tall = 2 * num_slots <= height
         # Empty slots are worth a row only while every slot can have one.
         slots = list(range(num_slots)) if num_slots <= height else sorted(by_slot)
@@ -65,14 +75,20 @@ class Slots(Panel):
         return lines
 
 
+def _num_rows(model: DashboardModel, by_slot: dict[int, str]) -> int:
+    """One row a slot, also for those above a limit that was lowered while they ran."""
+    return max(model.max_num_seqs, *(slot + 1 for slot in by_slot)) if by_slot else model.max_num_seqs
+
+
 def _slot(
     model: DashboardModel, seq_id: str, item: ScheduledState | None, width: int, name_width: int, tall: bool
 ) -> list[Line]:
     sequence = model.fold.sequences[seq_id]
     letter = model.letter(seq_id)
     row = Row(width)
-    row.put(f"{sequence.slot:>2} ", "muted").put(f"{letter} ", f"{hue(letter)}*")
-    row.put(short_name(seq_id), "text*", name_width).put(" ")
+    target = to_sequence(seq_id)
+    row.put(f"{sequence.slot:>2} ", "muted").put(f"{letter} ", f"{hue(letter)}*", target=target)
+    row.put(short_name(seq_id), "text*", name_width, target).put(" ")
     row.put(f"↺{sequence.num_preemptions}" if sequence.num_preemptions else "", "warn", 3)
     prefilling = sequence.num_computed_tokens < sequence.num_tokens - 1 if item is None else item.kind == "prefill"
     count_width = 8 if width < 100 else 10
@@ -120,5 +136,8 @@ def _more(model: DashboardModel, seq_ids: list[str], width: int) -> Line:
     row = Row(width).put(f" + {plural(len(seq_ids), 'more slot')}: ", "muted")
     for seq_id in seq_ids:
         letter = model.letter(seq_id)
-        row.put(f"{letter} ", f"{hue(letter)}*").put(f"{short_name(seq_id)}  ", "muted")
+        target = to_sequence(seq_id)
+        row.put(letter, f"{hue(letter)}*", target=target).put(f" {short_name(seq_id)}", "muted", target=target).put(
+            "  "
+        )
     return row.line()

@@ -6,6 +6,7 @@ from minivllm.tui.decisions import deferral
 from minivllm.tui.letters import hue
 from minivllm.tui.lines import Line, Row, line, text_of
 from minivllm.tui.model import DashboardModel
+from minivllm.tui.selection import sequence as to_sequence
 from minivllm.tui.text import fit, short_name
 from minivllm.tui.widgets.panel import Panel
 
@@ -29,7 +30,7 @@ class Waiting(Panel):
         shown = waiting if len(waiting) <= height else waiting[: max(height - 1, 1)]
         name_width = min(max(len(short_name(seq_id)) for seq_id in shown), 14)
         for detail in (2, 1, 0):
-            rows = [_waiting(model, position, name_width, detail) for position in range(len(shown))]
+            rows = [waiting_row(model, position, name_width, detail) for position in range(len(shown))]
             # The reason comes last and matters most: leave out details until every reason fits.
             if all(cell_len(text_of(row)) <= width for row in rows):
                 break
@@ -39,25 +40,28 @@ class Waiting(Panel):
         return lines
 
 
-def _waiting(model: DashboardModel, position: int, name_width: int, detail: int) -> Line:
+def waiting_row(model: DashboardModel, position: int, name_width: int, detail: int) -> Line:
     """The whole row, however wide. `detail` 2: with its tokens, 1: without, 0: "preempted" as a sign only."""
     fold = model.fold
     seq_id = fold.waiting[position]
     sequence = fold.sequences[seq_id]
     letter = model.letter(seq_id)
-    spans = [(f"{letter or ' '} ", f"{hue(letter)}*"), (fit(short_name(seq_id), name_width) + " ", "text*")]
+    target = to_sequence(seq_id)
+    name = fit(short_name(seq_id), name_width)
+    spans = [(f"{letter or ' '} ", f"{hue(letter)}*@{target}"), (name, f"text*@{target}"), (" ", "text")]
     if detail == 2:
         spans.append((f"{sequence.num_tokens:>5,} tok  ", "muted"))
     if sequence.num_preemptions:
         spans.append((f"↺{sequence.num_preemptions} {'preempted, ' if detail else ''}", "warn"))
-    return (*spans, (_reason(model, position), "text" if position == 0 else "muted"))
+    return (*spans, (why_waiting(model, position), "text" if position == 0 else "muted"))
 
 
-def _reason(model: DashboardModel, position: int) -> str:
+def why_waiting(model: DashboardModel, position: int) -> str:
+    """Why the one at this position of the queue is still in it, in a few words."""
     fold = model.fold
     sequence = fold.sequences[fold.waiting[position]]
     if position > 0:
         return f"behind {short_name(fold.waiting[position - 1])}"
     if sequence.deferred is None:
         return "new"
-    return deferral(*sequence.deferred, model.header.max_num_seqs)
+    return deferral(*sequence.deferred, model.max_num_seqs)

@@ -5,7 +5,7 @@ reference counts, the free queue and its order, hashes, queues, counters (`fold.
 tests compare it with `engine.inspect()` after every step). An event therefore says what *changed*,
 with its reason, and never carries a copy of state that the reader can work out.
 
-Every event is one flat JSON object: the tag `ev`, the envelope (`seq`, `step`, `t`), its own fields.
+Every event is one JSON object: the tag `ev`, the envelope (`seq`, `step`, `t`), its own fields. All but `kernel.traced` are flat.
 `rule` names the function that emits the kind, so that a dashboard can show its source; it is a
 class attribute and does not travel. The easy thing to get wrong is order: an event is emitted at
 the moment its change is made, so `seq` is also the order in which the changes happened.
@@ -28,6 +28,12 @@ from minivllm.events.types.envelope import (
     Event,
     LogHeader,
 )
+from minivllm.events.types.kernels import (
+    KernelTraced,
+    TracedProgram,
+    TracedRead,
+    TracedTile,
+)
 from minivllm.events.types.requests import (
     BeamPruned,
     BeamsFound,
@@ -45,6 +51,9 @@ from minivllm.events.types.steps import (
     AttentionMass,
     Gap,
     InvariantViolated,
+    LiveOption,
+    OptionChanged,
+    Phase,
     ScheduledKind,
     StepBegin,
     StepEnd,
@@ -73,8 +82,12 @@ __all__ = [
     "Event",
     "Gap",
     "InvariantViolated",
+    "KernelTraced",
+    "LiveOption",
     "LogHeader",
     "MissReason",
+    "OptionChanged",
+    "Phase",
     "RequestAborted",
     "RequestAdmitted",
     "RequestArrived",
@@ -89,6 +102,9 @@ __all__ = [
     "StepScheduled",
     "TextFlushed",
     "TokenSampled",
+    "TracedProgram",
+    "TracedRead",
+    "TracedTile",
 ]
 
 AnyEvent = (
@@ -113,7 +129,9 @@ AnyEvent = (
     | BlockReleased
     | BlockFreed
     | BlockEvicted
+    | OptionChanged
     | AttentionMass
+    | KernelTraced
     | TokenSampled
     | TextFlushed
     | InvariantViolated

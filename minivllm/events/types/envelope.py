@@ -34,7 +34,7 @@ class LogHeader(msgspec.Struct, tag_field="ev", tag="meta", kw_only=True, omit_d
     """Every other option, as given."""
 
 
-class Event(msgspec.Struct, tag_field="ev", omit_defaults=True, frozen=True):
+class Event(msgspec.Struct, tag_field="ev", omit_defaults=True, frozen=True, gc=False):
     """The envelope. `seq` counts events from 0 without a gap; `t` is seconds on the engine's clock."""
 
     seq: int

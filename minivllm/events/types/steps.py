@@ -1,10 +1,14 @@
-"""Events of a step, of the tokens that it gives, and of the log itself."""
+"""Events of a step, of what it is planned with, of the tokens that it gives, and of the log itself."""
 
 from typing import ClassVar, Literal
 
 from minivllm.events.types.envelope import Event
 
 ScheduledKind = Literal["prefill", "decode"]
+Phase = Literal["schedule", "execute", "sample"]
+"""The phases of a step, in their order. Whose next phase is `schedule` stands between two steps."""
+LiveOption = Literal["max_num_batched_tokens", "max_num_seqs"]
+"""Options that can be changed while the engine runs."""
 
 
 class StepBegin(Event, tag="step.begin"):
@@ -33,7 +37,16 @@ class StepEnd(Event, tag="step.end"):
     t_prepare: float
     t_model: float
     t_sample: float
-    rule: ClassVar[str] = "minivllm.engine:LLMEngine._step"
+    rule: ClassVar[str] = "minivllm.stepper:Stepper._run_step"
+
+
+class OptionChanged(Event, tag="engine.option_changed"):
+    """A person changed an option between two steps; the next one is planned with it."""
+
+    name: LiveOption
+    value: int
+    old: int
+    rule: ClassVar[str] = "minivllm.live_options:change_option"
 
 
 class AttentionMass(Event, tag="attention.mass"):
@@ -45,7 +58,7 @@ class AttentionMass(Event, tag="attention.mass"):
     seq_id: str
     mass: list[float]
     """In the order of the block table as far as the model has read it; sums to 1."""
-    rule: ClassVar[str] = "minivllm.engine:LLMEngine._step"
+    rule: ClassVar[str] = "minivllm.stepper:Stepper._run_step"
 
 
 class TokenSampled(Event, tag="token.sampled"):
@@ -56,7 +69,7 @@ class TokenSampled(Event, tag="token.sampled"):
     text: str
     logprob: float | None = None
     """Only where the request asked for log-probabilities."""
-    rule: ClassVar[str] = "minivllm.engine:LLMEngine._append_token"
+    rule: ClassVar[str] = "minivllm.stepper:Stepper._append_token"
 
 
 class TextFlushed(Event, tag="token.text_flushed"):
@@ -64,7 +77,7 @@ class TextFlushed(Event, tag="token.text_flushed"):
 
     seq_id: str
     text: str
-    rule: ClassVar[str] = "minivllm.engine:LLMEngine._finish"
+    rule: ClassVar[str] = "minivllm.stepper:Stepper.finish"
 
 
 class InvariantViolated(Event, tag="invariant.violated"):
@@ -72,7 +85,7 @@ class InvariantViolated(Event, tag="invariant.violated"):
 
     name: str
     detail: str
-    rule: ClassVar[str] = "minivllm.engine:LLMEngine._check_invariants"
+    rule: ClassVar[str] = "minivllm.stepper:Stepper._check_invariants"
 
 
 class Gap(Event, tag="log.gap"):

@@ -9,8 +9,15 @@ from engine_fakes import WatchedEngine
 
 from minivllm.errors import EventLogError
 from minivllm.events.fold import Fold
-from minivllm.events.log import KEYFRAME_INTERVAL, LogWriter, Recording
+from minivllm.events.keyframes import Keyframes
+from minivllm.events.log import LogWriter
+from minivllm.events.recording import Recording
 from minivllm.events.types import Gap
+
+
+def many_keyframes(path: Path) -> Recording:
+    """Opened so that seeks start from keyframes all over a short log."""
+    return Recording(path, keyframes=Keyframes(spacing=5000))
 
 
 @pytest.fixture
@@ -31,30 +38,32 @@ def recorded(tmp_path):
 
 def test_a_recording_shows_the_true_state_after_any_step(recorded):
     engine, path, states = recorded
-    recording = Recording(path)
-    assert len(recording) == len(engine.events) > 2 * KEYFRAME_INTERVAL
+    recording = many_keyframes(path)
+    assert len(recording) == len(engine.events) > 2000
     assert (recording.first_step, recording.last_step) == (0, engine.fold.step)
     steps = list(states)[1:]
     random.Random(0).shuffle(steps)
     for step in steps[:60]:
-        assert msgspec.json.encode(recording.fold_at_step(step).state) == states[step]
+        assert msgspec.json.encode(recording.view_at_step(step).state) == states[step]
 
 
 def test_a_recording_shows_the_state_after_any_event(recorded):
     engine, path, _ = recorded
-    recording = Recording(path)
+    recording = many_keyframes(path)
     truth = Fold(recording.header)
-    for count, event in enumerate(engine.events[: KEYFRAME_INTERVAL + 50], start=1):
+    for count, event in enumerate(engine.events, start=1):
         truth.apply(event)
-        if count % 97 == 0 or abs(count - KEYFRAME_INTERVAL) < 3:
-            assert recording.fold_at_event(count).state == truth.state
+        if count % 97 == 0:
+            assert recording.view_at_event(count).state == truth.state
 
 
 def test_the_events_read_back_are_the_events_written(recorded):
     engine, path, _ = recorded
     recording = Recording(path)
     assert list(recording.events(0, len(recording))) == engine.events
-    assert recording.step_events(3) == [event for event in engine.events if event.step == 3]
+    assert list(recording.events(recording.step_begin(3), recording.step_end(3))) == [
+        event for event in engine.events if event.step == 3
+    ]
 
 
 def test_a_torn_last_line_ends_the_log(recorded, tmp_path):
@@ -78,7 +87,7 @@ def test_unknown_kinds_and_fields_are_skipped(recorded, tmp_path):
     )
     recording = Recording(newer)
     assert len(recording) == len(engine.events)
-    assert recording.fold_at_event(len(recording)).state == engine.fold.state
+    assert recording.view_at_event(len(recording)).state == engine.fold.state
 
 
 def test_a_damaged_line_in_the_middle_is_an_error_and_not_a_wrong_picture(recorded, tmp_path):
@@ -124,11 +133,11 @@ def test_a_gap_is_remembered_by_the_keyframes_after_it(recorded, tmp_path):
     gap = b'{"ev":"log.gap","seq":%d,"step":%d,"t":0.0,"lost":10}\n' % (last_lost.seq, last_lost.step)
     gapped = tmp_path / "gapped.jsonl"
     gapped.write_bytes(b"".join([*lines[:51], gap, *lines[61:]]))
-    recording = Recording(gapped)
-    assert len(recording) > 2 * KEYFRAME_INTERVAL
-    before = recording.fold_at_event(50).state
-    for count in (60, KEYFRAME_INTERVAL + 1, len(recording)):
-        view = recording.fold_at_event(count)
+    recording = many_keyframes(gapped)
+    assert len(recording) > 2000
+    before = recording.view_at_event(50).state
+    for count in (60, 1001, len(recording)):
+        view = recording.view_at_event(count)
         assert (view.lost_events, view.state) == (10, before)
 
 
@@ -138,7 +147,7 @@ def test_a_log_without_events_opens_as_an_idle_engine(tmp_path):
     LogWriter(path, engine.engine.log_header()).close()
     recording = Recording(path)
     assert len(recording) == 0
-    assert recording.fold_at_step(5).state == engine.engine.inspect()
+    assert recording.view_at_step(5).state == engine.engine.inspect()
 
 
 @pytest.mark.parametrize(
@@ -178,7 +187,7 @@ def test_what_is_on_disk_after_each_step_is_whole(tmp_path):
     for _ in range(3):
         engine.step()
     # No close(): as if the process had been killed here.
-    assert Recording(path).fold_at_step(3).state == engine.engine.inspect()
+    assert Recording(path).view_at_step(3).state == engine.engine.inspect()
     log.close()
 
 
@@ -210,7 +219,7 @@ def test_a_full_disk_becomes_a_gap_and_the_engine_goes_on(tmp_path):
     recording = Recording(path)
     gaps = [event for event in recording.events(0, len(recording)) if isinstance(event, Gap)]
     assert [gap.lost for gap in gaps] == [num_lost] and gaps[0].step == 4
-    view = recording.fold_at_event(len(recording))
+    view = recording.view_at_event(len(recording))
     assert view.lost_events == num_lost
     assert view.state == before_the_gap, "after a gap a fold shows the last thing it knew, and no guess"
 

@@ -1,0 +1,138 @@
+"""`minivllm once`: what an engine's state was, from a recording: at its end, or after a step.
+
+    minivllm once run.jsonl                        # who runs, who waits and why, what the memory is used for
+    minivllm once run.jsonl --step 12 --json       # all of it as one line of JSON, for a script
+
+The JSON is `EngineState`, what `LLMEngine.inspect()` gives, with a few fields more. The easy thing to get wrong is
+the end of a recording with a hole in it: after lost events the state stands still, and both forms say so.
+"""
+
+import argparse
+from typing import NamedTuple
+
+import msgspec
+
+from minivllm.cli.terminal import note, print_json
+from minivllm.errors import EventLogError
+from minivllm.events.fold import Fold
+from minivllm.events.pool_use import pool_use
+from minivllm.events.stream import EventStream
+from minivllm.tui.decisions import deferral
+from minivllm.tui.text import clean, fit, plural, short_name, tail
+
+TEXT_WIDTH = 60
+"""Cells of a text that the summary shows."""
+
+
+class Found(NamedTuple):
+    """A state, and how far one may trust it."""
+
+    fold: Fold
+    damage: str | None
+    """One sentence, if the recording could not be read up to the state that was asked for."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("log", metavar="LOG", help="a recording (JSON Lines); it may still be growing")
+    parser.add_argument(
+        "--step", type=_step, metavar="N", help="the state after step N (default: the last that is there)"
+    )
+    parser.add_argument("--json", action="store_true", help="print one line of JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    fold, damage = fold_once(args.log, args.step)
+    if args.json:
+        print_json(state_json(fold) | {"damage": damage})
+    else:
+        print("\n".join(summary(fold)))
+    if damage is not None:
+        note(f"{damage} This is the state before it.")
+    return 0 if damage is None else 1
+
+
+def fold_once(log: str, step: int | None) -> Found:
+    """The state after `step` of a recording, or after all that is in it."""
+    stream = EventStream(log)
+    fold = Fold(stream.header)
+    last_step = 0
+    for event in stream:
+        if step is not None and event.step > step:
+            stream.close()
+            return Found(fold, None)
+        last_step = event.step
+        try:
+            fold.apply(event)
+        except (LookupError, ValueError) as error:
+            stream.close()
+            raise EventLogError(
+                f"{log} cannot be folded: event {event.seq} is about something that no event before it has brought. "
+                "A recording must begin before the first request."
+            ) from error
+    if step is not None and step > last_step and stream.damage is None:
+        raise EventLogError(f"{log} ends with step {last_step}; there is no step {step} (yet).")
+    return Found(fold, stream.damage)
+
+
+def state_json(fold: Fold) -> dict[str, object]:
+    """`EngineState` and what a script wants beside it."""
+    header = fold.header
+    return {
+        "model": header.model,
+        "engine": header.engine,
+        "t": fold.t,
+        "seconds": fold.t - header.mono,
+        "lost_events": fold.lost_events,
+        "finished_requests": fold.counters.finished_requests,
+        "block_size": header.block_size,
+        "max_num_seqs": header.max_num_seqs,
+        "pool": pool_use(fold)._asdict(),
+        **msgspec.to_builtins(fold.state),
+    }
+
+
+def summary(fold: Fold) -> list[str]:
+    """For a person, line by line."""
+    header, counters, pool = fold.header, fold.counters, pool_use(fold)
+    lines = [
+        f"{clean(header.model)} after step {fold.step:,}, {fold.t - header.mono:.2f} s after the recording began",
+        f"blocks    {len(fold.blocks):,} of {header.block_size} tokens: {pool.used:,} used, {pool.cached:,} free but cached, "
+        f"{pool.empty:,} empty",
+        f"requests  {counters.finished_requests:,} finished, {counters.aborted_requests:,} aborted, "
+        f"{plural(counters.num_preemptions, 'preemption')}, {plural(counters.generation_tokens, 'token')} written",
+        f"running   {len(fold.running)} in {plural(header.max_num_seqs, 'slot')}",
+        *(_running(fold, seq_id) for seq_id in fold.running),
+        f"waiting   {len(fold.waiting)}",
+        *(_waiting(fold, position) for position in range(len(fold.waiting))),
+    ]
+    if fold.lost_events:
+        lines.append(f"{plural(fold.lost_events, 'event')} were lost: this is the state before the first of them.")
+    return lines
+
+
+def _running(fold: Fold, seq_id: str) -> str:
+    sequence = fold.sequences[seq_id]
+    return (
+        f"  {fit(short_name(seq_id), 12)} slot {sequence.slot}, {sequence.num_computed_tokens:,} of "
+        f"{plural(sequence.num_tokens, 'token')} computed, {plural(len(sequence.block_table), 'block')}  "
+        f"{tail(sequence.text, TEXT_WIDTH)}"
+    ).rstrip()
+
+
+def _waiting(fold: Fold, position: int) -> str:
+    seq_id = fold.waiting[position]
+    sequence = fold.sequences[seq_id]
+    if position > 0:
+        why = f"behind {short_name(fold.waiting[position - 1])}"
+    elif sequence.deferred is None:
+        why = "new"
+    else:
+        why = deferral(*sequence.deferred, fold.header.max_num_seqs)
+    preempted = f", preempted {sequence.num_preemptions}x" if sequence.num_preemptions else ""
+    return f"  {fit(short_name(seq_id), 12)} {plural(sequence.num_tokens, 'token')}{preempted}: {why}"
+
+
+def _step(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"must be the number of a step, 0 or more; got {text!r}")
+    return int(text)

@@ -1,0 +1,148 @@
+"""`EngineThreadControl`: the dashboard's keys, on an engine in a thread of this process.
+
+Implements `minivllm.tui.control.EngineControl` on top of `EngineThread`: each key becomes a command, and whatever
+it is answered with that a person should read becomes a message. It knows what a person means (a text is a chat
+message, a burst shares a prefix) and nothing of screens.
+
+The easy thing to get wrong is to wait. A caller is drawing fifteen pictures a second, so nothing here asks a
+future for its result; results come by callback, in the engine's thread, and leave their sentence in a deque.
+"""
+
+from collections import deque
+from concurrent.futures import Future
+
+from minivllm.engine import LLMEngine
+from minivllm.engine_thread import EngineThread
+from minivllm.errors import EmptyPromptError, EngineDeadError, MinivllmError
+from minivllm.inputs import TokensPrompt
+from minivllm.outputs import RequestOutput
+from minivllm.sampling_params import SamplingParams
+from minivllm.tui.control import ControlState
+
+MAX_TOKENS = 64
+"""Of an answer: long enough to be watched, short enough to end."""
+BURST_PREFIX = (
+    "You answer for a library of old maps; be polite and use one short sentence.",
+    "The library owns nine thousand sheets, drawn between 1540 and 1910, and lends none of them.",
+    "Visitors see a sheet in the reading room, one at a time, on weekdays from nine to five.",
+    "Copies cost four coins a page and are ready on the next day.",
+)
+"""Sentences that all prompts of a burst begin with, as many as the KV cache has room for."""
+BURST_QUESTIONS = (
+    "May I borrow a map?",
+    "When can I come?",
+    "What does a copy cost?",
+    "How old is the oldest sheet?",
+)
+
+
+class EngineThreadControl:
+    """See `minivllm.tui.control.EngineControl`; one for each `EngineThread`, made before that is started or after."""
+
+    def __init__(self, thread: EngineThread) -> None:
+        self._thread = thread
+        # Appending and taking from the other end are each one atomic operation.
+        self._messages: deque[str] = deque()
+        self._num_added = 0  # counted in the engine's thread alone
+        thread.ended.add_done_callback(self._tell_end)
+
+    def state(self) -> ControlState:
+        return ControlState(self._thread.paused, self._thread.next_phase)
+
+    def pause(self) -> None:
+        self._watch(self._thread.pause())
+
+    def resume(self) -> None:
+        self._watch(self._thread.resume())
+
+    def step(self) -> None:
+        self._watch(self._thread.step())
+
+    def step_phase(self) -> None:
+        self._watch(self._thread.step_phase())
+
+    def add_request(self, prompt: str) -> None:
+        self._watch(self._thread.call(lambda engine: self._add(engine, [prompt])))
+
+    def add_burst(self) -> None:
+        self._watch(self._thread.call(lambda engine: self._add(engine, _burst_texts(engine))))
+
+    def abort(self, request_id: str) -> None:
+        def tell(future: Future[RequestOutput | None]) -> None:
+            if future.exception() is None and future.result() is None:
+                self._messages.append(f"There is no unfinished request {request_id} to abort.")
+
+        self._say_if_it_waits(f"Request {request_id} will be aborted")
+        future = self._thread.abort_request(request_id)
+        future.add_done_callback(tell)
+        self._watch(future)
+
+    def set_option(self, name: str, value: int) -> None:
+        self._say_if_it_waits(f"{name} will change")
+        self._watch(self._thread.set_option(name, value))
+
+    def record_attention_mass(self, on: bool) -> None:
+        self._watch(self._thread.call(lambda engine: engine.record_attention_mass(on)))
+
+    def trace_kernel(self, seq_id: str) -> None:
+        self._watch(self._thread.call(lambda engine: engine.trace_kernel(seq_id)))
+
+    def messages(self) -> list[str]:
+        return [self._messages.popleft() for _ in range(len(self._messages))]
+
+    # ---- in the engine's thread ----
+
+    def _add(self, engine: LLMEngine, texts: list[str]) -> None:
+        for text in texts:
+            if not text.strip():
+                raise EmptyPromptError("There is nothing to send: type a message first.")
+            prompt = _as_prompt(engine, text)
+            # At least one: the door says what is wrong with a prompt that is too long.
+            max_tokens = max(1, min(MAX_TOKENS, _room_for_output(engine, prompt)))
+            params = SamplingParams(temperature=0, max_tokens=max_tokens)
+            engine.add_request(f"user-{self._num_added + 1}", prompt, params)
+            self._num_added += 1
+
+    def _watch(self, future: Future) -> None:
+        """Tell what goes wrong with a command, in its own words."""
+        future.add_done_callback(self._tell_refusal)
+
+    def _tell_refusal(self, future: Future) -> None:
+        error = future.exception()
+        # Of an engine that fails every command in flight hears; the person hears it once, by `_tell_end`.
+        if error is None or (isinstance(error, EngineDeadError) and error.__cause__ is not None):
+            return
+        self._messages.append(str(error) if isinstance(error, MinivllmError) else f"That failed: {error!r}.")
+
+    def _tell_end(self, ended: Future[None]) -> None:
+        if (error := ended.exception()) is not None:
+            self._messages.append(f"The engine failed: {error}")
+
+    def _say_if_it_waits(self, what: str) -> None:
+        """In the middle of a step of a paused engine some wishes wait, and a person should not press the key again."""
+        paused, next_phase = self.state()
+        if paused and next_phase != "schedule":
+            self._messages.append(f"{what} when the step that is under way has ended.")
+
+
+def _as_prompt(engine: LLMEngine, text: str) -> TokensPrompt:
+    """A message to a chat model, the beginning of a text for any other."""
+    if not engine.tokenizer.has_chat_template:
+        return {"prompt_token_ids": engine.tokenizer.encode(text), "prompt": text}
+    messages = [{"role": "user", "content": text}]
+    return {"prompt_token_ids": engine.tokenizer.apply_chat_template(messages), "prompt": text}
+
+
+def _burst_texts(engine: LLMEngine) -> list[str]:
+    """The prompts of a burst, shortened until each may have an answer of `MAX_TOKENS`, if they can be so short."""
+    for num_sentences in range(len(BURST_PREFIX), 0, -1):
+        texts = [" ".join([*BURST_PREFIX[:num_sentences], question]) for question in BURST_QUESTIONS]
+        if all(_room_for_output(engine, _as_prompt(engine, text)) >= MAX_TOKENS for text in texts):
+            break
+    return texts
+
+
+def _room_for_output(engine: LLMEngine, prompt: TokensPrompt) -> int:
+    """Tokens that the model and its KV cache have room for after the prompt."""
+    header = engine.log_header()
+    return min(header.max_model_len, header.num_blocks * header.block_size) - len(prompt["prompt_token_ids"])

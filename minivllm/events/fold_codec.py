@@ -1,0 +1,117 @@
+"""`FOLD`: packs a fold into pieces of bytes and restores it, so that a recording can be entered in its middle.
+
+A seek restores the last keyframe before its target and folds on from there. Knows the fold and nothing of
+files. Most of a fold never changes again: prompts, the output so far, what has finished. So a fold is packed in
+many small pieces, cut where only the end of a thing can grow, and neighbouring keyframes hold equal pieces once:
+of half a megabyte some eighty kilobytes are new.
+
+The easy thing to get wrong is to make objects that nobody looks at: token ids as a list of numbers were nine
+tenths of a seek. They are an array in a fold, plain memory here, and become numbers when somebody asks for them.
+"""
+
+from array import array
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+import msgspec
+
+from minivllm.events.fold import Fold
+from minivllm.events.state import BlockState, EngineState, FinishedSequence
+from minivllm.events.types import LogHeader
+
+_BLOCKS_PER_PIECE = 16
+_BYTES_PER_PIECE = 512
+
+
+class _Head(msgspec.Struct):
+    """First piece: what changes all the time, and how many pieces hold the rest, in the order in which they follow."""
+
+    state: EngineState
+    """Without blocks, free queue, prompts, output tokens and texts."""
+    last_seq: int
+    t: float
+    lost_events: int
+    num_block_pieces: int
+    num_finished: int
+    num_output_pieces: list[tuple[int, int]]
+    """Of each sequence: pieces of its output tokens, and of its text."""
+
+
+class FoldCodec:
+    """A `ViewCodec` for folds."""
+
+    def new(self, header: LogHeader, state: EngineState | None) -> Fold:
+        return Fold(header, state)
+
+    def pack(self, fold: Fold) -> list[bytes]:
+        """Everything that `fold` knows; `restore` brings it back."""
+        pieces = [array("I", fold.free_queue).tobytes()]
+        blocks = fold.blocks
+        for start in range(0, len(blocks), _BLOCKS_PER_PIECE):
+            pieces.append(msgspec.msgpack.encode(blocks[start : start + _BLOCKS_PER_PIECE]))
+        num_block_pieces = len(pieces) - 1
+        pieces += map(msgspec.msgpack.encode, fold.history)
+        pieces += [request.prompt_token_ids.tobytes() for request in fold.requests.values()]
+        counts = []
+        for sequence in fold.sequences.values():
+            tokens = _cut(sequence.output_token_ids.tobytes())
+            text = _cut(sequence.text.encode())
+            pieces += tokens
+            pieces += text
+            counts.append((len(tokens), len(text)))
+        replace = msgspec.structs.replace
+        state = EngineState(
+            step=fold.step,
+            blocks=[],
+            free_queue=[],
+            waiting=fold.waiting,
+            running=fold.running,
+            requests={name: replace(request, prompt_token_ids=[]) for name, request in fold.requests.items()},
+            sequences={
+                name: replace(sequence, output_token_ids=[], text="") for name, sequence in fold.sequences.items()
+            },
+            budget=fold.budget,
+            scheduled=fold.scheduled,
+            max_num_seqs=fold.max_num_seqs,
+            max_num_batched_tokens=fold.max_num_batched_tokens,
+            counters=fold.counters,
+        )
+        numbers = fold.last_seq, fold.t, fold.lost_events
+        head = _Head(state, *numbers, num_block_pieces, len(fold.history), counts)
+        return [msgspec.msgpack.encode(head), *pieces]
+
+    def restore(self, header: LogHeader, pieces: Sequence[bytes]) -> Fold:
+        """A new fold, as it was when `pack` packed it."""
+        rest = iter(pieces)
+        head = _HEAD_DECODER.decode(next(rest))
+        state = head.state
+        state.free_queue = array("I", next(rest)).tolist()
+        for piece in islice(rest, head.num_block_pieces):
+            state.blocks += _BLOCKS_DECODER.decode(piece)
+        history = [_FINISHED_DECODER.decode(piece) for piece in islice(rest, head.num_finished)]
+        for request in state.requests.values():
+            request.prompt_token_ids = array("I", next(rest))
+        for sequence, (num_tokens, num_text) in zip(state.sequences.values(), head.num_output_pieces, strict=True):
+            sequence.output_token_ids = array("I", _join(rest, num_tokens))
+            sequence.text = _join(rest, num_text).decode()
+        fold = Fold(header, state)
+        fold.history.extend(history)
+        fold.last_seq, fold.t, fold.lost_events = head.last_seq, head.t, head.lost_events
+        return fold
+
+
+def _cut(data: bytes) -> list[bytes]:
+    """Pieces that stay as they are when something is appended, but for the last."""
+    return [data[start : start + _BYTES_PER_PIECE] for start in range(0, len(data), _BYTES_PER_PIECE)]
+
+
+def _join(pieces: Iterator[bytes], number: int) -> bytes:
+    return b"".join(islice(pieces, number))
+
+
+_HEAD_DECODER = msgspec.msgpack.Decoder(_Head)
+_BLOCKS_DECODER = msgspec.msgpack.Decoder(list[BlockState])
+_FINISHED_DECODER = msgspec.msgpack.Decoder(FinishedSequence)
+
+FOLD = FoldCodec()
+"""The codec of a recording that is folded into the engine's state and nothing else."""

@@ -1,0 +1,291 @@
+"""`Recording`: a log opened for reading at any moment, also while it grows.
+
+`index_more` reads what is new in the file, folds it into `head`, and notes where things are (`event_index.py`,
+`keyframes.py`). To show the moment after event k, the reader restores the last keyframe before it and applies the
+events from there. Events are read from the file again and never kept, so memory does not grow with them.
+
+What is folded, and into what, is the codec's affair: `FOLD` gives the engine's state, a dashboard its own model.
+One thread uses a recording. The easy thing to get wrong is the last line of a file that is being written:
+a line without its end, or a damaged one with nothing behind it, is waited for and is no damage yet.
+"""
+
+import os
+import time
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO, Generic
+
+import msgspec
+
+from minivllm.errors import EventLogError
+from minivllm.events.event_index import NOTABLE_KINDS, EventIndex
+from minivllm.events.fold_codec import FOLD
+from minivllm.events.keyframes import Keyframes, V, ViewCodec
+from minivllm.events.lines import decode_header, decode_if_all_known, decode_known, decode_line, decode_state
+from minivllm.events.types import Event, Gap, LogHeader
+
+BATCH_BYTES = 1 << 16
+"""Indexed at once: some five hundred events, a millisecond or less."""
+
+
+class _DamageError(Exception):
+    """What is wrong with a line; never leaves this module."""
+
+
+class Recording(Generic[V]):
+    """Events number 0 to `len(recording) - 1`, those of kinds that this version knows."""
+
+    def __init__(
+        self,
+        path_or_file: str | Path | BinaryIO,
+        codec: ViewCodec[V] = FOLD,
+        *,
+        index: bool = True,
+        name: str | None = None,
+        keyframes: Keyframes | None = None,
+    ) -> None:
+        """`index`: index all that is there now, and raise on damage. Without it, `index_more` does so bit by bit.
+
+        A file that is given is not closed by `close`. `name` stands in sentences about it. Raises `EventLogError` for
+        what is no recording.
+        """
+        self._owns_file = isinstance(path_or_file, str | Path)
+        self._file = _open(path_or_file) if isinstance(path_or_file, str | Path) else path_or_file
+        self.name = name or str(path_or_file)
+        self.size = 0
+        """Bytes in the file when `index_more` last looked."""
+        self.indexed_bytes = 0
+        self.damage: str | None = None
+        """One sentence, once a damaged line was met. All before it stays as it is."""
+        try:
+            self.header = self._read_header()
+        except EventLogError:
+            self.close()
+            raise
+        self.num_unknown = 0
+        """Events of kinds that this version does not know: passed over, but their numbers count."""
+        self._codec = codec
+        self._count = 0
+        self._expected_seq = self.header.first_seq
+        self._index = EventIndex()
+        self._keyframes = Keyframes() if keyframes is None else keyframes
+        self._has_begun = False
+        self._has_state = False
+        self.head: V = codec.new(self.header, None)
+        """The view after the last indexed event. It is live: read it, do not change it."""
+        if index:
+            self.index_more(float("inf"))
+            if self.damage is not None:
+                raise EventLogError(self.damage)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def close(self) -> None:
+        if self._owns_file:
+            self._file.close()
+
+    # ---- growing ----
+
+    def index_more(self, seconds: float) -> int:
+        """Index what is in the file now, for at most about so long; the number of new events, 0 when caught up."""
+        count, deadline = self._count, time.monotonic() + seconds
+        self._look_at_size()
+        while self.damage is None and (lines := self._read_lines()):
+            if not self._has_begun:
+                lines = self._begin(lines)
+            if not self._index_lines(lines):
+                break
+            # Not before there is something to tell: 0 means that all is read, whatever kinds stand there.
+            if self._count > count and time.monotonic() >= deadline:
+                break
+        return self._count - count
+
+    def _look_at_size(self) -> None:
+        self.size = os.fstat(self._file.fileno()).st_size
+        if self.size < self.indexed_bytes and self.damage is None:
+            self.damage = f"{self.name} was cut short while it was read: what stood there cannot be shown any more."
+
+    def _read_lines(self) -> bytes:
+        """Whole lines that are not indexed yet, at least one if there is one."""
+        length = BATCH_BYTES
+        while self.indexed_bytes < self.size:
+            stop = min(self.indexed_bytes + length, self.size)
+            data = self._read(self.indexed_bytes, stop)
+            if end := data.rfind(b"\n") + 1:
+                return data[:end]
+            if stop == self.size:
+                break  # a line that is still being written, or was torn
+            length *= 4
+        return b""
+
+    def _read_header(self) -> LogHeader:
+        self._look_at_size()
+        line, newline, _ = self._read_lines().partition(b"\n")
+        if not newline:
+            raise EventLogError(f"{self.name} has no header line: it is empty or was cut off before it began.")
+        self.indexed_bytes = len(line) + 1
+        return decode_header(self.name, line)
+
+    def _begin(self, lines: bytes) -> bytes:
+        """Make the first keyframe, of a state if the first line after the header holds one; the lines that follow."""
+        line, _, rest = lines.partition(b"\n")
+        try:
+            state = decode_state(line)
+        except msgspec.DecodeError:
+            state = None  # a damaged line, which will be met again as an event
+        if state is not None:
+            self.head = self._codec.new(self.header, state)
+            self.indexed_bytes += len(line) + 1
+            self._has_state = True
+            lines = rest
+        self._has_begun = True
+        self._keyframes.add(0, self.indexed_bytes, self._codec.pack(self.head))
+        return lines
+
+    def _index_lines(self, lines: bytes) -> bool:
+        """Take in whole lines; False if one of them must be waited for, or is damaged."""
+        self._index.add_mark(self._count, self.indexed_bytes)
+        if self._keyframes.is_due(self.indexed_bytes):
+            self._keyframes.add(self._count, self.indexed_bytes, self._codec.pack(self.head))
+        try:
+            events = decode_if_all_known(lines)
+            if events is not None and self._are_next(events):
+                self.indexed_bytes += len(lines)
+                self._take(events)
+                return True
+            return all(self._index_line(line) for line in lines.split(b"\n")[:-1])
+        except _DamageError as damage:
+            number = 2 + self._has_state + self._count + self.num_unknown
+            self.damage = f"{self.name} is damaged at line {number}: {damage}."
+            # The view may have taken in half of an event.
+            self.head = self.view_at_event(self._count)
+            return False
+
+    def _are_next(self, events: list[Event]) -> bool:
+        """True if their numbers follow one another, as they do where there is no gap."""
+        expected = range(self._expected_seq, self._expected_seq + len(events))
+        return [event.seq for event in events] == list(expected) and not any(type(event) is Gap for event in events)
+
+    def _index_line(self, line: bytes) -> bool:
+        """Take in one line, given without its end; False if it is damaged but the last, so that it may be torn."""
+        length = len(line) + 1
+        try:
+            seq, event = decode_line(line)
+        except msgspec.DecodeError as error:
+            if self.indexed_bytes + length == self.size:
+                return False
+            raise _DamageError(str(error)) from error
+        first_seq = seq + 1 - event.lost if isinstance(event, Gap) else seq
+        if first_seq != self._expected_seq:
+            raise _DamageError(f"event {self._expected_seq} should stand there, not {seq}")
+        self.indexed_bytes += length
+        if event is None:
+            self.num_unknown += 1
+            self._expected_seq = seq + 1
+        else:
+            self._take([event])
+        return True
+
+    def _take(self, events: list[Event]) -> None:
+        """Fold events whose numbers are right, and note where they are."""
+        index, view = self._index, self.head
+        step = index.last_step if self._count else None
+        for number, event in enumerate(events, self._count):
+            if event.step != step:
+                if step is not None and event.step < step:
+                    raise _DamageError(f"an event of step {event.step} stands there after step {step}")
+                step = event.step
+                index.begin_step(step, number)
+            kind = type(event)
+            if kind in NOTABLE_KINDS:
+                index.add_notable(step, kind, number)
+            try:
+                view.apply(event)
+            except (LookupError, ValueError) as error:
+                late = self.header.first_seq > 0 and not self._has_state
+                why = (
+                    "this log begins in the middle of a run, without a state"
+                    if late
+                    else "something before it is missing"
+                )
+                raise _DamageError(f"event {event.seq}, {event.__struct_config__.tag}, cannot be: {why}") from error
+            self._count = number + 1
+            self._expected_seq = event.seq + 1
+
+    # ---- reading at any moment ----
+
+    def view_at_event(self, count: int) -> V:
+        """A new view after the first `count` events."""
+        count = max(0, min(count, self._count))
+        if not self._has_begun:
+            return self._codec.new(self.header, None)
+        keyframe = self._keyframes.before(count)
+        view = self._codec.restore(self.header, keyframe.pieces)
+        mark = self._index.first_mark(count)
+        lines = self._read(keyframe.offset, mark.offset if mark else self.indexed_bytes)
+        for event in islice(decode_known(lines), count - keyframe.count):
+            view.apply(event)
+        return view
+
+    def view_at_step(self, step: int) -> V:
+        """A new view after the last event of `step` (of the last step before it, if the log skips it)."""
+        return self.view_at_event(self.step_end(step))
+
+    def events(self, start: int, stop: int) -> Iterator[Event]:
+        """Events number `start` to `stop - 1`."""
+        start, stop = max(0, start), min(stop, self._count)
+        while start < stop:
+            begin, end = self._index.last_mark(start), self._index.first_mark(start + 1)
+            lines = self._read(begin.offset, end.offset if end else self.indexed_bytes)
+            events = decode_known(lines)[start - begin.count : stop - begin.count]
+            yield from events
+            start += len(events)
+
+    def step_of(self, index: int) -> int:
+        """The step of event number `index`; behind the last event, that of the last; 0 without any."""
+        return self._index.step_of(min(index, self._count - 1)) if self._count else 0
+
+    def step_begin(self, step: int) -> int:
+        """The number of the first event of `step`, or of the next step that exists."""
+        begin = self._index.step_begin(step)
+        return self._count if begin is None else begin
+
+    def step_end(self, step: int) -> int:
+        """The number after that of the last event of `step`, or of the last step before it."""
+        return self.step_begin(step + 1)
+
+    @property
+    def first_step(self) -> int:
+        return self._index.first_step
+
+    @property
+    def last_step(self) -> int:
+        return self._index.last_step
+
+    def next_notable(self, index: int) -> int | None:
+        """The number of the first notable event at or after `index`."""
+        return self._index.next_notable(index)
+
+    def previous_notable(self, index: int) -> int | None:
+        """The number of the last notable event before `index`."""
+        return self._index.previous_notable(index)
+
+    def _read(self, start: int, stop: int) -> bytes:
+        try:
+            self._file.seek(start)
+            data = self._file.read(stop - start)
+        except OSError as error:
+            raise EventLogError(f"{self.name} cannot be read: {error.strerror}.") from error
+        if len(data) < stop - start:
+            raise EventLogError(f"{self.name} was cut short while it was read.")
+        return data
+
+
+def _open(path: str | Path) -> BinaryIO:
+    try:
+        # Unbuffered: a buffer would remember the end of a line that is still being written.
+        return open(path, "rb", buffering=0)
+    except OSError as error:
+        raise EventLogError(f"{path} cannot be read: {error.strerror}.") from error

@@ -1,0 +1,51 @@
+"""Live options: what may be changed while the engine runs, and what a change must not do.
+
+The token budget and the number of sequences, up to what the engine was built with: buffers, CUDA graphs and
+batch rows are sized by that. A change is made between two steps and told as an event.
+
+The easy thing to get wrong is whom a change would leave standing. A request that was let in must still be able to
+run to its end: one with several samples or beams needs a slot for each at once, and with chunked prefill off a
+step must hold the longest prompt. A lower `max_num_seqs` takes nothing from those who run; there are only no
+newcomers until they are few enough. Whoever runs meanwhile ends by itself, or, as a beam, waits for a preempted sibling:
+that one stands first in the queue or behind somebody more important, for whom the scheduler makes room.
+"""
+
+from typing import get_args
+
+from minivllm.config import EngineConfig
+from minivllm.core.scheduler import Scheduler
+from minivllm.errors import ConfigError
+from minivllm.events import types as ev
+from minivllm.events.bus import EventBus
+
+
+def change_option(
+    scheduler: Scheduler, config: EngineConfig, max_model_len: int, bus: EventBus, name: ev.LiveOption, value: int
+) -> None:
+    """Give `name` this value from the next step on. Raises `ConfigError`, before anything has changed."""
+    options = get_args(ev.LiveOption)
+    if name not in options:
+        raise ConfigError(f"{name!r} cannot be changed while the engine runs: change one of {', '.join(options)}.")
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ConfigError(f"{name} must be a whole number, at least 1; got {value!r}.")
+    most = getattr(config, name)
+    if value > most:
+        raise ConfigError(f"{name} can be at most {most}, which the engine was built with; got {value}.")
+    match name:
+        case "max_num_batched_tokens":
+            config.check_whole_prompts_fit(max_model_len, value)
+            old, scheduler.max_num_batched_tokens = scheduler.max_num_batched_tokens, value
+        case "max_num_seqs":
+            _check_nobody_stands_still(scheduler, value)
+            old, scheduler.slots.limit = scheduler.slots.limit, value
+    if old != value and bus.active:
+        bus.emit(ev.OptionChanged, name, value, old)
+
+
+def _check_nobody_stands_still(scheduler: Scheduler, max_num_seqs: int) -> None:
+    widest = max(scheduler.requests.values(), key=lambda request: request.params.num_sequences, default=None)
+    if widest is not None and widest.params.num_sequences > max_num_seqs:
+        raise ConfigError(
+            f"max_num_seqs cannot be {max_num_seqs} yet: request {widest.request_id!r} runs {widest.params.num_sequences} "
+            "sequences at once; wait for its end, or abort it."
+        )

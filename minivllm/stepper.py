@@ -1,0 +1,184 @@
+"""`Stepper`: carries out one step of the engine, phase by phase.
+
+    schedule   plan who gets how many tokens; from here on memory is given out
+    execute    the plan's tokens go through the model
+    sample     one token for each sequence that reached its end: append, detokenize, stop; the step is over
+
+There is one step, a generator that stops between two phases. `LLMEngine.step()` runs it through, and
+`step_phase()` runs it up to its next stop. It decides nothing about memory (the scheduler does) and computes
+nothing (the runner does).
+
+The easy thing to get wrong is what may happen between two phases. The plan counts tokens as computed and names
+their blocks in the prefix cache before anybody has written them, and another sequence of the same plan may read
+them. So what takes blocks away (an abort) has to wait for the end of the step; a new arrival only queues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from collections.abc import Sequence as Seq
+from typing import TYPE_CHECKING, Any, Protocol
+
+from minivllm.beams import BeamDriver
+from minivllm.clock import Clock
+from minivllm.core.invariants import check_invariants
+from minivllm.core.request import Request, RequestStatus, Sequence
+from minivllm.core.scheduler import Scheduler
+from minivllm.core.scheduler_output import SchedulerOutput
+from minivllm.core.stop import Stop, check_stop
+from minivllm.errors import InvariantError
+from minivllm.events import types as ev
+from minivllm.events.bus import EventBus
+from minivllm.kernel_tracing import KernelTracer
+from minivllm.output_processor import OutputProcessor, SampledToken
+from minivllm.outputs import RequestOutput
+
+if TYPE_CHECKING:
+    from minivllm.runtime.kernel_xray import DecodeSample
+
+
+class Runner(Protocol):
+    """What the engine asks of `minivllm.runtime.model_runner.ModelRunner`, or of a test's stand-in."""
+
+    num_blocks: int
+    max_model_len: int
+    t_prepare: float
+    """Seconds that the last `execute_model` spent on building the batch."""
+    record_attention_mass: bool
+    attention_mass: list[list[float]]
+    """If recorded: of each sequence of the last plan, the share of attention on each of its blocks."""
+    watched_decodes: list[int]
+    """Indices into the next plan: decodes of which `execute_model` keeps what a kernel of one layer reads."""
+    decode_samples: list[DecodeSample]
+    """Of the last `execute_model`, in the order of `watched_decodes`."""
+
+    def execute_model(self, plan: SchedulerOutput) -> Any:
+        """Run the plan's tokens through the model; the logits of the sequences that sample."""
+
+    def sample_tokens(self, plan: SchedulerOutput, logits: Any) -> Seq[SampledToken]:
+        """One token for each scheduled sequence that samples, in the plan's order."""
+
+
+class Stepper:
+    """Moves one engine on. Not to be used after a phase has raised."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        scheduler: Scheduler,
+        output_processor: OutputProcessor,
+        beams: BeamDriver,
+        *,
+        eos_token_ids: frozenset[int],
+        max_model_len: int,
+        check_invariants: bool,
+        clock: Clock,
+        bus: EventBus,
+    ) -> None:
+        self.next_phase: ev.Phase = "schedule"
+        self.last_plan: SchedulerOutput | None = None
+        self.tracer = KernelTracer(runner, bus)
+        self.tells_attention_mass = False
+        self._runner = runner
+        self._scheduler = scheduler
+        self._output_processor = output_processor
+        self._beams = beams
+        self._eos_token_ids = eos_token_ids
+        self._max_model_len = max_model_len
+        self._checks_invariants = check_invariants
+        self._clock = clock
+        self._bus = bus
+        self._step: Generator[ev.Phase, None, list[RequestOutput]] | None = None
+
+    def run_phase(self) -> list[RequestOutput] | None:
+        """Run the next phase: the step's outputs if the step has ended with it, else None."""
+        if self._step is None:
+            self._step = self._run_step()
+        try:
+            self.next_phase = next(self._step)
+            return None
+        except StopIteration as end:
+            self._step, self.next_phase = None, "schedule"
+            return end.value
+
+    def _run_step(self) -> Generator[ev.Phase, None, list[RequestOutput]]:
+        """One step; yields the name of the phase that comes next, and each phase's time counts for itself."""
+        now = self._clock.now
+        started = now()
+        plan = self.last_plan = self._scheduler.schedule(started)
+        t_schedule = now() - started
+        for item in plan.scheduled:
+            for sample in item.sampling[1:]:  # just forked
+                self._output_processor.add_sequence(sample)
+        if self._checks_invariants:
+            self._check_invariants(plan)
+        if not plan.scheduled:
+            return self._end_idle_step(t_schedule)
+
+        yield "execute"
+        self.tracer.watch(plan)
+        started = now()
+        logits = self._runner.execute_model(plan)
+        t_model = now() - started - self._runner.t_prepare
+        if self.tells_attention_mass and self._bus.active:
+            for item, mass in zip(plan.scheduled, self._runner.attention_mass, strict=True):
+                self._bus.emit(ev.AttentionMass, item.sequence.seq_id, mass)
+        self.tracer.tell()
+
+        yield "sample"
+        started = now()
+        sampled = self._runner.sample_tokens(plan, logits)
+        touched: dict[str, Request] = {}
+        sampling = [sequence for item in plan.scheduled for sequence in item.sampling]
+        for sequence, token in zip(sampling, sampled, strict=True):
+            if sequence.request.params.use_beam_search:
+                self._beams.offer(sequence, token)
+            else:
+                self._append_token(sequence, token)
+            touched[sequence.request.request_id] = sequence.request
+        self.tracer.forget_ended(self._scheduler.requests)
+        if self._bus.active:
+            used, t_prepare = plan.total_num_scheduled_tokens, self._runner.t_prepare
+            self._bus.emit(ev.StepEnd, used, t_schedule, t_prepare, t_model, now() - started)
+        if self._checks_invariants:
+            self._check_invariants(None)
+        self._clock.end_step()
+        outputs = (self._output_processor.make_output(request) for request in touched.values())
+        return [output for output in outputs if output is not None]
+
+    def _end_idle_step(self, t_schedule: float) -> list[RequestOutput]:
+        """End a step in which all wait for company (`batch_delay`): time has to pass."""
+        if self._bus.active:
+            self._bus.emit(ev.StepEnd, 0, t_schedule, 0.0, 0.0, 0.0)
+        self._clock.idle()
+        self._clock.end_step()
+        return []
+
+    def _append_token(self, sequence: Sequence, sampled: SampledToken) -> None:
+        """Give a sequence its new token, show what text became visible, and end it if it has to end."""
+        sequence.append_token(sampled.token_id)
+        stop = check_stop(sequence, self._eos_token_ids, self._max_model_len)
+        new = self._output_processor.append(sequence, sampled)
+        if new.stop_string is not None:
+            stop = Stop(RequestStatus.FINISHED_STOPPED, new.stop_string)
+        self._scheduler.counters.generation_tokens += 1
+        if self._bus.active:
+            logprob = sampled.logprobs[0].logprob if sampled.logprobs else None
+            self._bus.emit(ev.TokenSampled, sequence.seq_id, sampled.token_id, new.text, logprob)
+        if stop is not None:
+            self.finish(sequence, stop, flush=new.stop_string is None)
+
+    def finish(self, sequence: Sequence, stop: Stop, flush: bool = True) -> None:
+        """End a sequence. Text that was held back is shown, unless it belongs to a stop string."""
+        if flush and (text := self._output_processor.flush(sequence)) and self._bus.active:
+            self._bus.emit(ev.TextFlushed, sequence.seq_id, text)
+        self._scheduler.finish(sequence, stop.status, stop.stop_reason)
+
+    def _check_invariants(self, plan: SchedulerOutput | None) -> None:
+        violations = check_invariants(self._scheduler, plan)
+        for violation in violations:
+            self._scheduler.counters.invariant_violations += 1
+            if self._bus.active:
+                self._bus.emit(ev.InvariantViolated, violation.name, violation.detail)
+        if violations:
+            raise InvariantError("; ".join(f"{name}: {detail}" for name, detail in violations))

@@ -1,0 +1,89 @@
+"""A small server of events on loopback, as issue 6's will be, that a test can make say anything and break off."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from minivllm.events.lines import encode_event, encode_header
+from minivllm.events.types import Event, LogHeader
+
+
+def sse(data: bytes, *, event: str | None = None, id: int | None = None) -> bytes:
+    head = (f"event: {event}\n" if event else "") + (f"id: {id}\n" if id is not None else "")
+    return head.encode() + b"data: " + data.rstrip(b"\n") + b"\n\n"
+
+
+def meta(header: LogHeader) -> bytes:
+    return sse(encode_header(header), event="meta")
+
+
+def messages(events: list[Event]) -> bytes:
+    return b"".join(sse(encode_event(event), id=event.seq) for event in events)
+
+
+@dataclass
+class Answer:
+    """What one connection gets; `hold` keeps it open until the server ends."""
+
+    body: bytes
+    hold: bool = False
+    status: int = 200
+    kind: str = "text/event-stream; charset=utf-8"
+
+
+@dataclass
+class EventServer:
+    """Answers connection after connection from `answers`; when they are used up, 503."""
+
+    answers: list[Answer]
+    url: str = ""
+    last_event_ids: list[str | None] = field(default_factory=list)
+    """What each connection said that it had."""
+    paths: list[str] = field(default_factory=list)
+    more: list[bytes] = field(default_factory=list)
+    """Sent to a held connection as soon as it is there."""
+    ending: threading.Event = field(default_factory=threading.Event)
+    num_left: int = 0
+    """Held connections that the client has left."""
+
+    def handle(self, handler: BaseHTTPRequestHandler) -> None:
+        self.last_event_ids.append(handler.headers["Last-Event-ID"])
+        self.paths.append(handler.path)
+        answer = self.answers.pop(0) if self.answers else Answer(b"", status=503, kind="text/plain")
+        handler.send_response(answer.status)
+        handler.send_header("Content-Type", answer.kind)
+        handler.end_headers()
+        # In odd pieces, as a network would.
+        for start in range(0, len(answer.body), 1009):
+            handler.wfile.write(answer.body[start : start + 1009])
+        while answer.hold and not self.ending.wait(0.005):
+            try:
+                handler.wfile.write(self.more.pop(0) if self.more else b": still here\n\n")
+            except OSError:
+                self.num_left += 1
+                return
+
+
+@contextmanager
+def serving(*answers: Answer) -> Iterator[EventServer]:
+    server = EventServer(list(answers))
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            server.handle(self)
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listener:
+        server.url = f"http://127.0.0.1:{listener.server_port}"
+        thread = threading.Thread(target=listener.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.ending.set()
+            listener.shutdown()
+            thread.join()

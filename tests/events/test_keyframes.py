@@ -1,0 +1,45 @@
+"""Keyframes: what they take is bounded and truly counted, and the nearest one before a target is found."""
+
+import random
+from itertools import pairwise
+
+from minivllm.events.keyframes import _PIECE_OVERHEAD, Keyframes
+
+
+def test_equal_pieces_of_neighbours_are_held_once() -> None:
+    frames = Keyframes()
+    frames.add(0, 0, [b"a" * 1000, b"b" * 1000])
+    frames.add(10, 500, [bytes(b"a" * 1000), b"c" * 1000])
+    assert frames.num_bytes == 3 * (1000 + _PIECE_OVERHEAD)
+    assert frames.before(10).pieces[0] is frames.before(9).pieces[0]
+
+
+def test_memory_is_bounded_by_thinning_out_and_the_first_one_stays() -> None:
+    frames, rng = Keyframes(spacing=100, max_bytes=20_000), random.Random(0)
+    offset = 0
+    while offset < 50_000:
+        if frames.is_due(offset):
+            frames.add(offset // 10, offset, [rng.randbytes(100) for _ in range(3)])
+        offset += 50
+    assert frames.num_bytes <= 20_000
+    assert frames.num_bytes == sum(
+        len(piece) + _PIECE_OVERHEAD
+        for piece in {piece for count in range(5000) for piece in frames.before(count).pieces}
+    )
+    counts = sorted({frames.before(count).count for count in range(5000)})
+    assert counts[0] == 0 and len(counts) == len(frames) > 10
+    distances = [b - a for a, b in pairwise(counts)]
+    assert max(distances) <= 4 * min(distances), "they lie evenly enough"
+
+
+def test_the_one_before_a_target_holds_no_later_event() -> None:
+    frames = Keyframes()
+    for count in (0, 7, 20):
+        frames.add(count, count * 10, [b"%d" % count])
+    assert [frames.before(count).count for count in (0, 6, 7, 19, 20, 1000)] == [0, 0, 7, 7, 20, 20]
+
+
+def test_a_large_view_is_packed_less_often() -> None:
+    frames = Keyframes(spacing=100)
+    frames.add(0, 0, [b"x" * 4000])
+    assert not frames.is_due(999) and frames.is_due(1000)

@@ -1,0 +1,239 @@
+"""A file that grows in pieces, torn anywhere, is read as if it had been whole; damage ends it and takes nothing back."""
+
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+import pytest
+from engine_fakes import WatchedEngine
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from minivllm.errors import EventLogError
+from minivllm.events.event_index import NOTABLE_KINDS
+from minivllm.events.fold import Fold
+from minivllm.events.fold import fold as fold_all
+from minivllm.events.keyframes import Keyframes
+from minivllm.events.lines import encode_event, encode_header, encode_state
+from minivllm.events.log import LogWriter
+from minivllm.events.recording import Recording
+from minivllm.events.state import EngineState
+from minivllm.events.types import Event, LogHeader
+
+
+@cache
+def trace(seed: int) -> tuple[LogHeader, list[Event]]:
+    """A short run under pressure; samples, beams and aborts among it."""
+    engine = WatchedEngine(num_blocks=12 + seed % 3, max_num_batched_tokens=24)
+    header = engine.engine.log_header()
+    for i in range(5):
+        engine.add(f"r{i}", [*range(4 + seed % 5), 30 + i], max_tokens=6 + seed % 4, n=1 + (i + seed) % 3 // 2)
+        if (i + seed) % 2:
+            engine.step()
+    if seed % 2:
+        engine.engine.abort_request("r4")
+    engine.run()
+    return header, engine.events
+
+
+def file_of(header: LogHeader, events: list[Event], state: EngineState | None = None) -> bytes:
+    return encode_header(header) + (encode_state(state) if state else b"") + b"".join(map(encode_event, events))
+
+
+def opened(path: Path, spacing: int = 3000) -> Recording[Fold]:
+    return Recording(path, index=False, keyframes=Keyframes(spacing=spacing))
+
+
+def index_all(recording: Recording) -> int:
+    return recording.index_more(60)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(0, 11),
+    st.lists(st.floats(0, 1), max_size=8),
+    st.lists(st.floats(0, 1), min_size=1, max_size=6),
+    st.sampled_from([500, 3000, 1 << 20]),
+)
+def test_every_moment_is_the_fold_of_the_events_before_it_also_while_the_file_grows(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, cuts: list[float], seeks: list[float], spacing: int
+) -> None:
+    header, events = trace(seed)
+    data, first = file_of(header, events), len(encode_header(header))
+    ends = sorted({first + int(cut * (len(data) - first)) for cut in cuts} | {len(data)})
+    path = tmp_path_factory.mktemp("growing") / "log.jsonl"
+    path.write_bytes(data[:first])
+    recording = opened(path, spacing)
+    for begin, end in pairwise([first, *ends]):
+        with path.open("ab") as file:
+            file.write(data[begin:end])
+        before = len(recording)
+        assert index_all(recording) == len(recording) - before
+        assert len(recording) == data[:end].count(b"\n") - 1, "whole lines count, a torn one is waited for"
+        assert recording.damage is None
+        for seek in seeks:
+            count = int(seek * len(recording))
+            view = recording.view_at_event(count)
+            assert view.state == fold_all(header, events[:count]).state
+            assert view.last_seq == (events[count - 1].seq if count else -1)
+        assert recording.head.state == fold_all(header, events[: len(recording)]).state
+    assert list(recording.events(0, len(recording))) == events
+
+
+def slow_notable(events: list[Event]) -> list[int]:
+    notable = [(event.step, type(event), i) for i, event in enumerate(events) if type(event) in NOTABLE_KINDS]
+    return [now[2] for before, now in pairwise([(None, None, -1), *notable]) if before[:2] != now[:2]]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_every_answer_of_the_index_is_what_a_search_through_all_events_finds(tmp_path: Path, seed: int) -> None:
+    header, events = trace(seed)
+    (tmp_path / "log.jsonl").write_bytes(file_of(header, events))
+    recording = Recording(tmp_path / "log.jsonl")
+    steps, notable = [event.step for event in events], slow_notable(events)
+    assert (recording.first_step, recording.last_step) == (steps[0], steps[-1])
+    for step in range(-1, steps[-1] + 3):
+        assert recording.step_begin(step) == sum(other < step for other in steps)
+        assert recording.step_end(step) == sum(other <= step for other in steps)
+    for index in range(len(events)):
+        assert recording.step_of(index) == steps[index]
+    for index in range(len(events) + 1):
+        assert recording.next_notable(index) == min((i for i in notable if i >= index), default=None)
+        assert recording.previous_notable(index) == max((i for i in notable if i < index), default=None)
+        assert list(recording.events(index, index + 7)) == events[index : index + 7]
+    assert 0 < len(notable) < sum(type(event) in NOTABLE_KINDS for event in events)
+
+
+@pytest.mark.parametrize("num_steps", [0, 1, 5, 9])
+def test_a_recording_begun_in_the_middle_of_a_run_leads_to_the_state_of_the_engine(
+    tmp_path: Path, num_steps: int
+) -> None:
+    engine = WatchedEngine(num_blocks=10)
+    for i in range(5):
+        engine.add(f"r{i}", [1, 2, 3, 4, 10 + i], max_tokens=9, n=1 + i % 2)
+    for _ in range(num_steps):
+        engine.step()
+    num_before, begin = len(engine.events), engine.engine.inspect()
+    path = tmp_path / "late.jsonl"
+    with LogWriter(path, engine.engine.log_header(), state=begin) as log:
+        engine.engine.subscribe(log.write)
+        engine.step()
+        after_a_step = engine.engine.inspect()
+        engine.run()
+    recording = Recording(path)
+    assert recording.header.first_seq == num_before
+    assert len(recording) == len(engine.events) - num_before
+    assert recording.head.state == engine.engine.inspect()
+    assert recording.view_at_event(0).state == begin == recording.view_at_event(0).state
+    assert recording.view_at_step(num_steps + 1).state == after_a_step
+
+
+def test_a_log_from_the_middle_of_a_run_without_its_state_says_so(tmp_path: Path) -> None:
+    header, events = trace(0)
+    late = msgspec.structs.replace(header, first_seq=events[40].seq)
+    (tmp_path / "late.jsonl").write_bytes(file_of(late, events[40:]))
+    with pytest.raises(EventLogError, match="begins in the middle of a run, without a state"):
+        Recording(tmp_path / "late.jsonl")
+
+
+def test_a_damaged_last_line_is_waited_for_until_another_follows(tmp_path: Path) -> None:
+    header, events = trace(1)
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(file_of(header, events[:30]) + b'{"ev":"block.al\n')
+    recording = opened(path)
+    assert index_all(recording) == 30 and recording.damage is None
+    with path.open("ab") as file:
+        file.write(encode_event(events[30]))
+    assert index_all(recording) == 0
+    assert recording.damage is not None and f"{path} is damaged at line 32" in recording.damage
+
+
+@pytest.mark.parametrize("spacing", [1000, 1 << 20])
+def test_damage_in_the_middle_leaves_all_before_it_as_it_was(tmp_path: Path, spacing: int) -> None:
+    header, events = trace(2)
+    lines = file_of(header, events).splitlines(keepends=True)
+    lines[61] = b"\x00\xff not json\n"
+    (tmp_path / "log.jsonl").write_bytes(b"".join(lines))
+    recording = opened(tmp_path / "log.jsonl", spacing)
+    assert index_all(recording) == len(recording) == 60
+    assert "is damaged at line 62: " in recording.damage and recording.damage.endswith(".")
+    assert recording.head.state == recording.view_at_event(60).state == fold_all(header, events[:60]).state
+    assert recording.index_more(1) == 0
+
+
+def test_an_event_that_cannot_follow_is_damage_and_half_of_it_is_not_shown(tmp_path: Path) -> None:
+    header, events = trace(3)
+    lines = file_of(header, events).splitlines(keepends=True)
+    number = next(i for i, line in enumerate(lines) if b'"request.preempted"' in line)
+    lines[number] = msgspec.json.encode(msgspec.json.decode(lines[number]) | {"seq_id": "nobody"}) + b"\n"
+    (tmp_path / "log.jsonl").write_bytes(b"".join(lines))
+    recording = opened(tmp_path / "log.jsonl")
+    index_all(recording)
+    assert f"line {number + 1}: event {number - 1}, request.preempted, cannot be: something before" in recording.damage
+    assert recording.head.state == fold_all(header, events[: number - 1]).state
+
+
+def test_kinds_of_a_newer_version_are_counted_and_keep_their_numbers(tmp_path: Path) -> None:
+    header, events = trace(4)
+    shifted, lines = [], []
+    for event in events:
+        if len(lines) % 7 == 3:
+            lines.append(b'{"ev":"block.dreamt","seq":%d,"step":%d,"t":0.0,"of":"sheep"}\n' % (len(lines), event.step))
+        shifted.append(msgspec.structs.replace(event, seq=len(lines)))
+        lines.append(encode_event(shifted[-1]))
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(encode_header(header) + b"".join(lines))
+    recording = opened(path, spacing=1500)
+    assert index_all(recording) == len(events) and recording.damage is None
+    assert recording.num_unknown == len(lines) - len(events) > 10
+    assert list(recording.events(0, len(events))) == shifted
+    for count in (0, 1, 50, len(events) // 2, len(events)):
+        assert recording.view_at_event(count).state == fold_all(header, events[:count]).state
+    path.write_bytes(path.read_bytes() + b'{"ev":"block.freed","seq":1}\n{}\n')
+    index_all(recording)
+    assert f"is damaged at line {len(lines) + 2}:" in recording.damage
+
+
+def test_none_new_means_all_is_read_even_where_nothing_is_known(tmp_path: Path) -> None:
+    header, events = trace(5)
+    unknown = b"".join(b'{"ev":"x","seq":%d,"step":0,"t":0.0,"pad":"%s"}\n' % (i, b"-" * 90) for i in range(3000))
+    last = encode_event(msgspec.structs.replace(events[0], seq=3000))
+    (tmp_path / "log.jsonl").write_bytes(encode_header(header) + unknown + last)
+    recording = opened(tmp_path / "log.jsonl")
+    assert recording.index_more(0) == 1
+    assert recording.indexed_bytes == recording.size
+
+
+def test_indexing_keeps_to_its_time_and_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    header, events = trace(6)
+    many = [*events, *(msgspec.structs.replace(events[-1], seq=seq) for seq in range(len(events), 5000))]
+    (tmp_path / "log.jsonl").write_bytes(file_of(header, many))
+    recording = opened(tmp_path / "log.jsonl")
+    parts = []
+    while num_new := recording.index_more(0):
+        parts.append(num_new)
+    assert sum(parts) == len(recording) == 5000 and max(parts) < 2000
+
+
+def test_a_line_longer_than_a_batch_is_read_whole(tmp_path: Path) -> None:
+    engine = WatchedEngine(num_blocks=30_000, max_model_len=120_000, max_num_batched_tokens=120_000)
+    path = tmp_path / "log.jsonl"
+    with LogWriter(path, engine.engine.log_header()) as log:
+        engine.engine.subscribe(log.write)
+        engine.add("long", [7] * 100_000)
+    recording = opened(path)
+    assert index_all(recording) == 1
+    assert len(recording.head.requests["long"].prompt_token_ids) == 100_000
+
+
+def test_a_file_cut_short_is_a_sentence_and_not_a_wrong_picture(tmp_path: Path) -> None:
+    header, events = trace(7)
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(file_of(header, events))
+    recording = opened(path)
+    index_all(recording)
+    path.write_bytes(path.read_bytes()[:1000])
+    assert recording.index_more(1) == 0 and "was cut short" in recording.damage
+    with pytest.raises(EventLogError, match="was cut short"):
+        recording.view_at_event(len(recording))

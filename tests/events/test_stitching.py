@@ -1,0 +1,98 @@
+"""A stream that breaks off and goes on becomes one recording without a hole that nobody tells of."""
+
+import msgspec
+import pytest
+
+from minivllm.errors import EventLogError
+from minivllm.events.lines import decode_line, encode_event
+from minivllm.events.stitching import Stitcher
+from minivllm.events.types import BlockEvicted, Event, Gap, LogHeader
+
+HEADER = LogHeader(
+    engine="1",
+    model="m",
+    clock="monotonic",
+    wall=1000.0,
+    mono=10.0,
+    num_blocks=4,
+    block_size=4,
+    max_num_seqs=4,
+    max_num_batched_tokens=4,
+    max_model_len=4,
+    scheduling_policy="fcfs",
+    enable_prefix_caching=True,
+)
+
+
+def event(seq: int) -> Event:
+    return BlockEvicted(seq, seq // 3, 0.5 * seq, 1, "h")
+
+
+def stitched(stitcher: Stitcher, events: list[Event]) -> list[Event | None]:
+    lines = b"".join(stitcher.take(encode_event(one)[:-1]) for one in events)
+    return [decode_line(line)[1] for line in lines.splitlines()]
+
+
+def test_events_that_came_before_are_dropped() -> None:
+    stitcher = Stitcher(HEADER)
+    assert stitcher.last_seq is None
+    assert stitched(stitcher, [event(0), event(1)]) == [event(0), event(1)]
+    assert stitcher.last_seq == 1
+    assert stitched(stitcher, [event(0), event(1), event(2)]) == [event(2)]
+
+
+def test_events_that_are_missing_become_a_gap() -> None:
+    stitcher = Stitcher(HEADER)
+    assert stitched(stitcher, [event(0), event(4)]) == [event(0), Gap(3, 1, 2.0, 3), event(4)]
+
+
+def test_a_gap_of_the_server_counts_only_what_did_not_arrive() -> None:
+    stitcher = Stitcher(HEADER)
+    told = Gap(9, 3, 4.5, lost=8)
+    assert stitched(stitcher, [event(0), event(1), event(2), event(3), told, event(10)])[4:] == [
+        msgspec.structs.replace(told, lost=6),
+        event(10),
+    ]
+    assert stitched(stitcher, [told]) == [], "all of it had come"
+
+
+@pytest.mark.parametrize("line", [b"hello", b'{"seq": 3}', b"[]"])
+def test_what_is_no_event_is_refused_with_a_sentence(line: bytes) -> None:
+    with pytest.raises(EventLogError, match="after event -1 is no event"):
+        Stitcher(HEADER).take(line)
+
+
+def replaced(**fields: object) -> LogHeader:
+    return msgspec.structs.replace(HEADER, **fields)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        HEADER,
+        replaced(first_seq=5),
+        replaced(wall=1060.2, mono=70.0, first_seq=2),
+        replaced(wall=1001.0, mono=11.0, first_seq=9),
+    ],
+)
+def test_a_new_connection_to_the_same_run_goes_on(header: LogHeader) -> None:
+    stitcher = Stitcher(HEADER)
+    stitched(stitcher, [event(0), event(1)])
+    stitcher.resume(header)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        replaced(model="other"),
+        replaced(num_blocks=5),
+        replaced(wall=2000.0, mono=10.0, first_seq=2),
+        # Restarted on the same machine: the clock agrees, the numbers begin again.
+        replaced(wall=1060.0, mono=70.0, first_seq=0),
+    ],
+)
+def test_another_run_is_refused(header: LogHeader) -> None:
+    stitcher = Stitcher(HEADER)
+    stitched(stitcher, [event(0), event(1)])
+    with pytest.raises(EventLogError, match="another engine runs there"):
+        stitcher.resume(header)

@@ -1,0 +1,76 @@
+"""A log read once, line by line: the same events as a recording gives, and the same manners in accidents."""
+
+from pathlib import Path
+
+import pytest
+from engine_fakes import WatchedEngine
+
+from minivllm.errors import EventLogError
+from minivllm.events.log import LogWriter, Recording
+from minivllm.events.stream import EventStream
+from minivllm.events.types import Gap
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    engine = WatchedEngine(num_blocks=10)
+    with LogWriter(tmp_path / "run.jsonl", engine.engine.log_header()) as writer:
+        engine.engine.subscribe(writer.write)
+        for i in range(6):
+            engine.add(f"r{i}", [*range(i), 20 + i], max_tokens=6)
+        engine.run()
+    return tmp_path / "run.jsonl"
+
+
+def test_a_stream_gives_the_header_and_every_event_of_a_recording(log: Path):
+    recording, stream = Recording(log), EventStream(log)
+    assert stream.header == recording.header
+    assert list(stream) == list(recording.events(0, len(recording)))
+    assert stream.damage is None
+
+
+def test_a_torn_last_line_ends_a_stream_without_damage(log: Path):
+    data = log.read_bytes()
+    for torn in (data[:-20], data[:-20] + b"\n", data + b'{"ev":'):
+        log.write_bytes(torn)
+        stream = EventStream(log)
+        assert len(list(stream)) == len(Recording(log)) and stream.damage is None
+
+
+def test_a_damaged_line_ends_a_stream_and_is_told(log: Path):
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join([*lines[:9], b"?\n", *lines[9:]]))
+    stream = EventStream(log)
+    assert len(list(stream)) == 8
+    assert stream.damage is not None and "is damaged at line 10" in stream.damage
+    log.write_bytes(b"".join([*lines[:9], *lines[10:]]))
+    stream = EventStream(log)
+    assert len(list(stream)) == 8
+    assert stream.damage is not None and "event 8 should stand there, not 9" in stream.damage
+
+
+def test_unknown_kinds_are_passed_over_and_a_gap_is_an_event(log: Path):
+    lines = log.read_bytes().splitlines(keepends=True)
+    count = len(lines) - 1
+    newer = b'{"ev":"block.teleported","seq":%d,"step":99,"t":0.0}\n' % count
+    gap = b'{"ev":"log.gap","seq":%d,"step":120,"t":1.0,"lost":9}\n' % (count + 9)
+    log.write_bytes(b"".join([*lines, newer, gap]))
+    *_, last = stream = list(EventStream(log))
+    assert isinstance(last, Gap) and len(stream) == count + 1
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (None, "cannot be read"),
+        (b"", "has no header line"),
+        (b'{"ev":"meta"', "has no header line"),
+        (b"# a readme\n", "is not a minivllm recording"),
+    ],
+)
+def test_what_is_no_log_is_refused_in_one_sentence(content: bytes | None, sentence: str, tmp_path: Path):
+    path = tmp_path / "other.jsonl"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(EventLogError, match=sentence):
+        EventStream(path)

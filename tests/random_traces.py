@@ -1,0 +1,62 @@
+"""Short runs of the real scheduler with anything that may happen, for property tests of the dashboard."""
+
+from collections.abc import Callable
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+
+from minivllm.tui.context import Context
+from minivllm.tui.model import DashboardModel
+from minivllm.tui.selection import Target
+
+RUNS = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+"""`stage` and `ask` are classes: it does no harm that all examples have the same ones."""
+
+_REQUEST = st.tuples(
+    st.integers(1, 40),  # words of the prompt
+    st.integers(1, 24),  # words of the answer
+    st.integers(0, 12),  # the step before which it comes
+    st.integers(1, 3),  # samples
+    st.booleans(),  # begins like the others
+)
+
+
+@st.composite
+def _options(draw: st.DrawFn) -> dict[str, object]:
+    return {
+        "num_blocks": draw(st.integers(30, 40)),  # 30 hold the largest request
+        "block_size": 4,
+        "max_num_seqs": draw(st.integers(3, 5)),
+        "max_num_batched_tokens": draw(st.integers(5, 48)),
+        "enable_prefix_caching": draw(st.booleans()),
+    }
+
+
+def run_of(stage: Callable, ask: Callable, requests: list[tuple], options: dict[str, object]):
+    """The stage after its run."""
+    asks = []
+    for number, (prompt, answer, arrives, samples, alike) in enumerate(requests):
+        words = " ".join(f"{'same' if alike else number}w{word}" for word in range(prompt))
+        said = " ".join(f"a{word}" for word in range(answer))
+        asks.append(ask(f"r{number}", words, said, arrives, answer + 1, samples=samples))
+    return stage(asks, **options).run(120)
+
+
+def folded(stage) -> DashboardModel:
+    """What a dashboard knows after all that the stage has said."""
+    model = DashboardModel(stage.header)
+    for event in stage.events:
+        model.apply(event)
+    return model
+
+
+def context_with(*targets: Target) -> Context:
+    """Surroundings in which these were chosen, one after the other; there is no recording behind them."""
+    context = Context(transport=None)
+    for target in targets:
+        context.selection.choose(target)
+    return context
+
+
+REQUESTS = st.lists(_REQUEST, min_size=1, max_size=7)
+OPTIONS = _options()

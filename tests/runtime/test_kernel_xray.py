@@ -1,0 +1,208 @@
+"""`kernel.traced`: a real decode of a running engine through the watched kernel, against torch over the same q and k."""
+
+import sys
+
+import msgspec
+import pytest
+import torch
+
+from minivllm import SamplingParams
+from minivllm.clock import VirtualClock
+from minivllm.config import EngineConfig
+from minivllm.engine import LLMEngine
+from minivllm.errors import ConfigError, EngineDeadError, InvalidRequestError, KernelTraceError
+from minivllm.events import types as ev
+from minivllm.events.fold import Fold
+from minivllm.kernels.mode import INTERPRETED
+from minivllm.runtime import kernel_xray
+from minivllm.runtime.loader import load_model
+from minivllm.runtime.model_runner import ModelRunner
+
+PROMPTS = {"long": list(range(40, 117)), "short": list(range(80, 86))}
+BLOCK_SIZE = 8
+
+interpreted = pytest.mark.skipif(not INTERPRETED, reason="the tiny model is on the CPU")
+
+
+@pytest.fixture(scope="module")
+def model():
+    return load_model(EngineConfig(model="tiny-random", dtype="float32", device="cpu"))
+
+
+class Run:
+    """Two requests, decoding side by side; all events, and a fold that is compared after every phase."""
+
+    def __init__(self, model, backend="torch"):
+        config = EngineConfig(
+            model="tiny-random", dtype="float32", device="cpu", attention_backend=backend, block_size=BLOCK_SIZE,
+            num_gpu_blocks_override=32, max_num_batched_tokens=64, max_model_len=128, check_invariants=True,
+        )  # fmt: skip
+        self.runner = ModelRunner(config, model)
+        self.engine = LLMEngine(config, self.runner, model.tokenizer, clock=VirtualClock())
+        self.events, self.samples = [], []
+        self.fold = Fold(self.engine.log_header())
+        self.engine.subscribe(self.events.append)
+        self.engine.subscribe(self.fold.apply)
+        for name, prompt in PROMPTS.items():
+            self.add(name, prompt)
+
+    def add(self, name, prompt):
+        params = SamplingParams(temperature=0, max_tokens=6, ignore_eos=True)
+        self.engine.add_request(name, {"prompt_token_ids": prompt}, params)
+
+    def step(self):
+        while self.engine.step_phase() is None:
+            assert self.fold.state == self.engine.inspect()
+        assert self.fold.state == self.engine.inspect()
+
+    def finish(self):
+        while self.engine.has_unfinished_requests():
+            self.step()
+        return self
+
+    def traces(self):
+        return [event for event in self.events if isinstance(event, ev.KernelTraced)]
+
+    @property
+    def tokens(self):
+        return [(event.seq_id, event.token_id) for event in self.events if isinstance(event, ev.TokenSampled)]
+
+
+@pytest.fixture
+def keep_samples(monkeypatch):
+    """What the engine gave to be traced, as it comes."""
+    samples, original = [], kernel_xray.trace_decode
+    monkeypatch.setattr(kernel_xray, "trace_decode", lambda sample: (samples.append(sample), original(sample))[1])
+    return samples
+
+
+def check(traced, sample, block_table):
+    """Each program reads exactly the block table, in order, and ends with the softmax that torch computes."""
+    num_kv_heads, group = sample.keys.shape[2], len(sample.query) // sample.keys.shape[2]
+    assert [program.kv_head for program in traced.programs] == list(range(num_kv_heads))
+    keys = sample.keys.flatten(0, 1)[: traced.num_tokens]
+    for program in traced.programs:
+        reads = [read for tile in program.tiles for read in tile.reads]
+        slots = [(r.block_id, slot) for r in reads for slot in range(r.first_slot, r.first_slot + r.num_slots)]
+        assert slots == [(block_table[i // BLOCK_SIZE], i % BLOCK_SIZE) for i in range(traced.num_tokens)]
+        head = program.kv_head
+        queries = sample.query[head * group : (head + 1) * group]
+        scores = queries.double() @ keys[:, head].double().T * sample.query.shape[1] ** -0.5  # [group, num_tokens]
+        last, maxima = program.tiles[-1], scores.max(dim=1).values
+        assert last.running_max == pytest.approx(maxima.tolist(), rel=1e-4, abs=1e-5)
+        assert last.running_sum == pytest.approx((scores - maxima[:, None]).exp().sum(dim=1).tolist(), rel=1e-4)
+
+
+@interpreted
+@pytest.mark.parametrize("backend", ["torch", "triton:split", "triton:static"])
+def test_a_traced_decode_reads_its_block_table_and_ends_with_the_softmax_of_torch(model, backend, keep_samples):
+    run = Run(model, backend)
+    run.engine.trace_kernel("short.0")
+    run.step()  # prefills both prompts, in part: no decode yet of anybody
+    assert run.traces() == []
+    run.step()
+    run.step()
+    run.engine.trace_kernel("long.0")
+    run.engine.trace_kernel("long.0")  # once more is the same question
+    block_table = list(run.fold.sequences["short.0"].block_table)
+    run.step()
+    tables = {"short.0": block_table, "long.0": list(run.fold.sequences["long.0"].block_table)}
+    run.finish()
+    traces = run.traces()
+    assert sorted(one.seq_id for one in traces) == ["long.0", "short.0"]
+    for traced, sample in zip(traces, keep_samples, strict=True):
+        assert (traced.layer, traced.num_tokens, traced.problem) == (0, sample.num_tokens, None)
+        check(traced, sample, tables[traced.seq_id])
+    silent = Run(model, backend).finish()
+    assert run.tokens == silent.tokens, "to be watched changes no token"
+
+
+@interpreted
+def test_the_sample_holds_the_very_queries_and_keys_of_the_model(model, keep_samples):
+    run = Run(model)
+    for _ in range(4):
+        run.step()
+    run.engine.trace_kernel("long.0")
+    token_ids = PROMPTS["long"] + [token for seq_id, token in run.tokens if seq_id == "long.0"]
+    run.step()
+    (sample,), layer_0 = keep_samples, {}
+
+    def attend(layer, q, k, v):
+        layer_0.setdefault("qkv", (q, k, v))
+        return q
+
+    with torch.inference_mode():
+        model.decoder(torch.tensor(token_ids), torch.arange(len(token_ids)), attend)
+    q, k, v = layer_0["qkv"]
+    assert sample.num_tokens == len(token_ids)
+    torch.testing.assert_close(sample.query, q[-1])
+    torch.testing.assert_close(sample.keys.flatten(0, 1)[: len(token_ids)], k)
+    torch.testing.assert_close(sample.values.flatten(0, 1)[: len(token_ids)], v)
+
+
+@interpreted
+def test_a_process_of_its_own_gives_the_same_trace_and_a_log_keeps_it(model, monkeypatch):
+    run = Run(model)
+    run.step(), run.step()
+    samples, here = [], kernel_xray.trace_here
+    monkeypatch.setattr(kernel_xray, "trace_here", lambda sample: 1 / 0)
+    monkeypatch.setattr(kernel_xray, "_interprets_here", lambda: samples.append(run.runner.decode_samples[0]))
+    run.engine.trace_kernel("long.0")
+    run.step()
+    (traced,) = run.traces()
+    assert traced.problem is None
+    assert traced.programs == msgspec.convert(here(samples[0]), list[ev.TracedProgram], from_attributes=True)
+    check(traced, samples[0], run.fold.sequences["long.0"].block_table)
+    assert msgspec.json.decode(msgspec.json.encode(traced), type=ev.AnyEvent) == traced
+
+
+def test_a_worker_that_fails_is_a_problem_in_the_event_and_the_engine_goes_on(model, monkeypatch):
+    run = Run(model)
+    run.step(), run.step()
+    monkeypatch.setattr(kernel_xray, "_interprets_here", lambda: False)
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    run.engine.trace_kernel("long.0")
+    run.step()
+    (traced,) = run.traces()
+    assert traced.problem.startswith("The process that traces kernels failed") and traced.programs == []
+    run.finish()
+    assert len(run.tokens) == 12
+
+
+def test_an_interpreter_that_fails_is_a_problem_and_no_end_of_the_engine(model, monkeypatch):
+    monkeypatch.setattr(kernel_xray, "_interprets_here", lambda: 1 / 0)
+    run = Run(model)
+    run.step(), run.step()
+    run.engine.trace_kernel("long.0")
+    run.finish()
+    assert "ZeroDivisionError" in run.traces()[0].problem
+    with pytest.raises(KernelTraceError):
+        kernel_xray.trace_decode(run.runner)
+
+
+def test_who_ends_before_a_decode_gets_an_answer_too(model):
+    run = Run(model)
+    run.engine.trace_kernel("short.0")
+    run.engine.abort_request("short")
+    run.engine.trace_kernel("long.0")
+    run.step(), run.step()
+    run.finish()
+    run.add("one", [5, 6, 7])
+    run.step()
+    assert [one.problem for one in run.traces()] == ["short.0 has ended before its next decode.", None]
+
+
+def test_a_question_that_can_never_be_answered_is_refused_in_one_sentence(model, monkeypatch):
+    run = Run(model)
+    for nobody in ("nobody.0", "long.1", "long", ""):
+        with pytest.raises(InvalidRequestError, match="choose one that runs"):
+            run.engine.trace_kernel(nobody)
+    monkeypatch.setattr("minivllm.kernel_tracing.find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=r"pip install 'minivllm\[triton\]'"):
+        run.engine.trace_kernel("long.0")
+    monkeypatch.undo()
+    monkeypatch.setattr(run.runner, "execute_model", lambda plan: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        run.engine.step()
+    with pytest.raises(EngineDeadError):
+        run.engine.trace_kernel("long.0")

@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+"""Plays the demo's scenarios on a real model and records each: the traces in docs/assets/traces.
+
+    tools/make_traces.py                                         # all scenarios on smollm2, in place
+    tools/make_traces.py --model tiny-random --out /tmp/traces   # no download, and text that says nothing
+    tools/make_traces.py --scenario burst                        # this one alone; may be given several times
+
+The engine runs on the virtual clock, on the CPU, in float32 and in one thread, so a trace is the same byte for byte
+each time (a test makes them again and compares). The easy thing to get wrong is a setting that is chosen by the machine:
+it would stand in the header, or change a sum in its last bit. So all are fixed here. What is left is the processor
+itself: another kind may round the log-probabilities of `beams` differently in their last digits.
+"""
+
+import argparse
+from pathlib import Path
+
+import torch
+
+from minivllm.clock import VirtualClock
+from minivllm.config import EngineConfig
+from minivllm.engine import LLMEngine
+from minivllm.events.log import LogWriter
+from minivllm.lessons.player import ScenarioPlayer
+from minivllm.lessons.scenarios import SCENARIOS, Scenario
+
+TRACES = Path(__file__).resolve().parents[1] / "docs/assets/traces"
+FIXED = {"dtype": "float32", "device": "cpu", "attention_backend": "torch", "check_invariants": True}
+
+
+def record(scenario: Scenario, model: str, path: Path) -> None:
+    """Play `scenario` from its first step to its last and write every event into `path`."""
+    config = EngineConfig(**{**scenario.options, **FIXED, "model": model})
+    engine = LLMEngine.from_config(config, clock=VirtualClock())
+    player = ScenarioPlayer(scenario, engine)
+    with LogWriter(path, engine.log_header()) as writer:
+        engine.subscribe(writer.write)
+        player.before_step()
+        while not player.over:
+            engine.step()
+            player.before_step()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Record the demo's scenarios, byte for byte the same each time.")
+    parser.add_argument("--model", default="smollm2", help="(default: %(default)s)")
+    parser.add_argument("--out", type=Path, default=TRACES, metavar="FOLDER", help="(default: docs/assets/traces)")
+    parser.add_argument("--scenario", choices=tuple(SCENARIOS), action="append", help="(default: all of them)")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    args.out.mkdir(parents=True, exist_ok=True)
+    for name in args.scenario or SCENARIOS:
+        path = args.out / f"{name}.jsonl"
+        record(SCENARIOS[name], args.model, path)
+        print(f"{path}: {path.stat().st_size / 1000:,.0f} kB")
+
+
+if __name__ == "__main__":
+    main()

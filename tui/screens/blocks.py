@@ -1,0 +1,75 @@
+"""The Blocks screen: memory, block by block.
+
+The map and the free queue on the left; on the right the chosen block, the prefix cache, and two panels that are
+filled only when somebody asks (attention mass, kernel x-ray). There is seldom room for all: of `_FOLDING` one is
+open and the others are only their titles, until the focus opens another. The easy thing to get wrong is that a
+folded panel has no rows and so is never drawn: its title must be set here.
+"""
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from textual.containers import Horizontal, Vertical
+from textual.events import DescendantFocus
+from textual.widget import Widget
+
+from minivllm.tui.chains import PrefixIndex
+from minivllm.tui.context import Context
+from minivllm.tui.screens.base import DashboardScreen
+from minivllm.tui.widgets.blockmap import BlockMap
+from minivllm.tui.widgets.freequeue import FreeQueue
+from minivllm.tui.widgets.inspector import Inspector
+from minivllm.tui.widgets.mass import Mass
+from minivllm.tui.widgets.panel import Panel
+from minivllm.tui.widgets.prefix_tree import PrefixTree
+from minivllm.tui.widgets.xray import XRay
+
+
+class BlocksScreen(DashboardScreen):
+    """Map and queue on the left, what they mean on the right."""
+
+    NAME = "blocks"
+    _FOLDING: ClassVar[tuple[type[Panel], ...]] = (PrefixTree, Mass, XRay)
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._had_mass = False
+        self._trace_seq: int | None = None
+
+    def body(self) -> Iterable[Widget]:
+        index = PrefixIndex()
+        with Horizontal(id="body"):
+            with Vertical(id="blocks-left"):
+                yield BlockMap(id="blocks-map")
+                yield FreeQueue(id="blocks-queue")
+            with Vertical(id="blocks-right"):
+                yield Inspector(index, id="blocks-inspector")
+                yield PrefixTree(index, id="blocks-tree")
+                yield Mass(id="blocks-mass")
+                yield XRay(id="blocks-xray")
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        for panel in self.panels():
+            panel.border_title = panel.border_title or f" {panel.HELP_TITLE} "
+        self._open(PrefixTree)
+
+    def on_descendant_focus(self, event: DescendantFocus) -> None:
+        if isinstance(event.widget, self._FOLDING):
+            self._open(type(event.widget))
+
+    def _open(self, kind: type[Panel]) -> None:
+        """Unfold one of the folding panels."""
+        for other in self._FOLDING:
+            self.query_one(other).set_class(other is kind, "-open")
+
+    def draw(self) -> None:
+        """What somebody has just asked for is unfolded when it comes."""
+        model = self.context.transport.view
+        trace_seq = None if model.trace is None else model.trace.seq
+        if trace_seq is not None and trace_seq != self._trace_seq:
+            self._open(XRay)
+        elif model.mass and not self._had_mass:
+            self._open(Mass)
+        self._trace_seq, self._had_mass = trace_seq, bool(model.mass)
+        super().draw()

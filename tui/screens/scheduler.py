@@ -1,0 +1,26 @@
+"""The scheduler: how each step's token budget was spent, and why somebody waits."""
+
+from collections.abc import Iterable
+
+from textual.containers import Horizontal, Vertical
+from textual.widget import Widget
+
+from minivllm.tui.screens.base import DashboardScreen
+from minivllm.tui.widgets.batch_order import BatchOrder
+from minivllm.tui.widgets.budget import Budget
+from minivllm.tui.widgets.step_detail import StepDetail
+from minivllm.tui.widgets.step_history import StepHistory
+
+
+class SchedulerScreen(DashboardScreen):
+    """The last step's budget over the history of all steps; beside them the chosen step and the order of decisions."""
+
+    NAME = "scheduler"
+
+    def body(self) -> Iterable[Widget]:
+        yield Budget(id="step-budget")
+        with Horizontal(id="scheduler-body"):
+            yield StepHistory(id="step-history")
+            with Vertical(id="scheduler-side"):
+                yield StepDetail(id="step-detail")
+                yield BatchOrder(id="batch-order")

@@ -1,0 +1,156 @@
+"""`EventStream`: the thread that reads a server's `/events` and comes back when the connection is lost.
+
+`GET /events` answers with server-sent events: `meta` with the header line, perhaps `state` with the engine's
+state, then the events, one a message. After a break it asks again with `Last-Event-ID`. Lines for a recording go into
+a deque; nobody waits for this thread, and it waits for nobody but the server.
+
+The easy thing to get wrong is to end: a thread that waits for a server that says nothing looks at no flag. So
+`close` shuts the socket, and that wakes it.
+"""
+
+import contextlib
+import http.client
+import socket
+from collections import deque
+from threading import Event, Thread
+from urllib.parse import SplitResult
+
+from minivllm.errors import EventLogError
+from minivllm.events.lines import decode_header, encode_header, state_line
+from minivllm.events.stitching import Stitcher
+from minivllm.events.types import LogHeader
+from minivllm.tui.sources.sse import SseMessage, SseParser
+from minivllm.tui.sources.status import SourceStatus
+
+CONNECT_SECONDS = 5.0
+FIRST_DELAY = 0.5
+LAST_DELAY = 5.0
+READ_BYTES = 1 << 16
+MAX_WAITING_LINES = 100_000
+"""With so many not fetched yet the thread stops reading, and the server drops what it must, with a gap."""
+
+
+class EventStream:
+    """Lines of one server's events, from a thread of its own."""
+
+    def __init__(self, url: SplitResult) -> None:
+        self._url = url
+        self.lines: deque[bytes] = deque()
+        """Take them from the left; the first is the header's. Empty entries are possible."""
+        self.status = SourceStatus("lost", f"Connecting to {self._name}.")
+        self.header: LogHeader | None = None
+        self.settled = Event()
+        """Set once there is a header, or there will never be one."""
+        self._closing = Event()
+        self._socket: socket.socket | None = None
+        self._stitcher: Stitcher | None = None
+        self._is_under_way = False
+        self._heard = False
+        self._thread = Thread(target=self._run, name="minivllm-events", daemon=True)
+        self._thread.start()
+
+    @property
+    def _name(self) -> str:
+        return f"{self._url.scheme}://{self._url.netloc.rpartition('@')[2]}{self._url.path}"
+
+    def close(self) -> None:
+        """End the thread."""
+        self._closing.set()
+        if (connected := self._socket) is not None:
+            with contextlib.suppress(OSError):  # it may have closed by itself
+                connected.shutdown(socket.SHUT_RDWR)
+        self._thread.join(timeout=1.0)
+
+    # ---- in the thread ----
+
+    def _run(self) -> None:
+        delay = FIRST_DELAY
+        while not self._closing.is_set():
+            self._heard = False
+            try:
+                self._connect_and_read()
+                why = "it ended the connection"
+            except EventLogError as error:
+                self.status = SourceStatus("ended", f"{self._name}: {str(error).rstrip('.')}.")
+                self.settled.set()
+                return
+            except (OSError, http.client.HTTPException, UnicodeError) as error:
+                why = _reason(error)
+            if self._heard:
+                delay = FIRST_DELAY
+            self.status = SourceStatus("lost", f"{self._name} does not answer ({why}): trying again in {delay:g} s.")
+            self._closing.wait(delay)
+            delay = min(2 * delay, LAST_DELAY)
+
+    def _connect_and_read(self) -> None:
+        kind = http.client.HTTPSConnection if self._url.scheme == "https" else http.client.HTTPConnection
+        connection = kind(self._url.hostname or "", self._url.port, timeout=CONNECT_SECONDS)
+        try:
+            connection.connect()
+            self._socket = connection.sock
+            # An engine may have nothing to say for hours; a machine that is gone is noticed all the same.
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            headers = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
+            if self._stitcher is not None and self._stitcher.last_seq is not None:
+                headers["Last-Event-ID"] = str(self._stitcher.last_seq)
+            query = f"?{self._url.query}" if self._url.query else ""
+            connection.request("GET", self._url.path + query, headers=headers)
+            response = connection.getresponse()
+            self._check(response)
+            self._socket.settimeout(None)
+            self._read(response)
+        finally:
+            self._socket = None
+            connection.close()
+
+    def _check(self, response: http.client.HTTPResponse) -> None:
+        if response.status in (502, 503, 504):
+            raise http.client.HTTPException(f"{response.status} {response.reason}")
+        kind = response.getheader("Content-Type", "nothing named")
+        if response.status != 200:
+            raise EventLogError(
+                f"it answers {response.status} {response.reason} and no events; is this the address of a minivllm server?"
+            )
+        if kind.partition(";")[0].strip().lower() != "text/event-stream":
+            raise EventLogError(f"it sends {kind} and no events; is this the address of a minivllm server?")
+
+    def _read(self, response: http.client.HTTPResponse) -> None:
+        parser, is_first = SseParser(), True
+        while not self._closing.is_set() and (data := response.read1(READ_BYTES)):
+            for message in parser.feed(data):
+                if is_first:
+                    self._begin(message)
+                    is_first = False
+                elif message.event == "state":
+                    self._take_state(message.data)
+                elif message.event == "message" and self._stitcher is not None:
+                    self._is_under_way = True
+                    self.lines.append(self._stitcher.take(message.data))
+            while len(self.lines) > MAX_WAITING_LINES and not self._closing.wait(0.02):
+                pass
+
+    def _begin(self, message: SseMessage) -> None:
+        if message.event != "meta":
+            raise EventLogError("its first message is no header; is this the event stream of a minivllm server?")
+        header = decode_header("its event stream", message.data)
+        if self._stitcher is None:
+            self._stitcher = Stitcher(header)
+            self.header = header
+            self.lines.append(encode_header(header))
+        else:
+            self._stitcher.resume(header)
+        self._heard = True
+        self.status = SourceStatus("live")
+        self.settled.set()
+
+    def _take_state(self, state: bytes) -> None:
+        # Only at the beginning: a view that has lost events stays where it was, as it does in any recording.
+        if not self._is_under_way:
+            self._is_under_way = True
+            self.lines.append(state_line(state))
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__

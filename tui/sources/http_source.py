@@ -1,0 +1,75 @@
+"""`HttpSource`: the events of a server, kept in a spool.
+
+The connection is the business of `event_stream.py`, in its own thread; here its lines are moved to an unnamed
+temporary file and indexed, as those of any other source. The easy thing to get wrong is that the header must
+have come before there is anything to show: the constructor waits for it, and `poll` never does.
+"""
+
+import time
+from typing import Generic
+from urllib.parse import SplitResult, urlsplit
+
+from minivllm.errors import EventLogError
+from minivllm.events.fold_codec import FOLD
+from minivllm.events.keyframes import V, ViewCodec
+from minivllm.events.recording import Recording
+from minivllm.tui.sources.event_stream import EventStream
+from minivllm.tui.sources.spool import Spool
+from minivllm.tui.sources.status import SourceStatus
+
+WAIT_SECONDS = 5.0
+BATCH_LINES = 500
+
+
+class HttpSource(Generic[V]):
+    """`url`: of a server, or of its event stream. Raises `EventLogError` if no event stream is there in time."""
+
+    def __init__(self, url: str, *, codec: ViewCodec[V] = FOLD, wait: float = WAIT_SECONDS) -> None:
+        self._spool = Spool()
+        self._trouble: str | None = None
+        self._stream = EventStream(_events_url(url))
+        self._stream.settled.wait(wait)
+        try:
+            if self._stream.header is None:
+                raise EventLogError(self._stream.status.text)
+            self._spool.write(self._stream.lines.popleft())
+            self.recording: Recording[V] = Recording(self._spool.file, codec, index=False, name=url)
+        except EventLogError:
+            self.close()
+            raise
+
+    def poll(self, seconds: float) -> int:
+        """Take in what has come, for at most about so long; the number of new events; never waits."""
+        count, deadline, lines = 0, time.monotonic() + seconds, self._stream.lines
+        while self._trouble is None:
+            batch = min(len(lines), BATCH_LINES)
+            try:
+                self._spool.write(b"".join([lines.popleft() for _ in range(batch)]))
+            except EventLogError as error:
+                self._trouble = str(error)
+                self._stream.close()
+            num_new = self.recording.index_more(0)
+            count += num_new
+            if (batch == 0 and num_new == 0) or time.monotonic() >= deadline:
+                break
+        return count
+
+    @property
+    def status(self) -> SourceStatus:
+        trouble = self.recording.damage or self._trouble
+        return SourceStatus("ended", trouble) if trouble else self._stream.status
+
+    def close(self) -> None:
+        self._stream.close()
+        self._spool.close()
+
+
+def _events_url(text: str) -> SplitResult:
+    url = urlsplit(text)
+    try:
+        named = bool(url.hostname) and url.port != 0  # `port` itself raises for what is no number
+    except ValueError:
+        named = False
+    if not named:
+        raise EventLogError(f"{text} is no address of a server: write it like http://localhost:8000.")
+    return url._replace(path="/events") if url.path in ("", "/") else url

@@ -1,0 +1,72 @@
+"""`InProcessSource`: the events of an engine in this process.
+
+`put` runs in the engine's thread, between two decisions of the scheduler, so all it does is append to a deque.
+No lock, no wake-up, no limit that could block. `poll`, in the dashboard's thread, takes them out and records
+them in an unnamed temporary file as `--record` would, a full disk included, and the view reads that recording.
+
+The easy thing to get wrong is to show the events themselves: going back in time would then be another road
+than going on, and a picture of the past could differ from what was seen.
+"""
+
+import tempfile
+import time
+from collections import deque
+from collections.abc import Iterable
+from typing import Generic
+
+from minivllm.events.fold_codec import FOLD
+from minivllm.events.keyframes import V, ViewCodec
+from minivllm.events.log import LogWriter
+from minivllm.events.recording import Recording
+from minivllm.events.state import EngineState
+from minivllm.events.types import Event, LogHeader
+from minivllm.tui.sources.status import SourceStatus
+
+BATCH_EVENTS = 500
+"""Moved at once: a millisecond's work, so that `poll` keeps to its time."""
+
+
+class InProcessSource(Generic[V]):
+    """`engine.subscribe(source.put)`; the header must be `engine.log_header()` from the same moment."""
+
+    def __init__(
+        self,
+        header: LogHeader,
+        events: Iterable[Event] = (),
+        *,
+        codec: ViewCodec[V] = FOLD,
+        state: EngineState | None = None,
+    ) -> None:
+        """`state`: `engine.inspect()` from the same moment, of an engine that has done something before."""
+        self._events: deque[Event] = deque(events)
+        # Appending to a deque and popping from its other end are each one atomic operation in
+        # CPython, so one thread may do the one and another thread the other.
+        self.put = self._events.append
+        """Take in one event, from any thread."""
+        self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed by close()
+        self._writer = LogWriter(self._file, header, state)
+        self.recording: Recording[V] = Recording(self._file, codec, index=False, name="This run")
+
+    def poll(self, seconds: float) -> int:
+        """Take in what has come, for at most about so long; the number of new events; never waits."""
+        count, deadline, pop = 0, time.monotonic() + seconds, self._events.popleft
+        while True:
+            batch = min(len(self._events), BATCH_EVENTS)
+            for _ in range(batch):
+                self._writer.write(pop())
+            self._writer.flush()
+            num_new = self.recording.index_more(0)
+            count += num_new
+            if (batch == 0 and num_new == 0) or time.monotonic() >= deadline:
+                return count
+
+    @property
+    def status(self) -> SourceStatus:
+        if self.recording.damage is not None:
+            return SourceStatus("ended", self.recording.damage)
+        if self._writer.num_lost:
+            return SourceStatus("lost", f"No room to keep the events: {self._writer.num_lost:,} are missing.")
+        return SourceStatus("live")
+
+    def close(self) -> None:
+        self._file.close()

@@ -1,0 +1,40 @@
+"""`ReplaySource`: a log that is complete, opened at once and indexed while it is already shown.
+
+Reads the file where it lies. The easy thing to get wrong is damage in its middle: what stands before it is
+as good as ever, so it is shown, and the status says where the log ends and why.
+"""
+
+from pathlib import Path
+from typing import Generic
+
+from minivllm.events.fold_codec import FOLD
+from minivllm.events.keyframes import V, ViewCodec
+from minivllm.events.recording import Recording
+from minivllm.tui.sources.status import SourceStatus, indexing
+
+
+class ReplaySource(Generic[V]):
+    """A file of events. Raises `EventLogError` for a file that is no recording."""
+
+    def __init__(self, path: str | Path, *, codec: ViewCodec[V] = FOLD) -> None:
+        self.recording: Recording[V] = Recording(path, codec, index=False)
+        self._caught_up = False
+
+    def poll(self, seconds: float) -> int:
+        """Index more of the file, for at most about so long; the number of new events."""
+        if self._caught_up:
+            return 0
+        count = self.recording.index_more(seconds)
+        self._caught_up = count == 0
+        return count
+
+    @property
+    def status(self) -> SourceStatus:
+        if self.recording.damage is not None:
+            return SourceStatus("recording", self.recording.damage)
+        if not self._caught_up:
+            return indexing(self.recording.indexed_bytes, self.recording.size)
+        return SourceStatus("recording")
+
+    def close(self) -> None:
+        self.recording.close()

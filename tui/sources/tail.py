@@ -1,0 +1,119 @@
+"""`TailSource`: a log that somebody is still writing.
+
+What is there is copied into a spool, piece by piece as it is indexed, and read from that: whatever happens to
+the file, nothing that was seen is lost, and it can always be rewound to. The price is the disk space of a copy; a
+log that is complete is better opened with `ReplaySource`.
+
+The easy thing to get wrong is to go on after the file was cut short or another took its name. Its lines then
+belong to another run, and a view of both would be of none.
+"""
+
+import os
+import time
+from pathlib import Path
+from typing import BinaryIO, Generic
+
+from minivllm.errors import EventLogError
+from minivllm.events.fold_codec import FOLD
+from minivllm.events.keyframes import V, ViewCodec
+from minivllm.events.recording import Recording
+from minivllm.tui.sources.spool import Spool
+from minivllm.tui.sources.status import SourceStatus, indexing
+
+WAIT_SECONDS = 5.0
+"""For a file that is not there yet, or has no header line yet: whoever writes it may just have been started."""
+COPY_BYTES = 1 << 17
+
+
+class TailSource(Generic[V]):
+    """A growing file of events. Waits for its header line, and raises `EventLogError` if none comes or it is not ours."""
+
+    def __init__(self, path: str | Path, *, codec: ViewCodec[V] = FOLD, wait: float = WAIT_SECONDS) -> None:
+        self._path = Path(path)
+        self._spool = Spool()
+        self._size = 0
+        self._caught_up = False
+        self._trouble: str | None = None
+        deadline = time.monotonic() + wait
+        self._file = self._open(deadline)
+        try:
+            self.recording: Recording[V] = self._read_header(codec, deadline)
+        except EventLogError:
+            self.close()
+            raise
+
+    def _open(self, deadline: float) -> BinaryIO:
+        while True:
+            try:
+                return open(self._path, "rb", buffering=0)
+            except FileNotFoundError as error:
+                if time.monotonic() >= deadline:
+                    raise EventLogError(f"{self._path} does not exist, and nobody has begun to write it.") from error
+            except OSError as error:
+                raise EventLogError(f"{self._path} cannot be read: {error.strerror}.") from error
+            time.sleep(0.02)
+
+    def _read_header(self, codec: ViewCodec[V], deadline: float) -> Recording[V]:
+        while True:
+            data = self._copy()
+            if b"\n" in data or time.monotonic() >= deadline:
+                return Recording(self._spool.file, codec, index=False, name=str(self._path))
+            time.sleep(0.02)
+
+    def poll(self, seconds: float) -> int:
+        """Take in what was written since, for at most about so long; the number of new events; never waits."""
+        count, deadline = 0, time.monotonic() + seconds
+        while self._trouble is None:
+            copied, num_new = self._copy(), self.recording.index_more(0)
+            count += num_new
+            self._caught_up = not copied and num_new == 0
+            if self._caught_up:
+                self._look_for_trouble()
+                break
+            if time.monotonic() >= deadline:
+                break
+        return count
+
+    def _copy(self) -> bytes:
+        """Copy the next piece of the file, and say what it was: nothing when the file's end is reached."""
+        try:
+            self._size = os.fstat(self._file.fileno()).st_size
+            self._file.seek(self._spool.size)
+            data = self._file.read(COPY_BYTES)
+            self._spool.write(data)
+        except EventLogError as error:
+            self._trouble = str(error)
+            return b""
+        except OSError as error:
+            self._trouble = f"{self._path} cannot be read any more: {error.strerror}."
+            return b""
+        return data
+
+    def _look_for_trouble(self) -> None:
+        if self._size < self._spool.size:
+            self._trouble = (
+                f"{self._path} was cut short while it was read: attach to it again to see what is in it now."
+            )
+            return
+        try:
+            now, ours = self._path.stat(), os.fstat(self._file.fileno())
+        except FileNotFoundError:
+            self._trouble = f"{self._path} was removed, so nothing more will come."
+        except OSError as error:
+            self._trouble = f"{self._path} cannot be read any more: {error.strerror}."
+        else:
+            if not os.path.samestat(now, ours):
+                self._trouble = f"{self._path} was replaced by another file: attach to it again to see that one."
+
+    @property
+    def status(self) -> SourceStatus:
+        trouble = self.recording.damage or self._trouble
+        if trouble is not None:
+            return SourceStatus("ended", trouble)
+        if not self._caught_up:
+            return indexing(self.recording.indexed_bytes, self._size)
+        return SourceStatus("live")
+
+    def close(self) -> None:
+        self._file.close()
+        self._spool.close()
