@@ -4,6 +4,7 @@ Everything is worked out from a plain list, slowly and plainly, so that it can b
 """
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 from minivllm.events import types as ev
 from minivllm.tui.context import Context
@@ -59,10 +60,7 @@ class MemoryRecording:
 class MemorySource:
     """A recording that does not grow."""
 
-    class status:
-        """Of a file that is there whole."""
-
-        state, text = "recording", ""
+    status = SimpleNamespace(state="recording", text="")
 
     def __init__(self, recording: MemoryRecording) -> None:
         self.recording = recording

@@ -40,6 +40,7 @@ def test_two_configurations_run_the_same_trace_and_stand_side_by_side(capsys, tm
     assert 0 <= b["kv_waste"] < a["kv_waste"] <= 1
     assert a["max_running"] <= b["max_running"] == 4
     assert "a: static+contiguous" in table and "b: continuous+paged" in table
+    assert f"minivllm replay {tmp_path}/a.jsonl --with {tmp_path}/b.jsonl" in table
     for letter, side in (("a", a), ("b", b)):
         assert side["recording"] == str(tmp_path / f"{letter}.jsonl")
         assert Recording(side["recording"]).view_at_step(10**9).counters.finished_requests == 12

@@ -52,16 +52,27 @@ class EventFilter(NamedTuple):
         return self._names(event) != self.inverse
 
     def _names(self, event: ev.Event) -> bool:
-        if self.word in event.__struct_config__.tag:
+        kind, word = type(event), self.word
+        if word in kind.__struct_config__.tag:
             return True
-        names = [getattr(event, name, None) for name in ("seq_id", "request_id", "victim_of")]
-        if type(event) is ev.RequestForked:
-            names.append(event.parent)
-        if any(name is not None and self.word in name.casefold() for name in names):
-            return True
-        number = self.word.removeprefix("b")
-        blocks = (getattr(event, name, None) for name in ("block_id", "src", "dst"))
-        return number.isdecimal() and any(str(block_id) == number for block_id in blocks)
+        names, blocks = _NAMED_BY[kind]
+        for name in names:
+            if word in getattr(event, name).casefold():
+                return True
+        number = word.removeprefix("b")
+        return number.isdecimal() and any(str(getattr(event, name)) == number for name in blocks)
+
+
+def _named_by(kind: type[ev.Event]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The fields of a kind that name sequences, and those that name blocks."""
+    fields = kind.__struct_fields__
+    names = [name for name in ("seq_id", "request_id", "victim_of") if name in fields]
+    if kind is ev.RequestForked:
+        names.append("parent")  # of a block that is a hash
+    return tuple(names), tuple(name for name in ("block_id", "src", "dst") if name in fields)
+
+
+_NAMED_BY = {kind: _named_by(kind) for kind in ev.EVENT_KINDS}
 
 
 class EventSearch:

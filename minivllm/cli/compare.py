@@ -7,6 +7,7 @@ equal memory: bytes are turned into blocks by the model runner, so the two count
 """
 
 import argparse
+import shlex
 import tempfile
 from pathlib import Path
 
@@ -119,6 +120,7 @@ def _report(args: argparse.Namespace, trace: Trace, runs: list[Run], measured: l
         f"b gives {result['throughput_ratio']:.2f} times the tokens of a in the same time.",
         f"{sum(same)} of {len(same)} requests got the same tokens from both.",
         f"Recordings: {a['recording']} and {b['recording']}",
+        f"Side by side: {shlex.join(['minivllm', 'replay', a['recording'], '--with', b['recording']])} (key 6)",
         *([f"Picture: {args.plot}"] if args.plot else []),
     ]
     title = (

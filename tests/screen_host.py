@@ -1,0 +1,78 @@
+"""The least app around one screen of the dashboard: its colours, its keys and choosing, as `DashboardApp` has them.
+
+So that a screen can be driven by itself; the whole app is driven in tests/tui/test_app.py.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from importlib.resources import files
+from typing import ClassVar
+
+from textual.app import App
+from textual.binding import BindingType
+from textual.pilot import Pilot
+from textual.screen import Screen
+
+from minivllm.tui.commands import bindings
+from minivllm.tui.context import Context
+from minivllm.tui.screens.base import DashboardScreen
+from minivllm.tui.theme import DARK, LIGHT, Palette
+from minivllm.tui.widgets.panel import Panel
+
+SIZES = [(80, 24), (120, 36), (200, 60)]
+
+
+class ScreenHost(App[None]):
+    """Shows one screen."""
+
+    CSS = files("minivllm.tui").joinpath("dashboard.tcss").read_text(encoding="utf-8")
+    BINDINGS: ClassVar[list[BindingType]] = bindings()
+
+    def __init__(self, screen: type[DashboardScreen], context: Context, keymap: dict[str, str] | None = None) -> None:
+        super().__init__()
+        self.register_theme(DARK)
+        self.register_theme(LIGHT)
+        self.theme = DARK.name
+        self.palette = Palette(dark=True)
+        self.set_keymap(keymap or {})
+        self.context = context
+        self.shown = screen(context)
+
+    async def on_mount(self) -> None:
+        await self.push_screen(self.shown)
+        self.shown.draw()
+
+    def action_cursor(self, by: int) -> None:
+        if isinstance(self.focused, Panel):
+            self.focused.move_cursor(by)
+
+    def on_panel_chosen(self, message: Panel.Chosen) -> None:
+        self.context.selection.choose(message.target)
+        self.shown.draw()
+
+    def go(self, position: int) -> None:
+        """To another place in time."""
+        self.context.transport.to_position(position)
+        self.shown.draw()
+
+    def rows(self, id: str) -> list[str]:
+        """A panel as it is painted."""
+        panel = self.shown.query_one(f"#{id}", Panel)
+        return [panel.render_line(y).text for y in range(panel.content_size.height)]
+
+
+def drive(app: App, script: Callable[[Pilot], Awaitable[None]], size: tuple[int, int] = (120, 36)) -> None:
+    """Run `app` without a terminal while `script` presses its keys."""
+
+    async def main() -> None:
+        async with app.run_test(size=size) as pilot:
+            await pilot.pause()
+            await script(pilot)
+
+    asyncio.run(main())
+
+
+async def push(app: App, screen: Screen, pilot: Pilot) -> None:
+    """Show a window over the screen."""
+    await app.push_screen(screen)
+    await pilot.pause()
