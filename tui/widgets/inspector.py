@@ -165,7 +165,7 @@ def _chain(index: PrefixIndex, block_id: int, name: str, parent: str | None) -> 
     else:
         before = [Item(f"← {clean(parent)[:_HASH_SHOWN]}", "muted"), Item("evicted", "warn")]
     facts = [Fact("hash", [Item(clean(name)[:_HASH_SHOWN], "accent"), *before])]
-    children = [child for after in index.children.get(name, ()) for child in index.carriers[after]]
+    children = sorted(child for after in index.children.get(name, ()) for child in index.carriers[after])
     if children:
         facts.append(Fact("next", _blocks(children)))
     copies = [other for other in index.carriers[name] if other != block_id]

@@ -46,21 +46,22 @@ class PrefixTree(Panel):
         lines = [_headline(model, lookup, width)]
         if not index.roots:
             return [*lines, Row(width).put("nothing is cached: no block is full yet", "faint").line()][:height]
-        nodes, above = _page(index, _in_order(index, hits), chosen, max(height - 2, 1))
+        nodes, above = _page(index, _in_order(index, hits), chosen, height)
         if above:
             lines.append(Row(width).put(f"+ {plural(above, 'chain')} above", "faint").line())
-        shown, marked = 0, set(hits)
+        marked, is_root = set(hits), [False] * len(lines)
         for node in nodes:
-            if len(lines) >= height:
-                break
-            shown += not node.guide
             lines.append(_row(model, node, marked, chosen, width))
+            is_root.append(not node.guide)
             if lookup is not None and lookup.missed is not None and hits and hits[-1] in node:
                 missed = f"× entry {lookup.missed}: {miss(lookup.why)}"
                 lines.append(Row(width).put(_guide(node.under, width), "faint").put(missed, "warn").line())
-        below = len(index.roots) - above - shown
-        if len(lines) >= height > 2 and below > 0:
-            lines[height - 1 :] = [Row(width).put(f"+ {plural(below, 'more chain')}", "faint").line()]
+                is_root.append(False)
+        below = len(index.roots) - above - sum(is_root[:height])
+        if height > 2 and (below > 0 or len(lines) > height):
+            below += is_root[height - 1 : height] == [True]
+            what = f"+ {plural(below, 'more chain')}" if below else "+ more of this chain"
+            lines[height - 1 :] = [Row(width).put(what, "faint").line()]
         return lines[:height]
 
     def targets(self) -> list[Target]:
@@ -98,22 +99,23 @@ def _in_order(index: PrefixIndex, hits: list[int]) -> list[str]:
     return index.roots if first is None else [first, *(root for root in index.roots if root != first)]
 
 
-def _page(index: PrefixIndex, order: list[str], chosen: int | None, size: int) -> tuple[list[Node], int]:
+def _page(index: PrefixIndex, order: list[str], chosen: int | None, height: int) -> tuple[list[Node], int]:
     """The nodes to draw: the first page, or the one with the chosen block; and how many chains come before it."""
-    page = list(islice(index.nodes(order), size))
+    # Beside the nodes up to four rows are needed, and none of them may push out the chosen block.
+    size = max(height - 4, 1)
+    page = list(islice(index.nodes(order), height))
     root = None if chosen is None else index.root(chosen)
-    if root not in order or any(chosen in node for node in page):
+    if root not in order or any(chosen in node for node in page[:size]):
         return page, 0
     above = order.index(root)
-    page = []
-    found = False
+    page, found = [], False
     for node in index.nodes(order[above:]):
-        if len(page) == size:
-            if found:
-                break
+        if not found and len(page) == size:
             page = []
         page.append(node)
         found = found or chosen in node
+        if found and len(page) == height:
+            break
     return page, above
 
 

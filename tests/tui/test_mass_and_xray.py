@@ -1,0 +1,224 @@
+"""Attention mass as bars that are to scale, and the kernel x-ray as a film that any moment can be shown of."""
+
+from dataclasses import dataclass
+from math import exp
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from minivllm.events import types as ev
+from minivllm.tui.ascii import to_ascii
+from minivllm.tui.lines import text_of
+from minivllm.tui.model import DashboardModel
+from minivllm.tui.selection import Selection
+from minivllm.tui.widgets.mass import Mass, bars_of
+from minivllm.tui.widgets.xray import DONE, PLAYING, TO_COME, XRay, moment, num_ticks
+
+
+class Model(DashboardModel):
+    """With room for a trace."""
+
+    trace = None
+
+
+@dataclass
+class Read:
+    block_id: int
+    first_slot: int
+    num_slots: int
+
+
+@dataclass
+class Tile:
+    reads: list[Read]
+    running_max: list[float]
+    running_sum: list[float]
+
+
+@dataclass
+class Program:
+    kernel: str
+    program: tuple[int, int, int]
+    kv_head: int | None
+    tiles: list[Tile]
+
+
+@dataclass
+class Trace:
+    """The fields of `kernel.traced`."""
+
+    programs: list[Program]
+    seq_id: str = "r0.0"
+    rung: str = "split_kv"
+    layer: int = 3
+    num_tokens: int = 40
+    problem: str | None = None
+    seq: int = 7
+    step: int = 5
+
+
+def model_of(stage, steps: int) -> Model:
+    model = Model(stage.header)
+    for event in stage.run(steps).events:
+        model.apply(event)
+    return model
+
+
+def with_selection(panel, seq_id: str | None = None):
+    panel.context = SimpleNamespace(selection=Selection(seq_id=seq_id), ascii=False)
+    return panel
+
+
+def rows(panel, model: Model, width: int = 80, height: int = 12) -> list[str]:
+    return [text_of(line).rstrip() for line in panel.lines(model, width, height)]
+
+
+def a_trace(table: list[int], splits: int = 2, kv_heads: int = 3) -> Trace:
+    """One decode over these blocks: two blocks a tile, a program for each KV head and split, and one that combines."""
+    programs = []
+    for split in range(splits):
+        part = table[split * len(table) // splits : (split + 1) * len(table) // splits]
+        for head in range(kv_heads):
+            tiles = [
+                Tile([Read(block_id, 0, 8) for block_id in part[at : at + 2]], [at + 0.5, -1.25], [1.0 + at, exp(at)])
+                for at in range(0, len(part), 2)
+            ]
+            programs.append(Program("decode", (0, head, split), head, tiles))
+    return Trace([*programs, Program("combine", (0, 0, 0), None, [])])
+
+
+# ---- attention mass ----
+
+
+def test_without_a_recording_the_panel_says_how_to_switch_it_on(shared_prefix) -> None:
+    assert rows(Mass(), DashboardModel(shared_prefix.header)) == ["nobody runs"]
+    assert rows(Mass(), model_of(shared_prefix, 5)) == ["not recorded: M records it from the next step on"]
+
+
+def test_the_bars_stand_for_the_blocks_of_the_table_and_are_to_scale(shared_prefix) -> None:
+    model = model_of(shared_prefix, 22)
+    for seq_id, mass in (("r0.0", [0.6, 0.0, 0.1, 0.3]), ("r1.0", [0.25] * 4)):
+        model.apply(ev.AttentionMass(model.fold.last_seq + 1, 22, 1.0, seq_id, mass))
+    shown = rows(Mass(), model, 40, 8)
+    assert shown[0] == "a r0 most on entry 0, block 0: 60.0%, newest 30.0%"[:39] + "…"
+    assert [row[0] for row in shown[1:7]] == ["█"] * 6
+    assert [row.ljust(20)[15] for row in shown[1:7]] == [" "] * 3 + ["█"] * 3
+    assert [row.ljust(20)[10] for row in shown[1:7]] == [" "] * 5 + ["█"]
+    assert shown[7].split() == [str(block_id) for block_id in model.fold.sequences["r0.0"].block_table[:4]]
+    assert rows(with_selection(Mass(), "r1.0"), model)[0].startswith("b r1 most on entry 0, block 0: 25.0%")
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=300), st.integers(1, 200))
+def test_no_mass_is_lost_where_a_bar_stands_for_several_blocks(mass: list[float], width: int) -> None:
+    table = list(range(100, 100 + len(mass)))
+    sequences = {"s": SimpleNamespace(block_table=table)}
+    model = SimpleNamespace(mass={"s": mass}, fold=SimpleNamespace(sequences=sequences))
+    bars = bars_of(model, "s", width)
+    assert len(bars) <= width
+    assert [block_id for bar in bars for block_id in bar.blocks] == table
+    assert sum(bar.mass for bar in bars) == pytest.approx(sum(mass))
+    assert all(table[bar.entry] == bar.blocks[0] for bar in bars)
+
+
+def test_the_mass_of_a_sequence_that_lost_its_blocks_is_not_drawn(memory_pressure) -> None:
+    model, preempted = Model(memory_pressure.header), 0
+    for event in memory_pressure.run().events:
+        model.apply(event)
+        if isinstance(event, ev.StepEnd):
+            for seq_id in model.fold.running:
+                length = len(model.fold.sequences[seq_id].block_table)
+                model.apply(ev.AttentionMass(event.seq, event.step, event.t, seq_id, [1 / length] * length))
+        if isinstance(event, ev.RequestPreempted):
+            shown = rows(with_selection(Mass(), event.seq_id), model)
+            assert f" {event.seq_id.removesuffix('.0')} most" not in shown[0]
+            preempted += 1
+    assert preempted
+
+
+# ---- the kernel x-ray ----
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=30))
+def test_the_counter_goes_through_every_tile_in_order_and_stops_at_the_end(sizes: list[int]) -> None:
+    trace = Trace([Program("k", (number, 0, 0), 0, [Tile([], [], [])] * size) for number, size in enumerate(sizes)])
+    wanted = [(number, tile) for number, size in enumerate(sizes) for tile in range(max(size, 1))]
+    assert num_ticks(trace) == len(wanted)
+    assert [moment(trace, counter) for counter in range(len(wanted))] == wanted
+    assert moment(trace, len(wanted) + 5) == wanted[-1]
+
+
+def test_each_moment_shows_what_is_read_and_the_softmax_after_it(shared_prefix) -> None:
+    model, panel = model_of(shared_prefix, 22), XRay()
+    table = model.fold.sequences["r0.0"].block_table[:8]
+    model.trace = trace = a_trace(table)
+    for counter in range(num_ticks(trace)):
+        panel.counter = counter
+        at, shown = moment(trace, counter), rows(panel, model, 100, 20)
+        program = trace.programs[at.program]
+        assert shown[0] == "a r0 split_kv, layer 3, 40 tokens, step 5"
+        signs = "".join(row.split()[0] for row in shown[1:5])
+        # Three rows of two splits for the three heads, as they lie in the grid, then the one that combines.
+        order = [0, 3, 1, 4, 2, 5, 6]
+        assert [signs[order.index(number)] for number in range(7)] == [
+            DONE if number < at.program else PLAYING if number == at.program else TO_COME for number in range(7)
+        ]
+        if not program.tiles:
+            assert shown[6] == "reads no key: puts together what the others have found"
+            continue
+        assert shown[5].endswith(f"KV head {program.kv_head}, tile {at.tile + 1} of {len(program.tiles)}")
+        read = " ".join(
+            (DONE if number < at.tile else PLAYING if number == at.tile else TO_COME)
+            + " ".join(f"{read.block_id}:0-7" for read in tile.reads)
+            for number, tile in enumerate(program.tiles)
+        )
+        assert shown[6] == read
+        last = program.tiles[at.tile]
+        assert shown[-1] == (
+            f"after tile {at.tile + 1} max {last.running_max[0]:.2f} {last.running_max[1]:.2f} "
+            f"sum {last.running_sum[0]:.2f} {last.running_sum[1]:.2f}"
+        )
+        assert len(shown) == 8 + at.tile
+
+
+def test_a_person_takes_over_and_a_new_trace_begins_again(shared_prefix) -> None:
+    model, panel = model_of(shared_prefix, 22), XRay()
+    model.trace = a_trace([0, 1, 2, 3])
+    panel.show(model)
+    panel.move_cursor(3)
+    assert (panel.counter, panel.plays) == (3, False)
+    panel.move_cursor(-12)
+    assert panel.counter == 0
+    panel.move_cursor(500)
+    assert panel.counter == num_ticks(model.trace) - 1
+    # The same trace after a step back and forth in time is another object, and goes on where it was.
+    model.trace = a_trace([0, 1, 2, 3])
+    panel.show(model)
+    assert not panel.plays and panel.counter
+    model.trace = Trace(model.trace.programs, seq=9)
+    panel.show(model)
+    assert (panel.counter, panel.plays) == (0, True)
+
+
+def test_without_a_trace_or_with_a_problem_the_panel_says_so(shared_prefix) -> None:
+    model = model_of(shared_prefix, 5)
+    assert rows(XRay(), model) == ["No kernel was traced: choose a running sequence and press X."]
+    model.trace = Trace([], problem="The sequence\x1b[2J ended before its next token.")
+    assert rows(XRay(), model) == ["The sequence[2J ended before its next token."]
+
+
+@pytest.mark.parametrize("size", [(1, 1), (2, 3), (10, 2), (38, 9), (79, 8), (200, 60)])
+def test_mass_and_x_ray_stay_in_their_room_and_can_be_drawn_in_ascii(size: tuple[int, int], shared_prefix) -> None:
+    model = model_of(shared_prefix, 22)
+    table = model.fold.sequences["r0.0"].block_table
+    model.mass["r0.0"] = [0.7, *[0.3 / (len(table) - 1)] * (len(table) - 1)]
+    model.trace = a_trace(table * 20, splits=40)
+    panel = XRay()
+    for counter in range(0, num_ticks(model.trace), 37):
+        panel.counter = counter
+        for lines in (panel.lines(model, *size), Mass().lines(model, *size)):
+            assert 0 < len(lines) <= size[1]
+            assert all(cell_len(text_of(line)) <= size[0] for line in lines)
+            assert not any("?" in to_ascii(text_of(line)) for line in lines)
