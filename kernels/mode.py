@@ -13,9 +13,9 @@ Source: triton 3.7 `triton/runtime/jit.py` (`jit`), `triton/runtime/interpreter.
 
 import os
 import sys
+from importlib.metadata import version
 from typing import Any
 
-import numpy as np
 import torch
 
 
@@ -39,8 +39,8 @@ if not INTERPRETED and "TRITON_INTERPRET" not in os.environ and not torch.cuda.i
     )
 
 
-def _major_minor(version: str) -> tuple[int, int]:
-    major, minor = version.split(".")[:2]
+def _major_minor(text: str) -> tuple[int, int]:
+    major, minor = text.split(".")[:2]
     return int(major), int(minor)
 
 
@@ -58,9 +58,9 @@ def _multiply_bfloat16_as_numbers() -> None:
     interpreter_builder.create_dot = create_dot
 
 
-if INTERPRETED and _major_minor(triton.__version__) < (3, 7) and _major_minor(np.__version__) >= (2, 4):
+if INTERPRETED and _major_minor(version("triton")) < (3, 7) and _major_minor(version("numpy")) >= (2, 4):
     raise TritonModeError(
-        f"Triton {triton.__version__} cannot interpret kernels with numpy {np.__version__}: install numpy below 2.4, or triton "
+        f"Triton {version('triton')} cannot interpret kernels with numpy {version('numpy')}: install numpy below 2.4, or triton "
         "3.7 or newer."
     )
 
