@@ -70,7 +70,7 @@ RULES = (
         others=None,
     ),
     Rule("kernels", ours=(), others=("torch", "triton")),
-    Rule("tui", ours=("minivllm.errors", "minivllm.events"), others=("rich", "textual")),
+    Rule("tui", ours=("minivllm.errors", "minivllm.events"), others=("msgspec", "rich", "textual")),
 )
 
 

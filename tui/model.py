@@ -83,6 +83,8 @@ class DashboardModel:
             case ev.RequestFinished() | ev.RequestAborted() | ev.BeamPruned():
                 self.letters.release(event.seq_id)
                 self.mass.pop(event.seq_id, None)
+            case ev.RequestPreempted():
+                self.mass.pop(event.seq_id, None)
             case ev.BlockAllocated() | ev.BlockHit() | ev.RequestForked():
                 # A sequence takes its first blocks just before it is told to be admitted.
                 self.letters.assign(event.seq_id)

@@ -153,11 +153,9 @@ class Panel(Widget, can_focus=True):
             return
         chosen = self.context.selection.holds if self.context is not None else lambda target: False
         at = next((index for index, target in enumerate(targets) if chosen(target)), None)
-        if at is None:
-            at = 0 if by > 0 else len(targets) - 1
-        else:
-            at = min(max(at + by, 0), len(targets) - 1)
-        self.post_message(self.Chosen(targets[at], opened=False))
+        first = 0 if by > 0 else len(targets) - 1
+        to = first if at is None else min(max(at + by, 0), len(targets) - 1)
+        self.post_message(self.Chosen(targets[to], opened=False))
 
     def on_click(self, event: Click) -> None:
         offset = event.get_content_offset(self)
