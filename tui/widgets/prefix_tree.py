@@ -138,7 +138,7 @@ def _headline(model: DashboardModel, lookup: Lookup | None, width: int) -> Line:
         width,
         (*who, (f" in step {lookup.step:,}", "muted"), found, (f", missed entry {lookup.missed}: {why}", "warn")),
         (*who, found, (f", missed entry {lookup.missed}: {why}", "warn")),
-        (*who, (f" found {len(lookup.hits)}, then ", "muted"), (why, "warn")),
+        (*who, (f" found {len(lookup.hits)}, missed: ", "muted"), (why, "warn")),
     )
 
 
