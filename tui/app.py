@@ -101,6 +101,7 @@ class DashboardApp(Actions, App[None]):
     # ---- frames ----
 
     async def on_mount(self) -> None:
+        self.palette = Palette(self.current_theme.dark)
         self.theme_changed_signal.subscribe(self, lambda theme: self._restyle(theme.dark))
         await self.switch_mode(Overview.NAME)
         self.draw()

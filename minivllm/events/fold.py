@@ -16,13 +16,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from minivllm.events import types as ev
-from minivllm.events.state import (
-    EngineState,
-    FinishedSequence,
-    RequestState,
-    ScheduledState,
-    SequenceState,
-)
+from minivllm.events.state import EngineState, FinishedSequence, RequestState, ScheduledState, SequenceState
 
 HISTORY_LENGTH = 64
 """How many finished sequences are kept for display."""
@@ -281,22 +275,19 @@ _APPLY: dict[type[ev.Event], Callable] = {
     ev.RequestAborted: Fold._aborted,
     ev.StepBegin: Fold._step_begin,
     ev.StepScheduled: Fold._scheduled,
-    ev.StepEnd: Fold._nothing,
     ev.BlockAllocated: Fold._allocated,
     ev.BlockHashed: Fold._hashed,
     ev.BlockHit: Fold._hit,
     ev.BlockCopied: Fold._copied,
-    ev.BlockMissed: Fold._nothing,
     ev.BlockReleased: Fold._released,
     ev.BlockFreed: Fold._freed,
     ev.BlockEvicted: Fold._evicted,
     ev.OptionChanged: Fold._option_changed,
-    ev.AttentionMass: Fold._nothing,
-    ev.KernelTraced: Fold._nothing,
     ev.TokenSampled: Fold._sampled,
     ev.TextFlushed: Fold._text_flushed,
     ev.InvariantViolated: Fold._violated,
     ev.Gap: Fold._gap,
+    **dict.fromkeys((ev.StepEnd, ev.BlockMissed, ev.AttentionMass, ev.KernelTraced), Fold._nothing),
 }
 
 

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from random_traces import RUNS
 
 from minivllm.events import types as ev
 from minivllm.tui.model import MODELS, DashboardModel
@@ -58,13 +59,13 @@ def test_every_step_forward_and_back_shows_the_fold_of_the_events_so_far(
     assert transport.position == 0, "there is nothing before the beginning"
 
 
-@pytest.fixture(scope="module")
-def walked():
+@pytest.fixture
+def walked(memory_pressure):
     """One run for all walks; nobody moves it on."""
-    return Stage(shared_prefix_asks()).run(40)
+    return memory_pressure.run(40)
 
 
-@settings(max_examples=25, deadline=None)
+@RUNS
 @given(
     moves=st.lists(st.sampled_from(["+s", "-s", "+e", "-e", "+n", "-n", "start", "live", "goto", "play"]), max_size=30)
 )
@@ -139,13 +140,11 @@ def test_playing_takes_steps_at_its_speed_and_becomes_live_at_the_end(shared_pre
     transport.change_speed(+1)
     assert transport.speed == 2.0
     transport.play()
-    transport.tick(10.0, 0.0)
-    at = transport.view.fold.step
-    for frame in range(1, 16):
-        transport.tick(10.0 + frame / 15, 0.0)
-    assert transport.view.fold.step - at == pytest.approx(2 * STEPS_PER_SECOND, abs=1)
-    for frame in range(100):
-        transport.tick(12.0 + frame, 0.0)
+    for frame in range(16):
+        transport.tick(frame / 15, 0.0)
+    assert transport.view.fold.step == pytest.approx(2 * STEPS_PER_SECOND, abs=1)
+    for frame in range(16, 100):
+        transport.tick(frame / 15, 0.0)
     assert transport.state == "live" and transport.view.fold.step == 30
 
 

@@ -282,7 +282,9 @@ def test_a_free_block_is_told_who_left_it_and_when_it_dies(memory_pressure) -> N
 
 def test_a_block_whose_owner_was_stopped_half_way_is_empty(samples) -> None:
     model = folded(samples.run())
-    block_id = next(b for b, state in enumerate(model.fold.blocks) if state.hash is None and model.ages.blocks[b] is not None)
+    block_id = next(
+        b for b, state in enumerate(model.fold.blocks) if state.hash is None and model.ages.blocks[b] is not None
+    )
     said = ask_why(model, block(block_id))
     released = [e for e in samples.events if isinstance(e, ev.BlockReleased) and e.block_id == block_id][-1]
     assert said.startswith(
