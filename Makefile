@@ -10,7 +10,7 @@ INSTALLED := $(VENV)/.installed
 CACHES := .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 .DEFAULT_GOAL := help
-.PHONY: help setup model demo test test-slow test-gpu lint format bench clean
+.PHONY: help setup model demo test test-slow test-gpu gpu-report gpu-wheels lint format bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,6 +32,13 @@ test-slow: model ## run the tests that take minutes
 
 test-gpu: setup ## run the tests that need a CUDA device
 	$(BIN)/python -m pytest -m gpu
+
+gpu-report: setup ## on a machine with a CUDA device: its tests, the speed of kernels and of the engine, into the folder OUT
+	PYTHON=$(abspath $(BIN)/python) OUT=$(OUT) tools/gpu_report.sh
+
+gpu-wheels: setup ## fill the folder .gpu-wheels with what a bare GPU machine lacks for gpu-report (PYTHON_VERSION, 3.12 if not given)
+	$(BIN)/pip download -q --no-deps --only-binary :all: --platform manylinux2014_x86_64 --python-version $(or $(PYTHON_VERSION),3.12) \
+		-c constraints.txt -d .gpu-wheels msgspec gguf textual platformdirs mdit-py-plugins linkify-it-py
 
 lint: setup ## check style and import rules
 	$(BIN)/ruff check .

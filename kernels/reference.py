@@ -67,6 +67,65 @@ def paged_attention(
     return output
 
 
+def decode_attention(
+    query: torch.Tensor,
+    key_cache: torch.Tensor,
+    value_cache: torch.Tensor,
+    block_tables: torch.Tensor,
+    seq_lens: torch.Tensor,
+    scale: float,
+) -> torch.Tensor:
+    """Attention of sequences with one query each, the last token: what every rung of the decode ladder computes.
+
+    query: [num_seqs, num_heads, head_size]; seq_lens: [num_seqs], the query's own token counted
+    key_cache, value_cache: [num_blocks, block_size, num_kv_heads, head_size]; block_tables: [num_seqs, max_blocks]
+    A sequence of length 0 is a padded row: nothing of it is read and its output is zeros.
+    Returns [num_seqs, num_heads, head_size].
+    """
+    output = torch.zeros_like(query)
+    for i, seq_len in enumerate(seq_lens.tolist()):
+        if seq_len > 0:
+            rows = slice(i, i + 1)
+            output[rows] = paged_attention(
+                query[rows], key_cache, value_cache, block_tables[rows], [0, 1], [seq_len], scale
+            )
+    return output
+
+
+def copy_blocks(caches: torch.Tensor, src: torch.Tensor, dst: torch.Tensor) -> None:
+    """Copy block src[i] to block dst[i] in every cache; all sources are read before any block is written.
+
+    caches: [num_caches, num_blocks, ...], changed in place; src, dst: [num_copies]
+    """
+    contents = [caches[:, block_id].clone() for block_id in src.tolist()]
+    for block_id, content in zip(dst.tolist(), contents, strict=True):
+        caches[:, block_id] = content
+
+
+def attention_mass(
+    query: torch.Tensor,
+    key_cache: torch.Tensor,
+    block_tables: torch.Tensor,
+    seq_lens: torch.Tensor,
+    scale: float,
+) -> torch.Tensor:
+    """How much of each sequence's last token's attention falls on each of its blocks.
+
+    Shapes as in `decode_attention`. Returns [num_seqs, num_heads, max_blocks] in float32: the softmax weights of a
+    block's tokens, summed. A head's row sums to 1; entries after a sequence's last block are 0.
+    """
+    num_seqs, num_heads, _ = query.shape
+    block_size, num_kv_heads = key_cache.shape[1:3]
+    mass = torch.zeros(num_seqs, num_heads, block_tables.shape[1], device=query.device)
+    for i, seq_len in enumerate(seq_lens.tolist()):
+        keys = _gather(key_cache, block_tables[i], seq_len) if seq_len else None
+        for head in range(num_heads if keys is not None else 0):
+            weights = torch.softmax(keys[:, head * num_kv_heads // num_heads] @ query[i, head] * scale, dim=0)
+            for position, weight in enumerate(weights.tolist()):
+                mass[i, head, position // block_size] += weight
+    return mass
+
+
 def _gather(cache: torch.Tensor, block_table: torch.Tensor, seq_len: int) -> torch.Tensor:
     """A sequence's first `seq_len` entries in the order of their positions: [seq_len, num_kv_heads, head_size]."""
     block_size = cache.shape[1]

@@ -18,7 +18,12 @@ LoadFormat = Literal["auto", "dummy"]
 SchedulingPolicy = Literal["fcfs", "priority"]
 KVCacheAllocator = Literal["paged", "contiguous"]
 Batching = Literal["continuous", "static", "sequential"]
-AttentionBackendName = Literal["auto", "torch"]
+AttentionBackendName = Literal[
+    "auto", "torch", "triton", "triton:naive", "triton:grouped", "triton:split", "triton:static"
+]
+
+
+CustomOp = Literal["all", "none", "rms_norm", "rotary_and_cache", "silu_and_mul"]
 
 
 MAX_NUM_SEQS = 4096
@@ -71,6 +76,12 @@ class EngineConfig:
     """With a `batch_delay`: admit at once when so many wait; None is `max_num_seqs`."""
 
     attention_backend: AttentionBackendName = "auto"
+    """`auto`: triton on a CUDA device where it can run, else torch. What follows `triton:` is a rung of the ladder of decode
+    kernels; `triton` alone is `triton:static` on a CUDA device and `triton:split` where kernels are interpreted."""
+    custom_ops: list[CustomOp] | None = None
+    """The decoder's operations that run as fused Triton kernels. None: all on CUDA with Triton's attention, else none."""
+    enforce_eager: bool = False
+    """On: no CUDA graphs; every launch of a decode step is made from Python."""
     check_invariants: bool = False
     """Check every invariant of `minivllm.core.invariants` after each step (slow; for tests and demos)."""
 
@@ -104,7 +115,8 @@ class EngineConfig:
         is_paged = self.kv_cache_allocator == "paged"
         if self.enable_prefix_caching is None:
             object.__setattr__(self, "enable_prefix_caching", is_paged)  # frozen
-        for name in ("enable_prefix_caching", "enable_chunked_prefill", "check_invariants"):
+        self._check_custom_ops()
+        for name in ("enable_prefix_caching", "enable_chunked_prefill", "enforce_eager", "check_invariants"):
             if not isinstance(getattr(self, name), bool):
                 raise ConfigError(f"{name} must be True or False; got {getattr(self, name)!r}.")
         if self.enable_prefix_caching and not is_paged:
@@ -113,6 +125,16 @@ class EngineConfig:
                 "kv_cache_allocator='paged'."
             )
         self._check_baselines()
+
+    def _check_custom_ops(self) -> None:
+        ops = self.custom_ops
+        if ops is None:
+            return
+        choices = get_args(CustomOp)
+        if not isinstance(ops, list) or not ops or any(op not in choices for op in ops):
+            raise ConfigError(f"custom_ops must be a list of some of {', '.join(choices)}; got {ops!r}.")
+        if len(ops) > 1 and ("all" in ops or "none" in ops):
+            raise ConfigError(f"custom_ops 'all' and 'none' stand alone; got {', '.join(ops)}.")
 
     def _check_baselines(self) -> None:
         is_number = isinstance(self.batch_delay, (int, float)) and not isinstance(self.batch_delay, bool)

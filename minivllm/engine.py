@@ -54,6 +54,9 @@ class Runner(Protocol):
     max_model_len: int
     t_prepare: float
     """Seconds that the last `execute_model` spent on building the batch."""
+    record_attention_mass: bool
+    attention_mass: list[list[float]]
+    """If recorded: of each sequence of the last plan, the share of attention on each of its blocks."""
 
     def execute_model(self, plan: SchedulerOutput) -> Any:
         """Run the plan's tokens through the model; the logits of the sequences that sample."""
@@ -97,6 +100,7 @@ class LLMEngine:
         )
         self._last_plan: SchedulerOutput | None = None
         self._num_arrived = 0
+        self._tells_attention_mass = False
         self._dead_because: BaseException | None = None
 
     @classmethod
@@ -190,6 +194,9 @@ class LLMEngine:
         execution_started = now()
         logits = self._runner.execute_model(plan)
         executed = now()
+        if self._tells_attention_mass and self._bus.active:
+            for item, mass in zip(plan.scheduled, self._runner.attention_mass, strict=True):
+                self._bus.emit(ev.AttentionMass, item.sequence.seq_id, mass)
         sampled = self._runner.sample_tokens(plan, logits)
         touched: dict[str, Request] = {}
         sampling = [sequence for item in plan.scheduled for sequence in item.sampling]
@@ -262,6 +269,10 @@ class LLMEngine:
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` with every event from now on, in the engine's thread; the result ends that."""
         return self._bus.subscribe(listener)
+
+    def record_attention_mass(self, on: bool) -> None:
+        """From the next step on tell an event `attention.mass` for each scheduled sequence, or no longer. Off at first."""
+        self._tells_attention_mass = self._runner.record_attention_mass = on
 
     def inspect(self) -> EngineState:
         """The whole state as plain data, equal to the fold of all events so far. O(blocks + tokens)."""

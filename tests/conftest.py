@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+# Imports Triton, if it is installed, in the mode that this machine can run. Later would be too late: model classes of
+# transformers, which many test modules import, import Triton too, and where there is no GPU it must interpret.
+with contextlib.suppress(ModuleNotFoundError):
+    import minivllm.kernels.mode  # noqa: F401
 
 from minivllm.runtime.model_store import resolve_model
 

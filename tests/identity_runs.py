@@ -19,6 +19,8 @@ BASE = EngineConfig(
     max_model_len=2048,
     check_invariants=True,
 )
+TIE = 1e-4
+"""Two float32 logits (they are around 20) closer than this are one rounding apart."""
 SCHEDULES = {
     "batched": {},
     "alone": {"max_num_seqs": 1},
@@ -59,3 +61,14 @@ def generate(peer: torch.nn.Module, token_ids: list[int], **options: object) -> 
         **options,
     )
     return output[:, len(token_ids) :].tolist()
+
+
+def assert_same_or_tie(peer, token_ids: list[int], ours: list[int], theirs: list[int]) -> None:
+    """Equal, or different first at a position where the peer itself sees the two tokens as a tie."""
+    if ours == theirs:
+        return
+    split = next(i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b)
+    with torch.inference_mode():
+        logits = peer(torch.tensor([token_ids + theirs[:split]])).logits[0, -1]
+    gap = (logits[theirs[split]] - logits[ours[split]]).item()
+    assert gap < TIE, f"token {split}: ours {ours[split]}, theirs {theirs[split]}, the logits are {gap:.6f} apart"

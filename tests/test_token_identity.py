@@ -8,15 +8,12 @@ rounding; anything else is a defect.
 import dataclasses
 
 import pytest
-import torch
 from identity_prompts import CHAT, LONG, ONE_TOKEN_IDS, TEXT
-from identity_runs import SCHEDULES, generate, run
+from identity_runs import SCHEDULES, assert_same_or_tie, generate, run
 
 from minivllm.sampling_params import SamplingParams
 
-MAX_TOKENS = 24
-TIE = 1e-4
-"""Two float32 logits (they are around 20) closer than this are one rounding apart."""
+MAX_TOKENS = 16
 
 
 @pytest.fixture(scope="module")
@@ -35,17 +32,6 @@ def prompts(smollm2) -> list[list[int]]:
 def expected(smollm2_peer, prompts) -> list[list[int]]:
     """What transformers generates for each prompt, alone."""
     return [generate(smollm2_peer, token_ids, max_new_tokens=MAX_TOKENS)[0] for token_ids in prompts]
-
-
-def assert_same_or_tie(peer, token_ids: list[int], ours: list[int], theirs: list[int]) -> None:
-    """Equal, or different first at a position where the peer itself sees the two tokens as a tie."""
-    if ours == theirs:
-        return
-    split = next(i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b)
-    with torch.inference_mode():
-        logits = peer(torch.tensor([token_ids + theirs[:split]])).logits[0, -1]
-    gap = (logits[theirs[split]] - logits[ours[split]]).item()
-    assert gap < TIE, f"token {split}: ours {ours[split]}, theirs {theirs[split]}, the logits are {gap:.6f} apart"
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
@@ -68,16 +54,18 @@ def test_greedy_tokens_equal_those_of_transformers_under_every_schedule(
 
 def test_seeded_sampling_gives_the_same_tokens_under_every_schedule(smollm2, prompts):
     params = SamplingParams(temperature=0.9, top_p=0.95, top_k=50, seed=7, max_tokens=16, ignore_eos=True)
-    some = [token_ids for token_ids in prompts if len(token_ids) < 200] + [prompts[-4][:300]]
+    short = [token_ids for token_ids in prompts if len(token_ids) < 200]
+    some = [*short[::2], prompts[-4][:300]]
     reference, _ = run(smollm2, some, params, max_num_seqs=1)
-    assert len({tuple(tokens) for (tokens,) in reference}) > 15, "sampling must depend on the prompt"
+    assert len({tuple(tokens) for (tokens,) in reference}) > 9, "sampling must depend on the prompt"
     for name, options in SCHEDULES.items():
         if name == "alone":
             continue  # that is the reference
-        small = {"num_gpu_blocks_override": 24} if "preempted" in name else {}
-        outputs, engine = run(smollm2, some, params, **{**options, **small})
-        assert outputs == reference, name
-        if small:
+        # The smallest pool cannot hold the long prompt.
+        num_prompts = len(some) - 1 if "preempted" in name else len(some)
+        outputs, engine = run(smollm2, some[:num_prompts], params, **options)
+        assert outputs == reference[:num_prompts], name
+        if "preempted" in name:
             assert engine.inspect().counters.num_preemptions >= 3
 
 

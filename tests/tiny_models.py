@@ -81,6 +81,22 @@ def peer_logits(peer: transformers.PreTrainedModel, token_ids: list[int]) -> tor
     return peer(torch.tensor([token_ids])).logits[0, -1]
 
 
+@torch.no_grad()
+def steps_of_all_kinds(run: "PlannedRunner") -> list[torch.Tensor]:
+    """Logits of steps that have chunks, decodes among chunks, decodes alone, a shared prefix, a prompt that is all cached."""
+    generator = torch.Generator().manual_seed(3)
+    first, second = (run.new(torch.randint(VOCAB_SIZE, (n,), generator=generator).tolist()) for n in (19, 9))
+    steps = [run.run((first, 12)), run.run((first, 7), (second, 9))]
+    cached = run.new(first.token_ids[:16], first, 4)
+    for sequence in (first, second):
+        sequence.append_token(7)
+    steps.append(run.run((first, 1), (cached, 1), (second, 1)))
+    third = run.new([*first.token_ids[:8], 1, 2, 3], first, 2)
+    second.append_token(8)
+    steps.append(run.run((second, 1), (third, 3)))
+    return steps
+
+
 class PlannedRunner:
     """Hands out blocks in a scrambled order and runs the plans that a test spells out."""
 

@@ -1,7 +1,7 @@
 """The engines that `minivllm bench throughput` compares, behind one face: requests in, token ids out.
 
-`MinivllmEngine` is what a user gets from `LLM(...)`. `TransformersPeer` is `transformers`' `generate` as a
-careful user would call it: static batches, left padding, sdpa attention, its default cache.
+`MinivllmEngine` is what a user gets from `LLM(...)`. `StaticBatches` is `transformers`' `generate` as a careful
+user would call it: left padding, sdpa attention, its default cache; `TransformersPeer` loads a checkpoint for it.
 
 Easy to get wrong: a peer that is held back without anybody meaning to. It gets the same token ids, dtype,
 device and threads, full batches, inference mode and no progress bar. And end-of-sequence: to mask it
@@ -28,12 +28,12 @@ class BenchEngine(Protocol):
 
 
 class MinivllmEngine:
-    """Our engine, through its public door, with its default options."""
+    """Our engine, through its public door, with its default options but for those that are named."""
 
     name = "minivllm"
 
-    def __init__(self, model: str, dtype: str, device: str) -> None:
-        self._llm = LLM(model=model, dtype=dtype, device=device, max_num_seqs=MAX_NUM_SEQS)
+    def __init__(self, model: str, dtype: str, device: str, **options: Any) -> None:
+        self._llm = LLM(model=model, dtype=dtype, device=device, **({"max_num_seqs": MAX_NUM_SEQS} | options))
 
     @property
     def vocab_size(self) -> int:
@@ -48,27 +48,20 @@ class MinivllmEngine:
         return [output.outputs[0].token_ids for output in outputs]
 
 
-class TransformersPeer:
-    """`AutoModelForCausalLM.generate` in static batches of `MAX_NUM_SEQS`, in the order of the requests."""
+class StaticBatches:
+    """A model of `transformers` and its `generate`, in static batches of `batch_size`, in the order of the requests."""
 
-    name = "transformers"
+    def __init__(self, model: Any, name: str, batch_size: int) -> None:
+        from transformers import GenerationConfig
 
-    def __init__(self, checkpoint: Path, dtype: str, device: str) -> None:
-        import torch
-        from transformers import AutoModelForCausalLM, GenerationConfig
-        from transformers.utils import logging
-
-        logging.disable_progress_bar()
-        self._device = device
-        self._model: Any = AutoModelForCausalLM.from_pretrained(
-            checkpoint, dtype=getattr(torch, dtype), attn_implementation="sdpa"
-        ).to(device)
-        self._model.eval()
+        self.name = name
+        self.batch_size = batch_size
+        self._model = model.eval()
         # A new one, so that nothing the checkpoint suggests (temperature, penalties, end-of-sequence) is left.
         self._model.generation_config = GenerationConfig(do_sample=False, eos_token_id=None, pad_token_id=0)
 
     def generate(self, requests: list[BenchRequest]) -> list[list[int]]:
-        batches = (requests[i : i + MAX_NUM_SEQS] for i in range(0, len(requests), MAX_NUM_SEQS))
+        batches = (requests[i : i + self.batch_size] for i in range(0, len(requests), self.batch_size))
         return [token_ids for batch in batches for token_ids in self._generate_batch(batch)]
 
     def _generate_batch(self, batch: list[BenchRequest]) -> list[list[int]]:
@@ -83,8 +76,8 @@ class TransformersPeer:
         num_new = max(request.max_tokens for request in batch)
         with torch.inference_mode():
             output = self._model.generate(
-                input_ids=input_ids.to(self._device),
-                attention_mask=attention_mask.to(self._device),
+                input_ids=input_ids.to(self._model.device),
+                attention_mask=attention_mask.to(self._model.device),
                 max_new_tokens=num_new,
             )
         if output.shape != (len(batch), width + num_new):
@@ -95,3 +88,20 @@ class TransformersPeer:
         # A static batch runs to its longest output; what the others did not ask for is dropped, and not counted.
         rows = output[:, width:].tolist()
         return [row[: request.max_tokens] for row, request in zip(rows, batch, strict=True)]
+
+
+class TransformersPeer(StaticBatches):
+    """`AutoModelForCausalLM.from_pretrained`, in static batches of `MAX_NUM_SEQS`."""
+
+    name = "transformers"
+
+    def __init__(self, checkpoint: Path, dtype: str, device: str) -> None:
+        import torch
+        from transformers import AutoModelForCausalLM
+        from transformers.utils import logging
+
+        logging.disable_progress_bar()
+        model = AutoModelForCausalLM.from_pretrained(
+            checkpoint, dtype=getattr(torch, dtype), attn_implementation="sdpa"
+        )
+        super().__init__(model.to(device), self.name, MAX_NUM_SEQS)

@@ -17,6 +17,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+DEFAULT_MODEL = "smollm2"
+DEFAULT_DTYPE = "float32"
+
 
 def positive_int(text: str) -> int:
     """An argparse type: a whole number, 1 or more."""
@@ -35,11 +38,15 @@ def add_json_argument(parser: argparse.ArgumentParser) -> None:
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of every bench that runs a real model."""
-    parser.add_argument("--model", default="smollm2", help="alias, directory, .gguf file or Hugging Face id")
+    parser.add_argument(
+        "--model",
+        default=DEFAULT_MODEL,
+        help=f"alias, directory, .gguf file or Hugging Face id (default: {DEFAULT_MODEL})",
+    )
     # No `auto`: a number must say what it was measured with.
     dtypes = ("float32", "bfloat16", "float16")
     parser.add_argument(
-        "--dtype", default="float32", choices=dtypes, help="of weights and KV cache (default: %(default)s)"
+        "--dtype", default=DEFAULT_DTYPE, choices=dtypes, help=f"of weights and KV cache (default: {DEFAULT_DTYPE})"
     )
     parser.add_argument("--num-threads", type=positive_int, default=2, help="CPU threads (default: %(default)s)")
 

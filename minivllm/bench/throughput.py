@@ -6,6 +6,8 @@ Output tokens are counted over the whole run, prefill included. Both engines sit
 checkpoint, get the same token ids, and take strict turns: after one uncounted round each, ours, the peer's,
 ours, the peer's, ... The result is the median of the rounds, the ratio the median of the rounds' own ratios.
 
+The workload `nano-vllm` is measured in another way, told in `nano_vllm.py`.
+
 Easy to get wrong: to compare two numbers that were taken at different times. A machine's speed moves by tens
 of percent within an hour, and only turns that lie side by side see the same machine. A speed is also
 worth nothing if the tokens differ, so every round's tokens are compared, and differences are reported.
@@ -15,22 +17,34 @@ import argparse
 import gc
 import statistics
 from dataclasses import asdict, dataclass, field
+from typing import get_args
 
 from rich.progress import Progress
 
 from minivllm.bench.environment import describe_environment, peak_rss_bytes, set_num_threads
 from minivllm.bench.peers import BenchEngine, MinivllmEngine, TransformersPeer
 from minivllm.bench.report import (
+    DEFAULT_DTYPE,
+    DEFAULT_MODEL,
     add_json_argument,
     add_model_arguments,
     positive_int,
     print_report,
     progress_bar,
 )
-from minivllm.bench.workloads import WORKLOADS, BenchRequest, WorkloadSpec, count_output_tokens, make_requests
+from minivllm.bench.workloads import (
+    NANO_VLLM,
+    WORKLOADS,
+    BenchRequest,
+    WorkloadSpec,
+    count_output_tokens,
+    make_requests,
+)
 from minivllm.clock import MonotonicClock
+from minivllm.config import AttentionBackendName
 from minivllm.errors import BenchError
 
+DEFAULT_ROUNDS = 5
 WARM_UP_ROUND = 0
 """Not counted: the first run of a shape pays for kernels and memory that the later ones find ready."""
 
@@ -166,22 +180,44 @@ def measure(
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--workload", required=True, choices=tuple(WORKLOADS), help="which requests to measure")
+    parser.add_argument(
+        "--workload", required=True, choices=(*WORKLOADS, NANO_VLLM.name), help="which requests to measure"
+    )
     parser.add_argument("--seed", type=int, default=0, help="draws the prompts and lengths (default: %(default)s)")
     add_model_arguments(parser)
     parser.add_argument("--vs", choices=(TransformersPeer.name,), help="measure this peer too, in turns, and compare")
-    parser.add_argument("--rounds", type=positive_int, default=5, help="counted runs of each (default: %(default)s)")
+    parser.add_argument("--rounds", type=positive_int, help=f"counted runs of each (default: {DEFAULT_ROUNDS})")
+    published = parser.add_argument_group(
+        f"the workload {NANO_VLLM.name}",
+        "It has its own defaults (--model qwen3-0.6b-dummy, --dtype bfloat16, --rounds 1, on a GPU), its own peers, and options:",
+    )
+    published.add_argument("--num-requests", type=positive_int, help="fewer requests than its 256; needed on a CPU")
+    published.add_argument(
+        "--peer-seconds", type=positive_int, help="after so long a peer gets no more batches of requests (default: 60)"
+    )
+    published.add_argument(
+        "--attention-backend", choices=get_args(AttentionBackendName), help="of our engine (default: triton on a GPU)"
+    )
     add_json_argument(parser)
+    # None says that the option was not given; what it then is depends on the workload.
+    parser.set_defaults(model=None, dtype=None)
 
 
 def run(args: argparse.Namespace) -> int:
     """Measure and report; the exit status."""
+    if args.workload == NANO_VLLM.name:
+        from minivllm.bench import nano_vllm  # imports torch, and `minivllm bench --help` should not
+
+        return nano_vllm.run(args)
+    for option in ("num_requests", "peer_seconds", "attention_backend"):
+        if getattr(args, option) is not None:
+            raise BenchError(f"--{option.replace('_', '-')} belongs to the workload {NANO_VLLM.name}: leave it out.")
     result = measure(
         WORKLOADS[args.workload],
-        model=args.model,
-        dtype=args.dtype,
+        model=args.model or DEFAULT_MODEL,
+        dtype=args.dtype or DEFAULT_DTYPE,
         seed=args.seed,
-        num_rounds=args.rounds,
+        num_rounds=args.rounds or DEFAULT_ROUNDS,
         num_threads=args.num_threads,
         versus=args.vs,
     )
@@ -198,8 +234,8 @@ def run(args: argparse.Namespace) -> int:
         for name, speed, runs in speeds
     ]
     title = (
-        f"{args.workload}: {result['requests']} requests, {result['output_tokens']:,} output tokens, {args.model} "
-        f"{args.dtype} on {result['device']}, {args.num_threads} threads, {args.rounds} rounds"
+        f"{args.workload}: {result['requests']} requests, {result['output_tokens']:,} output tokens, {result['model']} "
+        f"{result['dtype']} on {result['device']}, {args.num_threads} threads, {result['rounds']} rounds"
     )
     columns = ("engine", "tokens/s", "seconds", "fastest", "slowest")
     print_report(title, columns, rows, notes, result, args.json)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from random import Random
 
 MAX_NUM_SEQS = 16
-"""Batch slots of our engine and size of the peer's static batches, in every workload."""
+"""Batch slots of our engine and size of the peer's static batches, in each of `WORKLOADS`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,9 @@ WORKLOADS: dict[str, WorkloadSpec] = {
         WorkloadSpec("single", num_requests=1, prompt_len=(128, 128), output_len=(128, 128)),
     )
 }
+
+NANO_VLLM = WorkloadSpec("nano-vllm", num_requests=256, prompt_len=(100, 1024), output_len=(100, 1024))
+"""What nano-vllm publishes its speed with (its `bench.py`): for a GPU, with its own batch sizes and peers."""
 
 
 def make_requests(spec: WorkloadSpec, seed: int, round_number: int, vocab_size: int) -> list[BenchRequest]:

@@ -284,6 +284,7 @@ _APPLY: dict[type[ev.Event], Callable] = {
     ev.BlockReleased: Fold._released,
     ev.BlockFreed: Fold._freed,
     ev.BlockEvicted: Fold._evicted,
+    ev.AttentionMass: Fold._nothing,
     ev.TokenSampled: Fold._sampled,
     ev.TextFlushed: Fold._text_flushed,
     ev.InvariantViolated: Fold._violated,

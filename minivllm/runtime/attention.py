@@ -11,13 +11,18 @@ are read, because a sequence may share blocks that another one fills in this ver
 Source: vLLM `vllm/v1/attention/backend.py` (`AttentionBackend`, `AttentionMetadataBuilder`, `AttentionImpl`).
 """
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
 from minivllm.core.scheduler_output import BlockCopy
+from minivllm.errors import ConfigError
 from minivllm.runtime.input_batch import CommonAttentionMetadata
 from minivllm.runtime.kv_cache import KVCacheSpec
+from minivllm.runtime.progress import Progress, print_progress
+
+if TYPE_CHECKING:
+    from minivllm.runtime.triton_attention import TritonAttentionBackend
 
 
 class AttentionBackend(Protocol):
@@ -30,17 +35,87 @@ class AttentionBackend(Protocol):
         """Make the step's block copies, in all layers and before anything is written: all sources are read first."""
 
     def forward(
-        self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, metadata: Any
+        self,
+        layer: int,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        metadata: Any,
+        cos_sin: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> torch.Tensor:
         """Write a layer's keys and values to the cache, then attend.
 
         query: [num_tokens, num_heads, head_size]; key, value: [num_tokens, num_kv_heads, head_size]
-        Returns [num_tokens, num_heads, head_size].
+        cos_sin: two of [num_tokens, 1, head_size], if queries and keys are still to be rotated (by kernels alone)
+        Returns [num_tokens, num_heads, head_size]; good until the next call.
         """
 
+    def attention_mass(
+        self,
+        query: torch.Tensor,
+        key_cache: torch.Tensor,
+        block_tables: torch.Tensor,
+        seq_lens: torch.Tensor,
+        scale: float,
+    ) -> torch.Tensor:
+        """See `minivllm.kernels.reference.attention_mass`; asked for only where somebody wants to see it."""
 
-def get_attention_backend(name: str, spec: KVCacheSpec, num_blocks: int, device: torch.device) -> AttentionBackend:
-    """The backend of that name (`auto` picks), with a cache of `num_blocks` blocks allocated."""
+    def key_cache(self, layer: int) -> torch.Tensor:
+        """A layer's keys: [num_blocks, block_size, num_kv_heads, head_size], a view."""
+
+
+def choose_attention_backend(
+    name: str, spec: KVCacheSpec, device: torch.device, tell: Progress = print_progress
+) -> str:
+    """What `name` means here: `torch`, or `triton:` and a rung.
+
+    `auto` takes Triton on a CUDA device; where it cannot run there, `tell` hears why and torch serves.
+    Raises `ConfigError` if Triton is asked for by name and cannot run.
+    """
+    if name == "torch" or (name == "auto" and device.type != "cuda"):
+        return "torch"
+    rung = name.partition(":")[2] or ("static" if device.type == "cuda" else "split")
+    try:
+        _import_triton_backend().check_support(rung, spec, device)
+    except ConfigError as error:
+        if name != "auto":
+            raise
+        tell(f"Attention runs in torch, slower than it could: {error}")
+        return "torch"
+    return f"triton:{rung}"
+
+
+def get_attention_backend(
+    name: str,
+    spec: KVCacheSpec,
+    num_blocks: int,
+    device: torch.device,
+    num_heads: int,
+    max_num_seqs: int,
+    max_model_len: int,
+) -> AttentionBackend:
+    """The backend of that name (see `choose_attention_backend`), with a cache of `num_blocks` blocks allocated.
+
+    num_heads: the model's query heads; max_num_seqs, max_model_len: what no step exceeds
+    Raises `ConfigError` if the backend cannot run here, or not with this model.
+    """
+    kind, _, rung = choose_attention_backend(name, spec, device).partition(":")
+    if kind == "triton":
+        return _import_triton_backend()(rung, spec, num_blocks, device, num_heads, max_num_seqs, max_model_len)
     from minivllm.runtime.torch_attention import TorchAttentionBackend
 
     return TorchAttentionBackend(spec, num_blocks, device)
+
+
+def _import_triton_backend() -> "type[TritonAttentionBackend]":
+    """Imported when it is asked for: Triton is an optional package, and decides at import how it will run."""
+    try:
+        from minivllm.runtime.triton_attention import TritonAttentionBackend
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            "attention_backend triton needs the package triton, which is not installed: pip install 'minivllm[triton]', "
+            "or use attention_backend='torch'."
+        ) from error
+    except ImportError as error:  # TritonModeError, which cannot be named where its module cannot be imported
+        raise ConfigError(str(error)) from error
+    return TritonAttentionBackend

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from minivllm.core.request import Sequence
-from minivllm.core.scheduler_output import SchedulerOutput
+from minivllm.core.scheduler_output import BlockCopy, SchedulerOutput
+from minivllm.errors import InvariantError
 
 NOT_WRITTEN = -1
 
@@ -33,6 +34,21 @@ class CommonAttentionMetadata:
     slot_mapping: np.ndarray
     """[num_tokens] int64: where each token's key and value are written, -1 for nowhere."""
 
+    def check(self, num_blocks: int, block_size: int) -> None:
+        """Raise `InvariantError` if the step would read or write outside of a cache of `num_blocks` blocks.
+
+        A kernel would not notice: it reads whatever lies there, or ends the process.
+        """
+        num_tokens = self.num_computed_tokens + np.diff(self.query_start_loc)  # [num_seqs]
+        is_used = np.arange(self.block_tables.shape[1]) < -(-num_tokens // block_size)[:, None]
+        _require_below("block id", self.block_tables[is_used], num_blocks)
+        _require_below("slot", self.slot_mapping[self.slot_mapping != NOT_WRITTEN], num_blocks * block_size)
+
+
+def check_copies(copies: list[BlockCopy], num_blocks: int) -> None:
+    """Raise `InvariantError` if a copy would read or write outside of a cache of `num_blocks` blocks."""
+    _require_below("block id of a copy", np.array(copies, dtype=np.int64).reshape(-1), num_blocks)
+
 
 @dataclass(slots=True)
 class ModelInput:
@@ -46,6 +62,12 @@ class ModelInput:
     """[num_sampling_sequences] int64: the rows whose hidden state predicts a token, in plan order; the last row of a
     prompt with several samples stands here once for each."""
     attention: CommonAttentionMetadata
+
+
+def _require_below(what: str, numbers: np.ndarray, end: int) -> None:
+    outside = numbers[(numbers < 0) | (numbers >= end)]
+    if len(outside):
+        raise InvariantError(f"A step uses {what} {outside[0]} and the KV cache ends at {end}.")
 
 
 class InputBatch:

@@ -11,6 +11,9 @@ Source: vLLM `vllm/v1/worker/gpu_model_runner.py`, `gpu_worker.py` (`determine_a
 """
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,8 +22,11 @@ from minivllm.clock import MonotonicClock
 from minivllm.config import EngineConfig
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.errors import ConfigError
-from minivllm.runtime.attention import AttentionBackend, get_attention_backend
-from minivllm.runtime.input_batch import NOT_WRITTEN, CommonAttentionMetadata, InputBatch
+from minivllm.runtime.attention import AttentionBackend, choose_attention_backend, get_attention_backend
+from minivllm.runtime.attention_mass import AttentionMassMeter
+from minivllm.runtime.cuda_graphs import DecodeGraphs
+from minivllm.runtime.custom_ops import DecoderOps, choose_ops
+from minivllm.runtime.input_batch import NOT_WRITTEN, CommonAttentionMetadata, InputBatch, ModelInput, check_copies
 from minivllm.runtime.kv_cache import (
     KVCacheSpec,
     default_cpu_cache_bytes,
@@ -28,6 +34,7 @@ from minivllm.runtime.kv_cache import (
     require_cpu_memory,
 )
 from minivllm.runtime.loader import LoadedModel
+from minivllm.runtime.models.decoder import Decoder
 from minivllm.runtime.sampler import SampledToken, Sampler
 
 
@@ -41,32 +48,73 @@ class ModelRunner:
         self._now = now or MonotonicClock().now
         self.max_model_len = _settle_max_model_len(config, model)
         self._spec = KVCacheSpec.of(model.config, config.block_size, model.dtype)
+        self.attention_backend = choose_attention_backend(config.attention_backend, self._spec, model.device)
+        """`torch`, or `triton:` and a rung: what the configuration's own comes to here."""
+        self._ops = choose_ops(config.custom_ops, self.attention_backend, model.device)
         self.num_blocks = self._settle_num_blocks()
         """Blocks in the KV cache."""
         self._attention = self._make_attention(self.num_blocks)
+        self._forward = partial(_run_decoder, model.decoder, self._attention, self._ops)
+        self._decode_graphs = self._make_decode_graphs() if self.attention_backend == "triton:static" else None
         self._batch = InputBatch(config.max_num_seqs, self.max_model_len, config.block_size)
         self._sampler = Sampler(model.tokenizer.eos_token_ids, config.seed)
         self.t_prepare = 0.0
         """Seconds that the last `execute_model` took to lay out its batch."""
+        self.record_attention_mass = False
+        """Whether `execute_model` also fills `attention_mass`, which costs about half of the attention again."""
+        self.attention_mass: list[list[float]] = []
+        """Of the last `execute_model` that recorded it: a share of each block of each sequence, in plan order."""
 
     @torch.inference_mode()
     def execute_model(self, plan: SchedulerOutput) -> torch.Tensor:
         """Logits of the sequences that sample, [num_sampling_sequences, vocab_size] in float32, in plan order."""
         begin = self._now()
         inputs = self._batch.prepare(plan)
-        metadata = self._attention.build(inputs.attention)
+        if self._config.check_invariants:
+            inputs.attention.check(self.num_blocks, self._config.block_size)
+            check_copies(plan.copies, self.num_blocks)
         if plan.copies:
             self._attention.copy_blocks(plan.copies)
-        token_ids, positions, sampling_rows = (
-            torch.from_numpy(array).to(self._model.device)
-            for array in (inputs.token_ids, inputs.positions, inputs.sampling_rows)
-        )
+        run = self._prepare(inputs)
+        sampling_rows = self._tensor(inputs.sampling_rows)
         self.t_prepare = self._now() - begin
-        hidden = self._model.decoder(
-            token_ids, positions, lambda layer, q, k, v: self._attention.forward(layer, q, k, v, metadata)
-        )
+        hidden = run()
         # The LM head is the largest matrix of a small model, so only rows that sample go through it.
-        return self._model.decoder.compute_logits(hidden[sampling_rows])
+        return self._model.decoder.compute_logits(hidden[sampling_rows], self._ops)
+
+    def _prepare(self, inputs: ModelInput) -> Callable[[], torch.Tensor]:
+        """Put a step's inputs on the device; what is returned runs the decoder: hidden states [num_tokens, hidden_size]."""
+        graphs = self._decode_graphs
+        if graphs is not None and graphs.accepts(inputs) and not self.record_attention_mass:
+            graphs.set_batch(inputs)
+            return graphs.run
+        token_ids, positions = self._tensor(inputs.token_ids), self._tensor(inputs.positions)
+        metadata = self._attention.build(inputs.attention)
+        if self.record_attention_mass:
+            return partial(self._run_measured, token_ids, positions, metadata, inputs.attention)
+        return partial(self._forward, token_ids, positions, metadata)
+
+    def _run_measured(
+        self, token_ids: torch.Tensor, positions: torch.Tensor, metadata: Any, common: CommonAttentionMetadata
+    ) -> torch.Tensor:
+        """As `_run_decoder`, and fills `attention_mass` too."""
+        device, block_size = self._model.device, self._config.block_size
+        mass = AttentionMassMeter(common, block_size, device, self._attention.attention_mass)
+
+        def attend(layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+            output = self._attention.forward(layer, q, k, v, metadata)
+            mass.add_layer(q, self._attention.key_cache(layer))
+            return output
+
+        # The meter wants queries as they are compared, so they are rotated before the backend sees them.
+        ops = replace(self._ops, attention_rotates=False)
+        hidden = self._model.decoder(token_ids, positions, attend, ops)
+        self.attention_mass = mass.result()
+        return hidden
+
+    def _tensor(self, array: np.ndarray) -> torch.Tensor:
+        # Ordinary memory is read before the call returns, so nothing has to wait for the device.
+        return torch.from_numpy(array).to(self._model.device, non_blocking=True)
 
     @torch.inference_mode()
     def sample_tokens(self, plan: SchedulerOutput, logits: torch.Tensor) -> list[SampledToken]:
@@ -105,26 +153,68 @@ class ModelRunner:
 
     @torch.inference_mode()
     def _run_largest_step(self) -> None:
-        """One chunk as long as the token budget, of which nothing is written, so that it needs no cache."""
+        """One chunk as long as the token budget, of which nothing is written: a cache of one block serves as all of its."""
         num_tokens, device = self._config.max_num_batched_tokens, self._model.device
+        num_blocks_of_chunk = -(-num_tokens // self._config.block_size)
         attention = self._make_attention(num_blocks=1)
         metadata = attention.build(
             CommonAttentionMetadata(
                 query_start_loc=np.array([0, num_tokens]),
                 num_computed_tokens=np.array([0]),
-                block_tables=np.zeros((1, 1), dtype=np.int64),
+                block_tables=np.zeros((1, num_blocks_of_chunk), dtype=np.int64),
                 slot_mapping=np.full(num_tokens, NOT_WRITTEN),
             )
         )
-        hidden = self._model.decoder(
-            torch.zeros(num_tokens, dtype=torch.int64, device=device),
-            torch.arange(num_tokens, device=device),
-            lambda layer, q, k, v: attention.forward(layer, q, k, v, metadata),
+        token_ids = torch.zeros(num_tokens, dtype=torch.int64, device=device)
+        positions = torch.arange(num_tokens, device=device)
+        hidden = _run_decoder(self._model.decoder, attention, self._ops, token_ids, positions, metadata)
+        self._model.decoder.compute_logits(hidden[: self._config.max_num_seqs], self._ops)
+
+    # ---- what runs the decoder ----
+
+    def _make_decode_graphs(self) -> DecodeGraphs:
+        device = self._model.device
+        graphs = DecodeGraphs(
+            self._attention,
+            self._forward,
+            self._config.max_num_seqs,
+            self._model.config.hidden_size,
+            self._model.dtype,
+            device,
         )
-        self._model.decoder.compute_logits(hidden[: self._config.max_num_seqs])
+        if device.type == "cuda" and not self._config.enforce_eager:
+            graphs.capture()
+        return graphs
 
     def _make_attention(self, num_blocks: int) -> AttentionBackend:
-        return get_attention_backend(self._config.attention_backend, self._spec, num_blocks, self._model.device)
+        return get_attention_backend(
+            self.attention_backend,
+            self._spec,
+            num_blocks,
+            self._model.device,
+            num_heads=self._model.config.num_attention_heads,
+            max_num_seqs=self._config.max_num_seqs,
+            max_model_len=self.max_model_len,
+        )
+
+
+def _run_decoder(
+    decoder: Decoder,
+    attention: AttentionBackend,
+    ops: DecoderOps,
+    token_ids: torch.Tensor,
+    positions: torch.Tensor,
+    metadata: Any,
+) -> torch.Tensor:
+    """token_ids, positions: [num_tokens] -> hidden states [num_tokens, hidden_size]; metadata: the backend's own
+
+    Not a method: graphs that held their runner, and through it themselves, would hold the device's memory, too.
+    """
+
+    def attend(layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *cos_sin: Any) -> torch.Tensor:
+        return attention.forward(layer, q, k, v, metadata, *cos_sin)
+
+    return decoder(token_ids, positions, attend, ops)
 
 
 def _settle_max_model_len(config: EngineConfig, model: LoadedModel) -> int:

@@ -1,6 +1,6 @@
 """From the name after `--model` to a directory that we and `transformers` can load.
 
-    alias          `smollm2`, `tiny-random`
+    alias          `smollm2`, `tiny-random`, `qwen3-0.6b-dummy`
     directory      a checkpoint as it is
     .gguf file     converted once, then found in the cache
     anything else  a Hugging Face id
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from minivllm.errors import ModelDownloadError, UnknownModelError, UnsupportedModelError
-from minivllm.runtime import tiny_random
+from minivllm.runtime import qwen3_dummy, tiny_random
 from minivllm.runtime.checkpoint import PICKLE_SUFFIXES, check_checkpoint
 from minivllm.runtime.gguf_conversion import CONVERTER_VERSION, check_convertible, convert_gguf, converted_bytes
 from minivllm.runtime.gguf_file import read_gguf_header
@@ -45,6 +45,7 @@ _SMOLLM2_KEY = f"smollm2-v{CONVERTER_VERSION}"
 ALIASES = {
     "smollm2": "SmolLM2-135M-Instruct, a small chat model (Apache-2.0)",
     "tiny-random": "two layers of seeded noise, made on the spot (for tests and instant demos)",
+    qwen3_dummy.NAME: "the shape of Qwen3-0.6B without weights, made on the spot (for benches; load format dummy)",
 }
 """Alias -> what it is."""
 
@@ -88,6 +89,8 @@ class ModelStore:
             return self._smollm2()
         if name == "tiny-random":
             return self._tiny_random()
+        if name == qwen3_dummy.NAME:
+            return self._qwen3_dummy(weights)
         # os.path says no to names that no file can have, where pathlib raises.
         path = os.path.expanduser(name)
         if os.path.isdir(path):
@@ -99,7 +102,11 @@ class ModelStore:
 
     def listings(self) -> list[ModelListing]:
         """The aliases, then everything else that is here already."""
-        paths = {"smollm2": self._smollm2_if_here(), "tiny-random": self._cache.get(tiny_random.CACHE_KEY)}
+        paths = {
+            "smollm2": self._smollm2_if_here(),
+            "tiny-random": self._cache.get(tiny_random.CACHE_KEY),
+            qwen3_dummy.NAME: self._cache.get(qwen3_dummy.CACHE_KEY),
+        }
         listings = [_listing(name, ALIASES[name], path) for name, path in paths.items()]
         for entry in self._cache.entries():
             if entry.path not in paths.values():
@@ -115,6 +122,19 @@ class ModelStore:
             tiny_random.write_checkpoint,
             origin="made on the spot",
             needed_bytes=1_000_000,
+            progress=self._progress,
+        )
+
+    def _qwen3_dummy(self, weights: bool) -> Path:
+        if weights:
+            raise UnsupportedModelError(
+                f"{qwen3_dummy.NAME} is a shape without weights: load it with load format dummy (--load-format dummy)."
+            )
+        return self._cache.get_or_create(
+            qwen3_dummy.CACHE_KEY,
+            qwen3_dummy.write_checkpoint,
+            origin="made on the spot",
+            needed_bytes=qwen3_dummy.NEEDED_BYTES,
             progress=self._progress,
         )
 
@@ -206,8 +226,8 @@ def resolve_model(name: str, *, weights: bool = True, progress: Progress = print
 
 
 def fetch_model(name: str, progress: Progress = print_progress) -> ModelListing:
-    """Make sure that a model is on this machine, weights included."""
-    path = resolve_model(name, progress=progress)
+    """Make sure that a model is on this machine, weights included, where it has any."""
+    path = resolve_model(name, weights=name != qwen3_dummy.NAME, progress=progress)
     return _listing(name, ALIASES.get(name, str(path)), path)
 
 

@@ -8,32 +8,24 @@ logits are almost equal, and a broken KV cache or a reordered sum changes tokens
 matrix keeps the size of what goes through it, and what attention reads decides what is said.
 """
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from minivllm.runtime.byte_tokenizer import BOS, EOS, MIN_VOCAB_SIZE, write_byte_tokenizer, write_json
 from minivllm.runtime.safetensors_file import write_float32
 
 _VERSION = 1
 CACHE_KEY = f"tiny-random-v{_VERSION}"
 
 _SEED = 0
-_SPECIAL_TOKENS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
-_EOS = 2
-_CHAT_TEMPLATE = (
-    "{% for message in messages %}"
-    "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}"
-    "{% endfor %}"
-    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
-)
 _CONFIG: dict[str, Any] = {
     "architectures": ["LlamaForCausalLM"],
     "model_type": "llama",
     "dtype": "float32",
-    "vocab_size": 256 + len(_SPECIAL_TOKENS),
+    "vocab_size": MIN_VOCAB_SIZE,
     "hidden_size": 64,
     "intermediate_size": 128,
     "num_hidden_layers": 2,
@@ -46,16 +38,16 @@ _CONFIG: dict[str, Any] = {
     "max_position_embeddings": 2048,
     "tie_word_embeddings": False,
     "attention_bias": False,
-    "bos_token_id": 1,
-    "eos_token_id": _EOS,
+    "bos_token_id": BOS,
+    "eos_token_id": EOS,
 }
 
 
 def write_checkpoint(directory: Path) -> None:
     """Write the checkpoint's files into `directory`, the same bytes every time."""
-    _write_json(directory / "config.json", _CONFIG)
-    _write_json(directory / "generation_config.json", {"bos_token_id": 1, "eos_token_id": _EOS})
-    _write_tokenizer(directory)
+    write_json(directory / "config.json", _CONFIG)
+    write_json(directory / "generation_config.json", {"bos_token_id": BOS, "eos_token_id": EOS})
+    write_byte_tokenizer(directory)
     shapes = _shapes()
     write_float32(directory / "model.safetensors", shapes, _weights(shapes))
 
@@ -92,30 +84,3 @@ def _weights(shapes: dict[str, tuple[int, ...]]) -> Iterator[tuple[str, np.ndarr
         elif name != "model.embed_tokens.weight":
             noise /= np.sqrt(shape[1])
         yield name, noise.astype(np.float32)
-
-
-def _write_tokenizer(directory: Path) -> None:
-    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
-
-    # ByteLevel spells each of the 256 bytes as one printable character; no merges, so each stays a token.
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    vocab = {token: index for index, token in enumerate([*_SPECIAL_TOKENS, *alphabet])}
-    tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=[]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in _SPECIAL_TOKENS])
-    tokenizer.save(str(directory / "tokenizer.json"))
-    _write_json(
-        directory / "tokenizer_config.json",
-        {
-            "tokenizer_class": "PreTrainedTokenizerFast",
-            "bos_token": "<|im_start|>",
-            "eos_token": "<|im_end|>",
-            "pad_token": "<|endoftext|>",
-            "chat_template": _CHAT_TEMPLATE,
-        },
-    )
-
-
-def _write_json(path: Path, value: dict[str, Any]) -> None:
-    path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")

@@ -22,6 +22,7 @@ import numpy as np
 import torch
 
 from minivllm.core.scheduler_output import BlockCopy
+from minivllm.runtime.attention_mass import gathered_attention_mass
 from minivllm.runtime.input_batch import NOT_WRITTEN, CommonAttentionMetadata
 from minivllm.runtime.kv_cache import KVCacheSpec
 from minivllm.runtime.partial_attention import Rows, attend, merge
@@ -86,6 +87,12 @@ class TorchAttentionBackend:
         # Zeros cost nothing on a CPU: the system hands out pages when they are first written.
         self.kv_caches = [torch.zeros(shape, dtype=spec.dtype, device=device) for _ in range(spec.num_layers)]
         self._workspace = self.kv_caches[0].new_empty(0)
+
+    attention_mass = staticmethod(gathered_attention_mass)
+
+    def key_cache(self, layer: int) -> torch.Tensor:
+        """See `AttentionBackend.key_cache`."""
+        return self.kv_caches[layer][:, :, : self._spec.num_kv_heads]
 
     # ---- once a step ----
 
@@ -168,8 +175,9 @@ class TorchAttentionBackend:
         key: torch.Tensor,
         value: torch.Tensor,
         metadata: TorchAttentionMetadata,
+        cos_sin: None = None,
     ) -> torch.Tensor:
-        """See `AttentionBackend.forward`."""
+        """See `AttentionBackend.forward`; queries and keys come rotated."""
         cache = self.kv_caches[layer]
         self._write(cache, key, value, metadata)
         output = torch.empty_like(query)  # [num_tokens, num_heads, head_size]

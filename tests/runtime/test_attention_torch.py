@@ -1,100 +1,16 @@
 """The torch backend against the slow reference: every slot that a query may not read holds NaN."""
 
-from dataclasses import dataclass, field
-
-import numpy as np
 import pytest
 import torch
+from attention_cases import HEAD_SIZE, SHARING, Seq, StepCase, random_case
 
-from minivllm.kernels.reference import paged_attention, reshape_and_cache
-from minivllm.runtime.input_batch import CommonAttentionMetadata
 from minivllm.runtime.kv_cache import KVCacheSpec
 from minivllm.runtime.partial_attention import attend, attend_in_steps
 from minivllm.runtime.torch_attention import TorchAttentionBackend
 
-HEAD_SIZE = 16
 
-
-@dataclass
-class Seq:
-    """A sequence of the step: so many tokens in the cache, so many new ones, perhaps another's first blocks."""
-
-    num_computed: int
-    num_new: int = 1
-    prefix_of: int | None = None
-    num_shared_blocks: int = 0
-    is_all_cached: bool = False
-    """Its new token's key and value are in the cache already: slot -1."""
-
-
-@dataclass
-class Case:
-    """A step over a cache whose blocks lie in a scrambled order, in float64 for the reference."""
-
-    seqs: list[Seq]
-    block_size: int = 4
-    num_kv_heads: int = 2
-    group: int = 3
-    seed: int = 0
-    block_tables: list[list[int]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        generator = torch.Generator().manual_seed(self.seed)
-        self.num_blocks = 3 + sum(-(-(seq.num_computed + seq.num_new) // self.block_size) for seq in self.seqs)
-        free = torch.randperm(self.num_blocks, generator=generator).tolist()
-        for seq in self.seqs:
-            table = list(self.block_tables[seq.prefix_of][: seq.num_shared_blocks]) if seq.prefix_of is not None else []
-            while len(table) * self.block_size < seq.num_computed + seq.num_new:
-                table.append(free.pop())
-            self.block_tables.append(table)
-
-        def random(*shape: int) -> torch.Tensor:
-            # Representable in every dtype under test, so that rounding starts with the computation.
-            return torch.randn(*shape, generator=generator).bfloat16().double()
-
-        cache_shape = (self.num_blocks, self.block_size, self.num_kv_heads, HEAD_SIZE)
-        self.key_cache, self.value_cache = (torch.full(cache_shape, float("nan")).double() for _ in range(2))
-        for i, seq in enumerate(self.seqs):
-            # Position by position, leaving alone what the sequence whose prefix this is has or will have written.
-            first_own = seq.num_shared_blocks * self.block_size
-            slots = self.slots(i, first_own, seq.num_computed + seq.is_all_cached)
-            entries = random(2, len(slots), self.num_kv_heads, HEAD_SIZE)
-            reshape_and_cache(*entries, self.key_cache, self.value_cache, torch.tensor(slots))
-
-        self.query_start_loc = [0, *np.cumsum([seq.num_new for seq in self.seqs]).tolist()]
-        num_tokens = self.query_start_loc[-1]
-        self.query = random(num_tokens, self.num_kv_heads * self.group, HEAD_SIZE)
-        self.key, self.value = random(2, num_tokens, self.num_kv_heads, HEAD_SIZE)
-        self.slot_mapping: list[int] = []
-        for i, seq in enumerate(self.seqs):
-            slots = self.slots(i, seq.num_computed, seq.num_computed + seq.num_new)
-            self.slot_mapping += [-1] * seq.num_new if seq.is_all_cached else slots
-
-    def slots(self, i: int, first: int, end: int) -> list[int]:
-        size = self.block_size
-        return [self.block_tables[i][p // size] * size + p % size for p in range(first, end)]
-
-    def reference(self) -> torch.Tensor:
-        """Writes to this case's caches and attends: [num_tokens, num_heads, head_size] in float64"""
-        reshape_and_cache(self.key, self.value, self.key_cache, self.value_cache, torch.tensor(self.slot_mapping))
-        width = max(map(len, self.block_tables))
-        tables = torch.tensor([table + [-1] * (width - len(table)) for table in self.block_tables])
-        seq_lens = [seq.num_computed + seq.num_new for seq in self.seqs]
-        args = (self.query, self.key_cache, self.value_cache, tables, self.query_start_loc, seq_lens)
-        return paged_attention(*args, scale=HEAD_SIZE**-0.5)
-
-    def metadata(self) -> CommonAttentionMetadata:
-        width = max(map(len, self.block_tables))
-        # What lies past a table's end is stale: ids of blocks that belong to others.
-        tables = np.zeros((len(self.seqs), width), dtype=np.int64)
-        for i, table in enumerate(self.block_tables):
-            tables[i, : len(table)] = table
-        return CommonAttentionMetadata(
-            query_start_loc=np.array(self.query_start_loc),
-            num_computed_tokens=np.array([seq.num_computed for seq in self.seqs]),
-            block_tables=tables,
-            slot_mapping=np.array(self.slot_mapping),
-        )
+class Case(StepCase):
+    """A step and the torch backend that takes it."""
 
     def backend(self, dtype: torch.dtype = torch.float32) -> TorchAttentionBackend:
         """A backend whose cache holds what this case's caches hold now."""
@@ -151,21 +67,6 @@ def test_contexts_of_very_different_length_match_the_reference() -> None:
     check(case)
 
 
-SHARING = {
-    "all decodes share": [Seq(150), *(Seq(145 + i, 1, 0, 36) for i in range(4))],
-    "an unrelated one among them": [Seq(150), Seq(20), Seq(149, 1, 0, 36), Seq(9, 3), Seq(146, 1, 0, 36)],
-    "a group within a group": [
-        Seq(150),
-        Seq(290, 1, 0, 32),
-        Seq(285, 1, 1, 70),
-        Seq(300, 1, 1, 70),
-        Seq(140, 1, 0, 32),
-    ],
-    "decodes and chunks": [Seq(150), Seq(144, 5, 0, 36), Seq(148, 2, 0, 36), Seq(145, 1, 0, 36)],
-    "a chunk that fills what others read": [Seq(100, 60), Seq(160, 1, 0, 40), Seq(160, 3, 0, 40), Seq(164, 1, 0, 40)],
-}
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("name", SHARING)
 def test_attending_to_a_shared_prefix_once_matches_the_reference(name: str, dtype: torch.dtype) -> None:
@@ -190,20 +91,8 @@ def test_which_blocks_a_sequence_has_changes_no_bit() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_random_batches_with_random_sharing_match_the_reference(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    block_size = int(rng.choice([1, 3, 4, 16]))
-    seqs: list[Seq] = []
-    for _ in range(rng.integers(1, 9)):
-        num_new = int(rng.choice([1, 1, 1, 2, 7, 20]))
-        parent = int(rng.integers(len(seqs))) if seqs and rng.random() < 0.6 else None
-        if parent is None:
-            seqs.append(Seq(int(rng.integers(0, 200)), num_new))
-            continue
-        # What is shared must be full: in the cache, or filled in this step.
-        num_full = (seqs[parent].num_computed + seqs[parent].num_new) // block_size
-        shared = int(rng.integers(0, num_full + 1))
-        seqs.append(Seq(shared * block_size + int(rng.integers(0, 40)), num_new, parent, shared))
-    check(Case(seqs, block_size=block_size, group=int(rng.choice([1, 3, 4, 7])), seed=seed))
+    seqs, options = random_case(seed)
+    check(Case(seqs, **options))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

@@ -12,9 +12,10 @@ from tiny_models import (
     peer_logits,
 )
 
+from minivllm.core.scheduler_output import BlockCopy
 from minivllm.core.slot_mapping import slot_mapping
-from minivllm.errors import ConfigError
-from minivllm.runtime.input_batch import InputBatch
+from minivllm.errors import ConfigError, InvariantError
+from minivllm.runtime.input_batch import CommonAttentionMetadata, InputBatch, check_copies
 
 
 @pytest.fixture(scope="module")
@@ -180,3 +181,40 @@ def test_the_largest_step_can_be_run_before_there_is_a_cache(decoder) -> None:
     run = PlannedRunner(decoder)
     run.runner._run_largest_step()
     assert not any(cache.any() for cache in run.runner._attention.kv_caches)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"block_tables": np.array([[3, 8], [0, 9]])}, "block id 8 and the KV cache ends at 8"),
+        ({"block_tables": np.array([[-1, 2], [0, 9]])}, "block id -1"),
+        ({"slot_mapping": np.array([4, 5, 32])}, "slot 32 and the KV cache ends at 32"),
+        ({"slot_mapping": np.array([4, -2, 3])}, "slot -2"),
+    ],
+)
+def test_a_block_or_slot_outside_of_the_cache_is_found_when_invariants_are_checked(changes, message) -> None:
+    step = {
+        "query_start_loc": np.array([0, 2, 3]),
+        "num_computed_tokens": np.array([4, 0]),
+        "block_tables": np.array([[3, 7], [0, 99]]),  # the second sequence has one block: what follows is stale
+        "slot_mapping": np.array([28, 29, -1]),
+    }
+    CommonAttentionMetadata(**step).check(num_blocks=8, block_size=4)
+    with pytest.raises(InvariantError, match=message):
+        CommonAttentionMetadata(**(step | changes)).check(num_blocks=8, block_size=4)
+
+
+def test_the_runner_checks_its_batches_when_invariants_are_checked(decoder) -> None:
+    run = PlannedRunner(decoder, check_invariants=True)
+    sequence = run.new(prompt(3))
+    plan = run.plan((sequence, 3))
+    sequence.block_table[0].block_id = run.runner.num_blocks
+    with pytest.raises(InvariantError):
+        run.runner.execute_model(plan)
+
+
+def test_a_copy_outside_of_the_cache_is_found_too() -> None:
+    check_copies([], num_blocks=8)
+    check_copies([BlockCopy(0, 7)], num_blocks=8)
+    with pytest.raises(InvariantError, match="block id of a copy 8 and the KV cache ends at 8"):
+        check_copies([BlockCopy(0, 1), BlockCopy(2, 8)], num_blocks=8)

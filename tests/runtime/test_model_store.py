@@ -262,16 +262,18 @@ def test_the_list_has_the_aliases_first_and_then_all_that_is_here(tmp_path):
     (snapshot / "config.json").write_bytes(b"x" * 10)
     shop = Shop(tmp_path, FakeHub(cached={"Qwen/Qwen3-0.6B": snapshot}))
     names = [(listing.name, listing.path) for listing in shop.store.listings()]
-    assert names == [("smollm2", None), ("tiny-random", None), ("Qwen/Qwen3-0.6B", snapshot)]
+    dummy = ("qwen3-0.6b-dummy", None)
+    assert names == [("smollm2", None), ("tiny-random", None), dummy, ("Qwen/Qwen3-0.6B", snapshot)]
 
     smollm2, tiny = shop.store.resolve("smollm2"), shop.store.resolve("tiny-random")
+    shape = shop.store.resolve("qwen3-0.6b-dummy", weights=False)
     converted = shop.store.resolve(str(tmp_path / "smollm2.gguf"))
     listings = shop.store.listings()
-    assert [listing.path for listing in listings] == [smollm2, tiny, converted, snapshot]
-    assert str(tmp_path / "smollm2.gguf") in listings[2].description
-    assert listings[3].num_bytes == 10 and listings[0].num_bytes > 100_000
+    assert [listing.path for listing in listings] == [smollm2, tiny, shape, converted, snapshot]
+    assert str(tmp_path / "smollm2.gguf") in listings[3].description
+    assert listings[4].num_bytes == 10 and listings[0].num_bytes > 100_000
     # What the list calls a model can be given to --model.
-    assert shop.store.resolve(listings[2].name) == converted
+    assert shop.store.resolve(listings[3].name) == converted
 
 
 def test_a_store_with_nothing_special_uses_the_users_cache(monkeypatch, tmp_path):

@@ -6,7 +6,7 @@ from minivllm.events import types as ev
 from minivllm.tui.decisions import LOG_LENGTH, DecisionLog, deferral, miss
 from minivllm.tui.model import DashboardModel
 
-LEFT_OUT = {ev.StepBegin, ev.StepScheduled, ev.StepEnd, ev.TokenSampled, ev.TextFlushed}
+LEFT_OUT = {ev.StepBegin, ev.StepScheduled, ev.StepEnd, ev.AttentionMass, ev.TokenSampled, ev.TextFlushed}
 
 
 def sentences(model: DashboardModel) -> list[str]:
@@ -31,6 +31,7 @@ def test_every_kind_of_event_has_a_sentence_or_a_panel_of_its_own(
     one_of_each[ev.TextFlushed] = ev.TextFlushed(0, 0, 0.0, "r0.0", "the rest")
     one_of_each[ev.RequestAborted] = ev.RequestAborted(0, 0, 0.0, "r0.0")
     one_of_each[ev.InvariantViolated] = ev.InvariantViolated(0, 0, 0.0, "in use + free = total", "3 + 4 != 8")
+    one_of_each[ev.AttentionMass] = ev.AttentionMass(0, 0, 0.0, "r0.0", [0.25, 0.75])
     one_of_each[ev.Gap] = ev.Gap(0, 0, 0.0, 7)
     assert set(one_of_each) == set(ev.EVENT_KINDS)
     for kind, event in one_of_each.items():

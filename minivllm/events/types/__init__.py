@@ -42,6 +42,7 @@ from minivllm.events.types.requests import (
     RequestResumed,
 )
 from minivllm.events.types.steps import (
+    AttentionMass,
     Gap,
     InvariantViolated,
     ScheduledKind,
@@ -57,6 +58,7 @@ __all__ = [
     "SCHEMA_NAME",
     "SCHEMA_VERSION",
     "AnyEvent",
+    "AttentionMass",
     "BeamPruned",
     "BeamsFound",
     "BlockAllocated",
@@ -111,6 +113,7 @@ AnyEvent = (
     | BlockReleased
     | BlockFreed
     | BlockEvicted
+    | AttentionMass
     | TokenSampled
     | TextFlushed
     | InvariantViolated

@@ -36,6 +36,18 @@ class StepEnd(Event, tag="step.end"):
     rule: ClassVar[str] = "minivllm.engine:LLMEngine._step"
 
 
+class AttentionMass(Event, tag="attention.mass"):
+    """How much of the attention of a sequence's last token of this step fell on each block, if somebody asked.
+
+    The mean over layers and query heads. Told before the step's tokens are; samples that part here have one, their parent's.
+    """
+
+    seq_id: str
+    mass: list[float]
+    """In the order of the block table as far as the model has read it; sums to 1."""
+    rule: ClassVar[str] = "minivllm.engine:LLMEngine._step"
+
+
 class TokenSampled(Event, tag="token.sampled"):
     """A sequence gained one token. `text` is what became visible by it (text may be held back)."""
 

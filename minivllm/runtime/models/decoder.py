@@ -17,13 +17,15 @@ import torch
 from torch import nn
 
 from minivllm.errors import ModelIntegrityError
+from minivllm.runtime.custom_ops import TORCH_OPS, DecoderOps
 from minivllm.runtime.model_config import ModelConfig
 from minivllm.runtime.models.layers import Embedding, Linear, RMSNorm, RotaryEmbedding
 from minivllm.runtime.models.weight_map import Shard, is_redundant, weight_shards
 
-Attend = Callable[[int, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+Attend = Callable[..., torch.Tensor]
 """(layer, q: [num_tokens, num_heads, head_size], k, v: [num_tokens, num_kv_heads, head_size])
--> [num_tokens, num_heads, head_size]"""
+-> [num_tokens, num_heads, head_size]
+With `DecoderOps.attention_rotates` a fifth argument follows, the angles, and q and k are not rotated yet."""
 
 CosSin = tuple[torch.Tensor, torch.Tensor]
 
@@ -42,16 +44,22 @@ class Attention(nn.Module):
         self.q_norm = RMSNorm(self.head_size, config.rms_norm_eps) if config.qk_norm else None
         self.k_norm = RMSNorm(self.head_size, config.rms_norm_eps) if config.qk_norm else None
 
-    def forward(self, x: torch.Tensor, cos_sin: CosSin, attend: Attend) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, cos_sin: CosSin, attend: Attend, ops: DecoderOps) -> torch.Tensor:
         """x: [num_tokens, hidden_size] -> the same shape"""
+        heads = (self.num_heads, self.num_kv_heads)
         qkv = self.qkv_proj(x).view(x.shape[0], -1, self.head_size)
-        num_qk_heads = self.num_heads + self.num_kv_heads
-        qk, v = qkv[:, :num_qk_heads], qkv[:, num_qk_heads:]
+        qk, v = qkv.split((sum(heads), self.num_kv_heads), dim=1)
+        q, k = qk.split(heads, dim=1)
         if self.q_norm is not None and self.k_norm is not None:
-            qk = torch.cat((self.q_norm(qk[:, : self.num_heads]), self.k_norm(qk[:, self.num_heads :])), dim=1)
-        qk = RotaryEmbedding.rotate(qk, *cos_sin)  # all heads at once: half as many operations
-        q, k = qk[:, : self.num_heads], qk[:, self.num_heads :]
-        return self.o_proj(attend(self.layer, q, k, v).reshape(x.shape[0], -1))
+            q, k = self.q_norm(q), self.k_norm(k)
+        if ops.attention_rotates:
+            attended = attend(self.layer, q, k, v, cos_sin)
+        else:
+            if self.q_norm is not None:
+                qk = torch.cat((q, k), dim=1)
+            qk = RotaryEmbedding.rotate(qk, *cos_sin)  # all heads at once: half as many operations
+            attended = attend(self.layer, *qk.split(heads, dim=1), v)
+        return self.o_proj(attended.reshape(x.shape[0], -1))
 
 
 class MLP(nn.Module):
@@ -62,10 +70,9 @@ class MLP(nn.Module):
         self.gate_up_proj = Linear(config.hidden_size, 2 * config.intermediate_size)
         self.down_proj = Linear(config.intermediate_size, config.hidden_size)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, ops: DecoderOps) -> torch.Tensor:
         """x: [num_tokens, hidden_size] -> the same shape"""
-        gate, up = self.gate_up_proj(x).chunk(2, dim=-1)
-        return self.down_proj(nn.functional.silu(gate).mul_(up))
+        return self.down_proj(ops.silu_and_mul(self.gate_up_proj(x)))
 
 
 class DecoderLayer(nn.Module):
@@ -76,11 +83,18 @@ class DecoderLayer(nn.Module):
         self.post_attention_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.mlp = MLP(config)
 
-    def forward(self, hidden: torch.Tensor, cos_sin: CosSin, attend: Attend) -> torch.Tensor:
-        """hidden: [num_tokens, hidden_size], changed in place"""
-        hidden += self.self_attn(self.input_layernorm(hidden), cos_sin, attend)
-        hidden += self.mlp(self.post_attention_layernorm(hidden))
-        return hidden
+    def forward(
+        self, x: torch.Tensor | None, hidden: torch.Tensor, cos_sin: CosSin, attend: Attend, ops: DecoderOps
+    ) -> torch.Tensor:
+        """Each block's result is added to the hidden states by the norm that follows it, in the same pass.
+
+        hidden: [num_tokens, hidden_size], changed in place
+        x: [num_tokens, hidden_size], what the layer before has to add, or None; returns what this one has to add
+        """
+        x = self.input_layernorm(hidden, ops=ops) if x is None else self.input_layernorm(x, hidden, ops)
+        x = self.self_attn(x, cos_sin, attend, ops)
+        x = self.post_attention_layernorm(x, hidden, ops)
+        return self.mlp(x, ops)
 
 
 class Decoder(nn.Module):
@@ -99,17 +113,19 @@ class Decoder(nn.Module):
             self.lm_head = None if config.tie_word_embeddings else Linear(config.hidden_size, config.vocab_size)
         self.rotary = RotaryEmbedding(config, self.device)
 
-    def forward(self, token_ids: torch.Tensor, positions: torch.Tensor, attend: Attend) -> torch.Tensor:
+    def forward(
+        self, token_ids: torch.Tensor, positions: torch.Tensor, attend: Attend, ops: DecoderOps = TORCH_OPS
+    ) -> torch.Tensor:
         """token_ids, positions: [num_tokens] -> hidden states before the last norm, [num_tokens, hidden_size]"""
         cos_sin = self.rotary.cos_sin(positions, self.dtype)
-        hidden = self.embed_tokens(token_ids)
+        hidden, x = self.embed_tokens(token_ids), None
         for layer in self.layers:
-            hidden = layer(hidden, cos_sin, attend)
-        return hidden
+            x = layer(x, hidden, cos_sin, attend, ops)
+        return hidden.add_(x)
 
-    def compute_logits(self, hidden: torch.Tensor) -> torch.Tensor:
+    def compute_logits(self, hidden: torch.Tensor, ops: DecoderOps = TORCH_OPS) -> torch.Tensor:
         """hidden: [num_rows, hidden_size], the rows that sample -> [num_rows, vocab_size] in float32"""
-        hidden = self.norm(hidden)
+        hidden = self.norm(hidden, ops=ops)
         logits = self.embed_tokens.as_linear(hidden) if self.lm_head is None else self.lm_head(hidden)
         return logits.float()
 
@@ -149,7 +165,7 @@ class Decoder(nn.Module):
 
     def init_random_weights(self, seed: int) -> None:
         """Fill in the same random weights for the same seed on any device; for load format `dummy`."""
-        self.load_weights(_random_weights(self.config, seed))
+        self.load_weights(random_weights(self.config, seed))
 
     def _load_shard(self, shard: Shard, tensor: torch.Tensor, is_last: bool) -> None:
         module_name, _, name = shard.parameter.rpartition(".")
@@ -164,7 +180,8 @@ class Decoder(nn.Module):
             module.process_weights_after_loading()
 
 
-def _random_weights(config: ModelConfig, seed: int) -> Iterator[tuple[str, torch.Tensor]]:
+def random_weights(config: ModelConfig, seed: int) -> Iterator[tuple[str, torch.Tensor]]:
+    """Tensors of a checkpoint of this shape, by their Hugging Face names; float32, on the CPU, from the seed alone."""
     generator = torch.Generator().manual_seed(seed)
     for name, shard in weight_shards(config).items():
         if "norm" in name:

@@ -14,6 +14,7 @@ import math
 import torch
 from torch import nn
 
+from minivllm.runtime.custom_ops import TORCH_OPS, DecoderOps
 from minivllm.runtime.model_config import ModelConfig
 
 PACKED_FOR_ROWS = 16
@@ -87,8 +88,13 @@ class RMSNorm(nn.Module):
         self.weight = nn.Parameter(torch.empty(size), requires_grad=False)
         self.eps = eps
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return nn.functional.rms_norm(x, self.weight.shape, self.weight, self.eps)
+    def forward(
+        self, x: torch.Tensor, residual: torch.Tensor | None = None, ops: DecoderOps = TORCH_OPS
+    ) -> torch.Tensor:
+        """x: [..., size]; if there is a residual, x is added to it, in place, and the sum is normed."""
+        if residual is None:
+            return ops.rms_norm(x, self.weight, self.eps)
+        return ops.add_rms_norm(x, residual, self.weight, self.eps)
 
 
 class RotaryEmbedding:

@@ -1,0 +1,110 @@
+"""How much of each sequence's last token's attention falls on each of its blocks.
+
+A block's share is the sum of its tokens' softmax weights, and the softmax over blocks of the blocks' log-sum-exps is
+just that. So the kernel works out one log-sum-exp a block, each in a program of its own, and nobody has to know
+the whole context's maximum. It reads keys alone: half of what attention reads.
+
+Knows nothing of what the shares are for (a view draws them; an eviction policy could use them). The easy thing to
+get wrong is to take the mean over heads here: heads look at different blocks, and that is what is worth seeing.
+"""
+
+import math
+
+import torch
+
+from minivllm.kernels.decode_grouped import decode_warps, load_group, tile_size
+from minivllm.kernels.mode import tl, triton
+from minivllm.kernels.online_softmax import LOG2_E, MIN_DOT, padded_head_size, score_tile, softmax_update
+
+
+@triton.jit(do_not_specialize=["table_stride"])  # a table grows with its contexts; one compilation serves all widths
+def block_lse_kernel(
+    query,  # [num_seqs, num_heads, HEAD_SIZE]
+    block_lse,  # [num_seqs, num_heads, max_blocks] float32 contiguous
+    key_cache,  # [num_blocks, BLOCK_SIZE, num_kv_heads, HEAD_SIZE]
+    block_tables,  # [num_seqs, max_blocks]
+    seq_lens,  # [num_seqs]
+    scale,
+    query_stride_seq,
+    query_stride_head,
+    stride_block,
+    stride_slot,
+    stride_head,
+    table_stride,
+    GROUP: tl.constexpr,
+    BLOCK_SIZE: tl.constexpr,
+    HEAD_SIZE: tl.constexpr,
+    HEAD_SIZE_PADDED: tl.constexpr,
+    ROWS: tl.constexpr,
+    TILE: tl.constexpr,
+):
+    """Program (sequence, key head, block of the sequence)."""
+    seq, kv_head, block = tl.program_id(0).to(tl.int64), tl.program_id(1), tl.program_id(2)
+    seq_len = tl.load(seq_lens + seq)
+    first = block * BLOCK_SIZE
+    end = tl.minimum(first + BLOCK_SIZE, seq_len)
+    running_max = tl.full([ROWS], float("-inf"), tl.float32)
+    running_sum = tl.full([ROWS], 1.0, tl.float32)  # of a block without tokens: -inf + log2(1) is -inf
+    if first < end:
+        q = load_group(
+            query, seq, kv_head, query_stride_seq, query_stride_head, GROUP, HEAD_SIZE, HEAD_SIZE_PADDED, ROWS
+        )
+        last_visible = tl.full([ROWS], 0, tl.int32) + (seq_len - 1)
+        for tile_start in range(first, end, TILE):
+            scores, _, _ = score_tile(
+                q,
+                last_visible,
+                tile_start,
+                end,
+                scale,
+                key_cache,
+                block_tables + seq * table_stride,
+                kv_head,
+                stride_block,
+                stride_slot,
+                stride_head,
+                BLOCK_SIZE,
+                HEAD_SIZE,
+                HEAD_SIZE_PADDED,
+                TILE,
+            )
+            _, _, running_max, running_sum = softmax_update(scores, running_max, running_sum)
+    rows = tl.arange(0, ROWS)
+    row = seq * tl.num_programs(1) * GROUP + kv_head * GROUP + rows
+    pointers = block_lse + row * tl.num_programs(2) + block
+    tl.store(pointers, running_max + tl.log2(running_sum), mask=rows < GROUP)
+
+
+def attention_mass(
+    query: torch.Tensor,
+    key_cache: torch.Tensor,
+    block_tables: torch.Tensor,
+    seq_lens: torch.Tensor,
+    scale: float,
+) -> torch.Tensor:
+    """See `minivllm.kernels.reference.attention_mass`: [num_seqs, num_heads, max_blocks] float32, rows sum to 1."""
+    num_seqs, num_heads, head_size = query.shape
+    _, block_size, num_kv_heads, _ = key_cache.shape
+    max_blocks = block_tables.shape[1]
+    group = num_heads // num_kv_heads
+    block_lse = torch.empty(num_seqs, num_heads, max_blocks, dtype=torch.float32, device=query.device)
+    block_lse_kernel[(num_seqs, num_kv_heads, max_blocks)](
+        query,
+        block_lse,
+        key_cache,
+        block_tables,
+        seq_lens,
+        scale * LOG2_E,
+        *query.stride()[:2],
+        *key_cache.stride()[:3],
+        block_tables.stride(0),
+        GROUP=group,
+        BLOCK_SIZE=block_size,
+        HEAD_SIZE=head_size,
+        HEAD_SIZE_PADDED=padded_head_size(head_size),
+        ROWS=max(MIN_DOT, triton.next_power_of_2(group)),
+        TILE=min(tile_size(head_size, query.dtype), max(MIN_DOT, triton.next_power_of_2(block_size))),
+        num_warps=decode_warps(query.dtype),
+    )
+    # A row of length 0 has no block, and the softmax of nothing is NaN.
+    return torch.softmax(block_lse * math.log(2), dim=-1).nan_to_num(0.0)

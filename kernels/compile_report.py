@@ -1,0 +1,148 @@
+"""`python -m minivllm.kernels.compile_report`: every kernel compiled for GPUs that need not be here.
+
+A row for each kernel, model shape and target: registers of a thread, bytes that did not fit into them (spills),
+shared memory of a program, and the kinds of matrix instructions in the code. A spill or a lost matrix instruction
+costs a kernel much of its speed and changes no result, so without a GPU this is where it shows.
+
+Knows the shapes of some models and none of their weights. The easy thing to get wrong is to run this in a process
+that interprets kernels, where there is nothing to compile: the mode is set before Triton is imported.
+"""
+
+import os
+
+if __name__ == "__main__":
+    os.environ["TRITON_INTERPRET"] = "0"
+
+import argparse
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+
+import torch
+
+from minivllm.kernels.attention_mass import attention_mass
+from minivllm.kernels.compile_launch import TARGETS, Compiled, compile_launch, record_launches
+from minivllm.kernels.decode_grouped import decode_grouped
+from minivllm.kernels.decode_naive import decode_naive
+from minivllm.kernels.decode_split import decode_split
+from minivllm.kernels.kv_write import copy_blocks, reshape_and_cache
+from minivllm.kernels.norm_act import add_rms_norm, rms_norm, silu_and_mul
+from minivllm.kernels.prefill import prefill_attention
+from minivllm.kernels.rotary import rotary_and_cache
+
+DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
+
+
+@dataclass(frozen=True)
+class ModelShape:
+    """What of a model its kernels are compiled for."""
+
+    num_heads: int
+    num_kv_heads: int
+    head_size: int
+    hidden_size: int
+    intermediate_size: int
+
+
+MODEL_SHAPES = {
+    "smollm2-135m": ModelShape(9, 3, 64, 576, 1536),
+    "qwen2.5-0.5b": ModelShape(14, 2, 64, 896, 4864),
+    "qwen3-0.6b": ModelShape(16, 8, 128, 1024, 3072),
+    "llama-3.2-1b": ModelShape(32, 8, 64, 2048, 8192),
+    "llama-3.1-8b": ModelShape(32, 8, 128, 4096, 14336),
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One kernel, compiled for one model and target."""
+
+    kernel: str
+    shape: str
+    dtype: str
+    target: str
+    compiled: Compiled
+
+
+def operations(
+    shape: ModelShape, dtype: torch.dtype, block_size: int, num_splits: int = 16
+) -> dict[str, Callable[[], object]]:
+    """Calls of all wrappers as the engine makes them, over tensors without memory."""
+    num_seqs, num_tokens, num_layers, num_blocks = 32, 256, 4, 1024
+    heads, kv_heads, head_size = shape.num_heads, shape.num_kv_heads, shape.head_size
+
+    def empty(*sizes: int, dtype: torch.dtype = dtype) -> torch.Tensor:
+        return torch.empty(sizes, dtype=dtype, device="meta")
+
+    # Query, key and value are slices of one projection, and a layer's caches are slices of all layers', as in the engine.
+    query, key, value = empty(num_tokens, heads + 2 * kv_heads, head_size).split([heads, kv_heads, kv_heads], 1)
+    all_caches = empty(num_layers * 2, num_blocks, kv_heads, block_size, head_size)
+    caches = all_caches[0].transpose(1, 2), all_caches[1].transpose(1, 2)
+    tables = empty(num_seqs, 128, dtype=torch.int32)
+    lengths = empty(num_seqs, dtype=torch.int32)
+    starts = empty(num_seqs + 1, dtype=torch.int32)
+    tiles = empty(64, 2, dtype=torch.int32)
+    slots = empty(num_tokens, dtype=torch.int64)
+    ids = empty(3, dtype=torch.int64)
+    hidden, weight = empty(num_tokens, shape.hidden_size), empty(shape.hidden_size)
+    gate_up = empty(num_tokens, 2 * shape.intermediate_size)
+    angles = empty(num_tokens, head_size)
+    decodes = (query[:num_seqs], *caches, tables, lengths, 0.125)
+    return {
+        "reshape_and_cache": lambda: reshape_and_cache(key, value, *caches, slots),
+        "copy_blocks": lambda: copy_blocks(all_caches, ids, ids),
+        "decode_naive": lambda: decode_naive(*decodes),
+        "decode_grouped": lambda: decode_grouped(*decodes),
+        "decode_split": lambda: decode_split(*decodes, num_splits=num_splits),
+        "attention_mass": lambda: attention_mass(query[:num_seqs], caches[0], tables, lengths, 0.125),
+        "prefill": lambda: prefill_attention(query, *caches, tables, starts, lengths, 0.125, tiles),
+        "rms_norm": lambda: rms_norm(hidden, weight, 1e-5),
+        "add_rms_norm": lambda: add_rms_norm(hidden, hidden, weight, 1e-5),
+        "silu_and_mul": lambda: silu_and_mul(gate_up),
+        "rotary_and_cache": lambda: rotary_and_cache(query, key, value, angles, angles, *caches, slots),
+    }
+
+
+def report(shapes: list[str], targets: list[str], dtype: str, block_size: int) -> Iterator[Row]:
+    """Compile and yield row by row; a kernel takes a second or so, or nothing when Triton has it in its cache."""
+    for shape in shapes:
+        for operation, call in operations(MODEL_SHAPES[shape], DTYPES[dtype], block_size).items():
+            for i, launch in enumerate(record_launches(call)):
+                # An operation's own kernel has its name; what it launches after that has the kernel's.
+                kernel = operation if i == 0 else launch.kernel.__name__.removesuffix("_kernel")
+                for target in targets:
+                    yield Row(kernel, shape, dtype, target, compile_launch(launch, target))
+
+
+def _as_json(row: Row) -> dict[str, object]:
+    fields = asdict(row)
+    return fields | fields.pop("compiled")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(prog="minivllm.kernels.compile_report", description=__doc__.partition("\n")[0])
+    parser.add_argument("--json", action="store_true", help="one JSON object with all rows")
+    parser.add_argument("--shape", action="append", choices=MODEL_SHAPES, help="a model's shape; all if not given")
+    parser.add_argument("--target", action="append", choices=TARGETS, help="all if not given")
+    parser.add_argument("--dtype", choices=DTYPES, default="bfloat16")
+    parser.add_argument("--block-size", type=int, default=16)
+    options = parser.parse_args(arguments)
+    rows = report(
+        options.shape or list(MODEL_SHAPES), options.target or list(TARGETS), options.dtype, options.block_size
+    )
+    if options.json:
+        print(json.dumps({"rows": [_as_json(row) for row in rows]}, indent=1))
+        return
+    print(f"{'kernel':18} {'shape':14} {'target':7} {'registers':>9} {'spills':>6} {'shared':>7}  matrix instructions")
+    for row in rows:
+        c = row.compiled
+        matrix = ", ".join(c.matrix_instructions) or "-"
+        print(
+            f"{row.kernel:18} {row.shape:14} {row.target:7} {c.registers:9} {c.spills:6} {c.shared_bytes:7}  {matrix}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

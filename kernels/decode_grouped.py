@@ -1,0 +1,142 @@
+"""Decode attention, rung 2: the query heads that share a key head share one program, and `tl.dot`.
+
+With grouped-query attention, `group` query heads read the same keys. One program for all of them loads each key
+once, and the scores of a tile become one small matrix product, [rows, head_size] x [head_size, tile], which the
+matrix units do. `tl.dot` wants at least 16 rows, so a smaller group is padded with rows of zeros; decoding is bound
+by reading keys, so they cost next to nothing.
+
+What it leaves on the table: a program still walks a whole context alone, so one sequence of 100,000 tokens
+keeps `num_kv_heads` programs busy and the rest of the GPU idle. Rung 3 mends that.
+
+The easy thing to get wrong is what a padded row computes: it must stay finite, and must never be stored.
+
+Source: "GQA" (Ainslie et al., 2023); vLLM `triton_unified_attention.py`.
+"""
+
+import torch
+
+from minivllm.kernels.mode import tl, triton
+from minivllm.kernels.online_softmax import LOG2_E, MIN_DOT, attend_rows, padded_head_size
+
+
+def tile_size(head_size: int, dtype: torch.dtype) -> int:
+    """Positions in a tile of keys: keys and values of a tile should fill, and not flood, the registers."""
+    tile_bytes = padded_head_size(head_size) * dtype.itemsize
+    return max(16, min(64, 16384 // tile_bytes))
+
+
+def decode_warps(dtype: torch.dtype) -> int:
+    """Without matrix instructions float32 takes more registers than 4 warps have; `compile_report` shows spills."""
+    return 8 if dtype == torch.float32 else 4
+
+
+@triton.jit
+def load_group(
+    query,  # [num_seqs, num_heads, HEAD_SIZE]
+    seq,
+    kv_head,
+    stride_seq,
+    stride_head,
+    GROUP: tl.constexpr,
+    HEAD_SIZE: tl.constexpr,
+    HEAD_SIZE_PADDED: tl.constexpr,
+    ROWS: tl.constexpr,
+):
+    """The queries of one key head's group: [ROWS, HEAD_SIZE_PADDED], zeros beyond group and head size."""
+    rows, dims = tl.arange(0, ROWS), tl.arange(0, HEAD_SIZE_PADDED)
+    pointers = query + seq * stride_seq + (kv_head * GROUP + rows[:, None]) * stride_head + dims[None, :]
+    return tl.load(pointers, mask=(rows[:, None] < GROUP) & (dims[None, :] < HEAD_SIZE), other=0.0)
+
+
+@triton.jit(do_not_specialize=["table_stride"])  # a table grows with its contexts; one compilation serves all widths
+def decode_grouped_kernel(
+    query,  # [num_seqs, num_heads, HEAD_SIZE], and `out` like it
+    out,
+    key_cache,  # [num_blocks, BLOCK_SIZE, num_kv_heads, HEAD_SIZE], and `value_cache` like it
+    value_cache,
+    block_tables,  # [num_seqs, max_blocks]
+    seq_lens,  # [num_seqs]
+    scale,
+    query_stride_seq,
+    query_stride_head,
+    out_stride_seq,
+    out_stride_head,
+    stride_block,
+    stride_slot,
+    stride_head,
+    table_stride,
+    GROUP: tl.constexpr,
+    BLOCK_SIZE: tl.constexpr,
+    HEAD_SIZE: tl.constexpr,
+    HEAD_SIZE_PADDED: tl.constexpr,
+    ROWS: tl.constexpr,
+    TILE: tl.constexpr,
+):
+    """Program (sequence, key head)."""
+    seq, kv_head = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    seq_len = tl.load(seq_lens + seq)
+    acc = tl.zeros([ROWS, HEAD_SIZE_PADDED], tl.float32)
+    if seq_len > 0:  # a padded row's query is not read either
+        q = load_group(
+            query, seq, kv_head, query_stride_seq, query_stride_head, GROUP, HEAD_SIZE, HEAD_SIZE_PADDED, ROWS
+        )
+        acc, _, running_sum = attend_rows(
+            q,
+            tl.full([ROWS], 0, tl.int32) + (seq_len - 1),
+            0,
+            seq_len,
+            scale,
+            key_cache,
+            value_cache,
+            block_tables + seq * table_stride,
+            kv_head,
+            stride_block,
+            stride_slot,
+            stride_head,
+            BLOCK_SIZE,
+            HEAD_SIZE,
+            HEAD_SIZE_PADDED,
+            ROWS,
+            TILE,
+        )
+        acc = acc / running_sum[:, None]
+    rows, dims = tl.arange(0, ROWS), tl.arange(0, HEAD_SIZE_PADDED)
+    pointers = out + seq * out_stride_seq + (kv_head * GROUP + rows[:, None]) * out_stride_head + dims[None, :]
+    tl.store(pointers, acc.to(out.dtype.element_ty), mask=(rows[:, None] < GROUP) & (dims[None, :] < HEAD_SIZE))
+
+
+def decode_grouped(
+    query: torch.Tensor,
+    key_cache: torch.Tensor,
+    value_cache: torch.Tensor,
+    block_tables: torch.Tensor,
+    seq_lens: torch.Tensor,
+    scale: float,
+    out: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """See `minivllm.kernels.reference.decode_attention`. `out` is written if given, and returned."""
+    num_seqs, num_heads, head_size = query.shape
+    num_kv_heads = key_cache.shape[2]
+    group = num_heads // num_kv_heads
+    out = torch.empty_like(query) if out is None else out
+    decode_grouped_kernel[(num_seqs, num_kv_heads)](
+        query,
+        out,
+        key_cache,
+        value_cache,
+        block_tables,
+        seq_lens,
+        scale * LOG2_E,
+        *query.stride()[:2],
+        *out.stride()[:2],
+        *key_cache.stride()[:3],
+        block_tables.stride(0),
+        GROUP=group,
+        BLOCK_SIZE=key_cache.shape[1],
+        HEAD_SIZE=head_size,
+        HEAD_SIZE_PADDED=padded_head_size(head_size),
+        ROWS=max(MIN_DOT, triton.next_power_of_2(group)),
+        TILE=tile_size(head_size, query.dtype),
+        num_warps=decode_warps(query.dtype),
+    )
+    return out

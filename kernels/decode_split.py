@@ -1,0 +1,216 @@
+"""Decode attention, rung 3: split-KV. Several programs share one context, and a second kernel puts their parts together.
+
+Softmax is a weighted mean, so parts of a context can be worked out apart if each also says how much weight it
+had: the log-sum-exp of its scores (in base 2 here). One sequence of 100,000 tokens then keeps a whole GPU busy.
+With one split there is nothing to put together, and rung 2 does the work.
+
+How many splits: enough that every multiprocessor has a few programs, not so many that a part is shorter than
+`MIN_TOKENS_PER_SPLIT`, and a power of two, because the reduction is compiled for each number of splits.
+
+The easy thing to get wrong is the split that gets nothing to do: a short sequence has fewer tiles than there are
+splits. What such a split would have written is never read, so the workspace may hold anything.
+
+Source: FlashDecoding (Dao et al., 2023); vLLM `triton_unified_attention.py` (`reduce_segments`).
+"""
+
+from dataclasses import dataclass
+
+import torch
+
+from minivllm.kernels.decode_grouped import decode_grouped, decode_warps, load_group, tile_size
+from minivllm.kernels.mode import tl, triton
+from minivllm.kernels.online_softmax import LOG2_E, MIN_DOT, attend_rows, padded_head_size
+
+PROGRAMS_PER_PROCESSOR = 4
+MIN_TOKENS_PER_SPLIT = 256
+MAX_SPLITS = 64
+DEFAULT_NUM_PROCESSORS = 132
+"""Multiprocessors of an H100 or H200; a device's own number is `multi_processor_count` of its properties."""
+
+
+def choose_num_splits(
+    num_seqs: int, num_kv_heads: int, max_seq_len: int, num_processors: int = DEFAULT_NUM_PROCESSORS
+) -> int:
+    """Into how many parts to split each context of a batch whose longest has `max_seq_len` tokens."""
+    wanted = PROGRAMS_PER_PROCESSOR * num_processors // max(1, num_seqs * num_kv_heads)
+    most = min(wanted, max_seq_len // MIN_TOKENS_PER_SPLIT, MAX_SPLITS)
+    return 1 << (max(most, 1).bit_length() - 1)  # the power of two at or below
+
+
+@dataclass(frozen=True, slots=True)
+class SplitWorkspace:
+    """What the programs of one sequence and key head leave for the reduction."""
+
+    out: torch.Tensor
+    """[num_seqs, num_heads, num_splits, head_size] float32: each part's own attention."""
+    lse: torch.Tensor
+    """[num_seqs, num_heads, num_splits] float32: each part's log-sum-exp, base 2."""
+
+    @classmethod
+    def empty(cls, query: torch.Tensor, num_splits: int) -> "SplitWorkspace":
+        """For a query of [num_seqs, num_heads, head_size]."""
+        num_seqs, num_heads, head_size = query.shape
+        shape = (num_seqs, num_heads, num_splits)
+        return cls(query.new_empty(*shape, head_size, dtype=torch.float32), query.new_empty(shape, dtype=torch.float32))
+
+
+def _reduce_warps(num_splits: int, head_size: int) -> int:
+    """The parts of a head are in registers at once: so many warps that a thread holds 128 numbers at most."""
+    return max(2, num_splits * padded_head_size(head_size) // (32 * 128))
+
+
+@triton.jit
+def tiles_per_split(seq_len, num_splits, TILE: tl.constexpr):
+    """Tiles that each split of a sequence gets, except the last one that gets any. At least 1."""
+    return tl.maximum(tl.cdiv(tl.cdiv(seq_len, TILE), num_splits), 1)
+
+
+@triton.jit(do_not_specialize=["table_stride"])  # a table grows with its contexts; one compilation serves all widths
+def decode_split_kernel(
+    query,  # [num_seqs, num_heads, HEAD_SIZE]
+    part_out,  # [num_seqs, num_heads, num_splits, HEAD_SIZE] contiguous
+    part_lse,  # [num_seqs, num_heads, num_splits] contiguous
+    key_cache,  # [num_blocks, BLOCK_SIZE, num_kv_heads, HEAD_SIZE], and `value_cache` like it
+    value_cache,
+    block_tables,  # [num_seqs, max_blocks]
+    seq_lens,  # [num_seqs]
+    scale,
+    query_stride_seq,
+    query_stride_head,
+    stride_block,
+    stride_slot,
+    stride_head,
+    table_stride,
+    NUM_SPLITS: tl.constexpr,
+    GROUP: tl.constexpr,
+    BLOCK_SIZE: tl.constexpr,
+    HEAD_SIZE: tl.constexpr,
+    HEAD_SIZE_PADDED: tl.constexpr,
+    ROWS: tl.constexpr,
+    TILE: tl.constexpr,
+):
+    """Program (sequence, key head, split)."""
+    seq, kv_head, split = tl.program_id(0).to(tl.int64), tl.program_id(1), tl.program_id(2)
+    seq_len = tl.load(seq_lens + seq)
+    num_tokens = tiles_per_split(seq_len, NUM_SPLITS, TILE) * TILE
+    first = split * num_tokens
+    end = tl.minimum(first + num_tokens, seq_len)
+    if first < end:
+        q = load_group(
+            query, seq, kv_head, query_stride_seq, query_stride_head, GROUP, HEAD_SIZE, HEAD_SIZE_PADDED, ROWS
+        )
+        acc, running_max, running_sum = attend_rows(
+            q,
+            tl.full([ROWS], 0, tl.int32) + (seq_len - 1),
+            first,
+            end,
+            scale,
+            key_cache,
+            value_cache,
+            block_tables + seq * table_stride,
+            kv_head,
+            stride_block,
+            stride_slot,
+            stride_head,
+            BLOCK_SIZE,
+            HEAD_SIZE,
+            HEAD_SIZE_PADDED,
+            ROWS,
+            TILE,
+        )
+        rows, dims = tl.arange(0, ROWS), tl.arange(0, HEAD_SIZE_PADDED)
+        num_heads = tl.num_programs(1) * GROUP
+        part = (seq * num_heads + kv_head * GROUP + rows) * NUM_SPLITS + split  # [ROWS]
+        tl.store(part_lse + part, running_max + tl.log2(running_sum), mask=rows < GROUP)
+        pointers = part_out + part[:, None] * HEAD_SIZE + dims[None, :]
+        mask = (rows[:, None] < GROUP) & (dims[None, :] < HEAD_SIZE)
+        tl.store(pointers, acc / running_sum[:, None], mask=mask)
+
+
+@triton.jit
+def reduce_splits_kernel(
+    part_out,  # [num_seqs, num_heads, NUM_SPLITS, HEAD_SIZE] contiguous
+    part_lse,  # [num_seqs, num_heads, NUM_SPLITS] contiguous
+    out,  # [num_seqs, num_heads, HEAD_SIZE]
+    seq_lens,  # [num_seqs]
+    out_stride_seq,
+    out_stride_head,
+    NUM_SPLITS: tl.constexpr,
+    HEAD_SIZE: tl.constexpr,
+    HEAD_SIZE_PADDED: tl.constexpr,
+    TILE: tl.constexpr,
+):
+    """Program (sequence, query head): the mean of its parts' outputs, weighted with exp(log-sum-exp)."""
+    seq, head = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    seq_len = tl.load(seq_lens + seq)
+    splits, dims = tl.arange(0, NUM_SPLITS), tl.arange(0, HEAD_SIZE_PADDED)
+    was_written = splits * tiles_per_split(seq_len, NUM_SPLITS, TILE) * TILE < seq_len
+    part = (seq * tl.num_programs(1) + head) * NUM_SPLITS + splits
+    lse = tl.load(part_lse + part, mask=was_written, other=float("-inf"))
+    mask = was_written[:, None] & (dims[None, :] < HEAD_SIZE)
+    outs = tl.load(part_out + part[:, None] * HEAD_SIZE + dims[None, :], mask=mask, other=0.0)
+    # A padded row has no parts: a maximum of 0 in place of -inf makes its weights 0, and not NaN.
+    largest = tl.max(lse, 0)
+    weights = tl.exp2(lse - tl.where(largest == float("-inf"), 0.0, largest))
+    total = tl.sum(weights, 0)
+    mean = tl.sum(weights[:, None] * outs, 0) / tl.where(total > 0.0, total, 1.0)
+    pointers = out + seq * out_stride_seq + head * out_stride_head + dims
+    tl.store(pointers, mean.to(out.dtype.element_ty), mask=dims < HEAD_SIZE)
+
+
+def decode_split(
+    query: torch.Tensor,
+    key_cache: torch.Tensor,
+    value_cache: torch.Tensor,
+    block_tables: torch.Tensor,
+    seq_lens: torch.Tensor,
+    scale: float,
+    num_splits: int,
+    workspace: SplitWorkspace | None = None,
+    out: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """See `minivllm.kernels.reference.decode_attention`. `out` is written if given, and returned.
+
+    num_splits: a power of two, see `choose_num_splits`; workspace: for as many sequences and splits, or made here
+    """
+    if num_splits == 1:
+        return decode_grouped(query, key_cache, value_cache, block_tables, seq_lens, scale, out)
+    num_seqs, num_heads, head_size = query.shape
+    num_kv_heads = key_cache.shape[2]
+    group = num_heads // num_kv_heads
+    out = torch.empty_like(query) if out is None else out
+    workspace = SplitWorkspace.empty(query, num_splits) if workspace is None else workspace
+    sizes = {
+        "NUM_SPLITS": num_splits,
+        "HEAD_SIZE": head_size,
+        "HEAD_SIZE_PADDED": padded_head_size(head_size),
+        "TILE": tile_size(head_size, query.dtype),
+    }
+    decode_split_kernel[(num_seqs, num_kv_heads, num_splits)](
+        query,
+        workspace.out,
+        workspace.lse,
+        key_cache,
+        value_cache,
+        block_tables,
+        seq_lens,
+        scale * LOG2_E,
+        *query.stride()[:2],
+        *key_cache.stride()[:3],
+        block_tables.stride(0),
+        GROUP=group,
+        BLOCK_SIZE=key_cache.shape[1],
+        ROWS=max(MIN_DOT, triton.next_power_of_2(group)),
+        num_warps=decode_warps(query.dtype),
+        **sizes,
+    )
+    reduce_splits_kernel[(num_seqs, num_heads)](
+        workspace.out,
+        workspace.lse,
+        out,
+        seq_lens,
+        *out.stride()[:2],
+        num_warps=_reduce_warps(num_splits, head_size),
+        **sizes,
+    )
+    return out

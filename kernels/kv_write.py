@@ -1,0 +1,115 @@
+"""Writes to the KV cache: new keys and values by slot mapping, and whole blocks for copy-on-write.
+
+Both kernels only move numbers, so there is nothing to compute and everything to address: a program takes
+one token (or a piece of one block) and copies it. Knows nothing of who owns a block.
+
+The easy thing to get wrong is the size of an offset. `block_id * stride` passes 2^31 in a cache of a few
+GiB, so block ids become int64 *before* they are multiplied.
+
+Source: vLLM `reshape_and_cache_flash`, `copy_blocks` (csrc/cache_kernels.cu).
+"""
+
+import torch
+
+from minivllm.kernels.mode import tl, triton
+
+COPY_CHUNK = 4096
+"""Numbers of a block that one program copies: enough of them that starting a program costs little."""
+
+
+@triton.jit
+def reshape_and_cache_kernel(
+    key,  # [num_tokens, num_kv_heads, head_size], and `value` like it
+    value,
+    key_cache,  # [num_blocks, block_size, num_kv_heads, head_size], and `value_cache` like it
+    value_cache,
+    slot_mapping,  # [num_tokens]
+    key_stride_token,
+    key_stride_head,
+    value_stride_token,
+    value_stride_head,
+    cache_stride_block,
+    cache_stride_slot,
+    cache_stride_head,
+    NUM_KV_HEADS: tl.constexpr,
+    HEAD_SIZE: tl.constexpr,
+    BLOCK_SIZE: tl.constexpr,
+    HEADS_PADDED: tl.constexpr,
+    HEAD_SIZE_PADDED: tl.constexpr,
+):
+    """Program (token): all its heads."""
+    token = tl.program_id(0).to(tl.int64)
+    slot = tl.load(slot_mapping + token).to(tl.int64)
+    if slot >= 0:
+        heads = tl.arange(0, HEADS_PADDED)[:, None]
+        dims = tl.arange(0, HEAD_SIZE_PADDED)[None, :]
+        is_real = (heads < NUM_KV_HEADS) & (dims < HEAD_SIZE)  # [HEADS_PADDED, HEAD_SIZE_PADDED]
+        target = (slot // BLOCK_SIZE) * cache_stride_block + (slot % BLOCK_SIZE) * cache_stride_slot
+        target += heads * cache_stride_head + dims
+        k = tl.load(key + token * key_stride_token + heads * key_stride_head + dims, mask=is_real)
+        v = tl.load(value + token * value_stride_token + heads * value_stride_head + dims, mask=is_real)
+        tl.store(key_cache + target, k, mask=is_real)
+        tl.store(value_cache + target, v, mask=is_real)
+
+
+def reshape_and_cache(
+    key: torch.Tensor,
+    value: torch.Tensor,
+    key_cache: torch.Tensor,
+    value_cache: torch.Tensor,
+    slot_mapping: torch.Tensor,
+) -> None:
+    """Write each token's key and value to its slot; a token whose slot is -1 is not written.
+
+    key, value: [num_tokens, num_kv_heads, head_size], the last dimension contiguous
+    key_cache, value_cache: [num_blocks, block_size, num_kv_heads, head_size], of the same strides, changed in place
+    slot_mapping: [num_tokens], `block_id * block_size + offset`; no two alike
+    """
+    num_tokens, num_kv_heads, head_size = key.shape
+    reshape_and_cache_kernel[(num_tokens,)](
+        key,
+        value,
+        key_cache,
+        value_cache,
+        slot_mapping,
+        *key.stride()[:2],
+        *value.stride()[:2],
+        *key_cache.stride()[:3],
+        NUM_KV_HEADS=num_kv_heads,
+        HEAD_SIZE=head_size,
+        BLOCK_SIZE=key_cache.shape[1],
+        HEADS_PADDED=triton.next_power_of_2(num_kv_heads),
+        HEAD_SIZE_PADDED=triton.next_power_of_2(head_size),
+    )
+
+
+@triton.jit
+def copy_blocks_kernel(
+    caches,  # [num_caches, num_blocks, block_numel]
+    src,  # [num_copies], and `dst` like it
+    dst,
+    stride_cache,
+    stride_block,
+    block_numel,
+    CHUNK: tl.constexpr,
+):
+    """Program (copy, cache, chunk): a piece of one block."""
+    cache = caches + tl.program_id(1).to(tl.int64) * stride_cache
+    source = tl.load(src + tl.program_id(0)).to(tl.int64) * stride_block
+    target = tl.load(dst + tl.program_id(0)).to(tl.int64) * stride_block
+    offsets = tl.program_id(2) * CHUNK + tl.arange(0, CHUNK)
+    is_real = offsets < block_numel
+    tl.store(cache + target + offsets, tl.load(cache + source + offsets, mask=is_real), mask=is_real)
+
+
+def copy_blocks(caches: torch.Tensor, src: torch.Tensor, dst: torch.Tensor) -> None:
+    """Copy block src[i] to block dst[i] in every cache at once: one launch for all layers, keys and values.
+
+    caches: [num_caches, num_blocks, ...], a block's numbers contiguous, changed in place
+    src, dst: [num_copies]; no block may be in both, because programs run in any order
+    """
+    flat = caches.flatten(2)  # [num_caches, num_blocks, block_numel], a view
+    num_caches, _, block_numel = flat.shape
+    copy_blocks_kernel[(len(src), num_caches, triton.cdiv(block_numel, COPY_CHUNK))](
+        flat, src, dst, flat.stride(0), flat.stride(1), block_numel, CHUNK=COPY_CHUNK
+    )

@@ -1,0 +1,108 @@
+"""RMS norm, with the residual sum in the same pass, and SiLU-and-multiply.
+
+Both are bound by memory: a few operations a number, and each number read and written once. What fusing saves is
+the trips in between. Unfused, residual sum and norm read and write the hidden states twice; fused, once.
+
+Works on rows and knows nothing of layers. Sums are float32 whatever the dtype. The easy thing to get wrong is the
+width: `tl.arange` wants a power of two, hidden sizes are none (576, 896), so the padding must be masked out of the
+loads *and* the mean divided by the real size.
+
+Source: vLLM `vllm/model_executor/layers/layernorm.py` (`fused_add_rms_norm`), `activation.py` (`SiluAndMul`).
+"""
+
+import torch
+
+from minivllm.kernels.mode import tl, triton
+
+ACTIVATION_CHUNK = 1024
+"""Numbers of a row that one program of `silu_and_mul` takes."""
+
+
+@triton.jit
+def rms_norm_kernel(
+    x,  # [num_rows, size]; `residual` and `out` like it, `out` contiguous
+    residual,
+    weight,  # [size]
+    out,
+    x_stride,
+    residual_stride,
+    size,
+    eps,
+    HAS_RESIDUAL: tl.constexpr,
+    SIZE_PADDED: tl.constexpr,
+):
+    """Program (row)."""
+    row = tl.program_id(0).to(tl.int64)
+    columns = tl.arange(0, SIZE_PADDED)
+    is_real = columns < size
+    numbers = tl.load(x + row * x_stride + columns, mask=is_real, other=0.0)
+    if HAS_RESIDUAL:
+        pointers = residual + row * residual_stride + columns
+        # Rounded to the dtype before it is normed: that is the sum that the next layer adds to.
+        total = numbers.to(tl.float32) + tl.load(pointers, mask=is_real, other=0.0).to(tl.float32)
+        numbers = total.to(residual.dtype.element_ty)
+        tl.store(pointers, numbers, mask=is_real)
+    numbers = numbers.to(tl.float32)
+    scale = tl.rsqrt(tl.sum(numbers * numbers, 0) / size + eps)
+    w = tl.load(weight + columns, mask=is_real, other=0.0).to(tl.float32)
+    tl.store(out + row * size + columns, (numbers * scale * w).to(out.dtype.element_ty), mask=is_real)
+
+
+def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+    """See `minivllm.kernels.reference_ops.rms_norm`."""
+    return _launch_rms_norm(x, None, weight, eps)
+
+
+def add_rms_norm(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+    """See `minivllm.kernels.reference_ops.add_rms_norm`: `residual` is changed in place."""
+    return _launch_rms_norm(x, residual, weight, eps)
+
+
+def _launch_rms_norm(x: torch.Tensor, residual: torch.Tensor | None, weight: torch.Tensor, eps: float) -> torch.Tensor:
+    num_rows, size = x.shape
+    out = torch.empty(num_rows, size, dtype=x.dtype, device=x.device)
+    size_padded = triton.next_power_of_2(size)
+    stream = x if residual is None else residual
+    rms_norm_kernel[(num_rows,)](
+        x,
+        stream,
+        weight,
+        out,
+        x.stride(0),
+        stream.stride(0),
+        size,
+        eps,
+        HAS_RESIDUAL=residual is not None,
+        SIZE_PADDED=size_padded,
+        num_warps=min(max(size_padded // 256, 1), 16),  # some 8 numbers a thread
+    )
+    return out
+
+
+@triton.jit
+def silu_and_mul_kernel(
+    gate_up,  # [num_rows, 2 * size]
+    out,  # [num_rows, size] contiguous
+    gate_up_stride,
+    size,
+    CHUNK: tl.constexpr,
+):
+    """Program (row, chunk)."""
+    row = tl.program_id(0).to(tl.int64)
+    columns = tl.program_id(1) * CHUNK + tl.arange(0, CHUNK)
+    is_real = columns < size
+    pointers = gate_up + row * gate_up_stride + columns
+    gate = tl.load(pointers, mask=is_real, other=0.0).to(tl.float32)
+    up = tl.load(pointers + size, mask=is_real, other=0.0).to(tl.float32)
+    activated = gate / (1.0 + tl.exp(-gate)) * up
+    tl.store(out + row * size + columns, activated.to(out.dtype.element_ty), mask=is_real)
+
+
+def silu_and_mul(gate_up: torch.Tensor) -> torch.Tensor:
+    """See `minivllm.kernels.reference_ops.silu_and_mul`."""
+    num_rows, size = gate_up.shape[0], gate_up.shape[1] // 2
+    out = torch.empty(num_rows, size, dtype=gate_up.dtype, device=gate_up.device)
+    silu_and_mul_kernel[(num_rows, triton.cdiv(size, ACTIVATION_CHUNK))](
+        gate_up, out, gate_up.stride(0), size, CHUNK=ACTIVATION_CHUNK
+    )
+    return out

@@ -1,0 +1,143 @@
+"""The inner loop that the attention kernels share: online softmax, and attention of some rows over a stretch of keys.
+
+A row is one query of one head. Keys come tile by tile; what has been seen of a row is held in three things:
+
+    running_max   the largest score so far
+    running_sum   the sum of exp(score - running_max)
+    acc           the sum of exp(score - running_max) * value
+
+When a tile raises the maximum, sum and acc are scaled down by exp(old - new): that is all of online softmax.
+Scores are in base 2 here (they carry a factor log2(e)), because a GPU has an instruction for 2^x.
+
+A tile is a number of positions and has nothing to do with a block: each position looks up its own block. The
+easy thing to get wrong is to let what must not be read take part with weight 0: behind a sequence's end may
+lie NaN (0 * NaN is NaN), and behind its last block-table entry may stand an id that is no block at all. Both
+loads are masked.
+
+Source: "Online normalizer calculation for softmax" (Milakov and Gimelshein, 2018); FlashAttention-2 (Dao, 2023).
+"""
+
+import math
+
+from minivllm.kernels.mode import tl, triton
+
+LOG2_E = math.log2(math.e)
+MIN_DOT = 16
+"""The least that `tl.dot` takes in any dimension."""
+
+
+def padded_head_size(head_size: int) -> int:
+    """The width that a head is loaded with: `tl.arange` wants a power of two, `tl.dot` at least 16."""
+    return max(MIN_DOT, triton.next_power_of_2(head_size))
+
+
+@triton.jit
+def softmax_update(scores, running_max, running_sum):
+    """Take a tile of scores into the softmax of its rows.
+
+    scores: [rows, tile], at least one of each row's scores so far not -inf; running_max, running_sum: [rows]
+    Returns the tile's weights [rows, tile], the factor for acc [rows], and the new maximum and sum.
+    """
+    new_max = tl.maximum(running_max, tl.max(scores, 1))
+    weights = tl.exp2(scores - new_max[:, None])
+    correction = tl.exp2(running_max - new_max)  # 0 for the first tile: exp2(-inf)
+    new_sum = running_sum * correction + tl.sum(weights, 1)
+    return weights, correction, new_max, new_sum
+
+
+@triton.jit
+def slot_offsets(
+    positions,  # [tile]
+    is_real,  # [tile]
+    block_table,  # [max_blocks]
+    kv_head,
+    stride_block,
+    stride_slot,
+    stride_head,
+    BLOCK_SIZE: tl.constexpr,
+):
+    """Where the keys of these positions begin in the cache, as int64: [tile]"""
+    block_ids = tl.load(block_table + positions // BLOCK_SIZE, mask=is_real, other=0).to(tl.int64)
+    return block_ids * stride_block + (positions % BLOCK_SIZE) * stride_slot + kv_head * stride_head
+
+
+@triton.jit
+def score_tile(
+    q,  # [rows, HEAD_SIZE_PADDED], zero beyond HEAD_SIZE
+    last_visible,  # [rows]: the last position that each row sees
+    tile_start,  # the tile's positions: TILE of them from here, those before `end` are real
+    end,
+    scale,  # of the scores, with log2(e) in it
+    key_cache,  # [num_blocks, BLOCK_SIZE, num_kv_heads, HEAD_SIZE]
+    block_table,  # [max_blocks], the sequence's row
+    kv_head,
+    stride_block,
+    stride_slot,
+    stride_head,
+    BLOCK_SIZE: tl.constexpr,
+    HEAD_SIZE: tl.constexpr,
+    HEAD_SIZE_PADDED: tl.constexpr,
+    TILE: tl.constexpr,
+):
+    """Scores [rows, TILE], -inf where a row does not see a key; the keys' offsets [TILE]; which are real [TILE]."""
+    dims = tl.arange(0, HEAD_SIZE_PADDED)
+    positions = tile_start + tl.arange(0, TILE)
+    is_real = positions < end
+    offsets = slot_offsets(positions, is_real, block_table, kv_head, stride_block, stride_slot, stride_head, BLOCK_SIZE)
+    # Keys are loaded turned, [HEAD_SIZE_PADDED, TILE], as the right side of the product.
+    k_mask = (dims[:, None] < HEAD_SIZE) & is_real[None, :]
+    k = tl.load(key_cache + offsets[None, :] + dims[:, None], mask=k_mask, other=0.0)
+    # "ieee": float32 stays float32; the default would round its operands to 10 bits (TF32).
+    scores = tl.dot(q, k, input_precision="ieee") * scale
+    is_visible = is_real[None, :] & (positions[None, :] <= last_visible[:, None])
+    return tl.where(is_visible, scores, float("-inf")), offsets, is_real
+
+
+@triton.jit
+def attend_rows(
+    q,  # [rows, HEAD_SIZE_PADDED], zero beyond HEAD_SIZE
+    last_visible,  # [rows]: the last position that each row sees, at least `first`
+    first,  # positions [first, end) are attended to
+    end,
+    scale,  # of the scores, with log2(e) in it
+    key_cache,  # [num_blocks, BLOCK_SIZE, num_kv_heads, HEAD_SIZE], and `value_cache` like it
+    value_cache,
+    block_table,  # [max_blocks], the sequence's row
+    kv_head,
+    stride_block,
+    stride_slot,
+    stride_head,
+    BLOCK_SIZE: tl.constexpr,
+    HEAD_SIZE: tl.constexpr,
+    HEAD_SIZE_PADDED: tl.constexpr,
+    ROWS: tl.constexpr,
+    TILE: tl.constexpr,
+):
+    """Attention of rows that share a key head. Returns acc [rows, HEAD_SIZE_PADDED], running_max and running_sum."""
+    dims = tl.arange(0, HEAD_SIZE_PADDED)
+    running_max = tl.full([ROWS], float("-inf"), tl.float32)
+    running_sum = tl.zeros([ROWS], tl.float32)
+    acc = tl.zeros([ROWS, HEAD_SIZE_PADDED], tl.float32)
+    for tile_start in range(first, end, TILE):
+        scores, offsets, is_real = score_tile(
+            q,
+            last_visible,
+            tile_start,
+            end,
+            scale,
+            key_cache,
+            block_table,
+            kv_head,
+            stride_block,
+            stride_slot,
+            stride_head,
+            BLOCK_SIZE,
+            HEAD_SIZE,
+            HEAD_SIZE_PADDED,
+            TILE,
+        )
+        weights, correction, running_max, running_sum = softmax_update(scores, running_max, running_sum)
+        v_mask = is_real[:, None] & (dims[None, :] < HEAD_SIZE)
+        v = tl.load(value_cache + offsets[:, None] + dims[None, :], mask=v_mask, other=0.0)
+        acc = tl.dot(weights.to(v.dtype), v, acc * correction[:, None], input_precision="ieee")
+    return acc, running_max, running_sum

@@ -1,0 +1,159 @@
+"""Prefill attention: ragged chunks of new tokens, each over its whole paged context, causally.
+
+A chunk's keys and values are in the cache already (all of a step's are written before any are read), so a
+query at position p sees cached positions 0 to p, whether they came before the chunk or in it: one loop, no
+special case for the chunk's own keys.
+
+A program takes a *query tile*: some neighbouring tokens of one sequence, each with all query heads that share one
+key head. As in rung 2 of decode, a key that is loaded serves the whole group. Tiles are listed by the host, which
+knows the lengths, so no program has to search for its sequence and none is launched for nothing.
+
+The easy thing to get wrong is the end of the loop. A tile needs keys up to the position of its *last* token, not to
+the end of the sequence: forgetting that doubles the work of a long prompt, and no test of results sees it.
+
+Source: vLLM `triton_unified_attention.py` (Q blocks); FlashAttention-2 (Dao, 2023).
+"""
+
+import torch
+
+from minivllm.kernels.decode_grouped import tile_size
+from minivllm.kernels.mode import tl, triton
+from minivllm.kernels.online_softmax import LOG2_E, attend_rows, padded_head_size
+
+
+def rows_of_tile(group: int, head_size: int, dtype: torch.dtype) -> int:
+    """(token, head) pairs of a query tile. The more, the less often keys are read; their sums must fit the registers."""
+    half_precision_rows = 128 if head_size <= 128 else 64
+    rows = 32 if dtype == torch.float32 else half_precision_rows
+    return max(rows, triton.next_power_of_2(group))
+
+
+def keys_of_tile(head_size: int, dtype: torch.dtype) -> int:
+    """Positions in a tile of keys. Float32 is done without matrix instructions, and 64 of them make it spill."""
+    return min(tile_size(head_size, dtype), 32 if dtype == torch.float32 else 64)
+
+
+def list_query_tiles(
+    query_lens: list[int], sequences: list[int], group: int, head_size: int, dtype: torch.dtype
+) -> torch.Tensor:
+    """The query tiles of these sequences of a batch: [num_tiles, 2] int32, (sequence, its chunk's token that is first).
+
+    query_lens: tokens of every sequence of the batch, tiles are listed for those in `sequences` alone
+    """
+    tokens = rows_of_tile(group, head_size, dtype) // group
+    # The last tiles of a chunk have the most keys to read, so they start first and the short ones fill the gaps.
+    tiles = [(i, first) for i in sequences for first in reversed(range(0, query_lens[i], tokens))]
+    return torch.tensor(tiles, dtype=torch.int32).reshape(-1, 2)
+
+
+@triton.jit(do_not_specialize=["table_stride"])  # a table grows with its contexts; one compilation serves all widths
+def prefill_kernel(
+    query,  # [num_tokens, num_heads, HEAD_SIZE], and `out` like it
+    out,
+    key_cache,  # [num_blocks, BLOCK_SIZE, num_kv_heads, HEAD_SIZE], and `value_cache` like it
+    value_cache,
+    block_tables,  # [num_seqs, max_blocks]
+    query_start_loc,  # [num_seqs + 1]
+    seq_lens,  # [num_seqs]
+    tiles,  # [num_tiles, 2]
+    scale,
+    query_stride_token,
+    query_stride_head,
+    out_stride_token,
+    out_stride_head,
+    stride_block,
+    stride_slot,
+    stride_head,
+    table_stride,
+    GROUP: tl.constexpr,
+    BLOCK_SIZE: tl.constexpr,
+    HEAD_SIZE: tl.constexpr,
+    HEAD_SIZE_PADDED: tl.constexpr,
+    ROWS: tl.constexpr,
+    TILE: tl.constexpr,
+):
+    """Program (query tile, key head)."""
+    seq = tl.load(tiles + tl.program_id(0) * 2).to(tl.int64)
+    first_token = tl.load(tiles + tl.program_id(0) * 2 + 1)
+    kv_head = tl.program_id(1)
+    chunk_start = tl.load(query_start_loc + seq).to(tl.int64)
+    chunk_len = (tl.load(query_start_loc + seq + 1) - chunk_start).to(tl.int32)
+    num_computed = tl.load(seq_lens + seq) - chunk_len
+
+    # Row r is token r // GROUP of the tile and head r % GROUP of the group.
+    rows, dims = tl.arange(0, ROWS), tl.arange(0, HEAD_SIZE_PADDED)
+    tokens = first_token + rows // GROUP
+    is_row = (rows < ROWS // GROUP * GROUP) & (tokens < chunk_len)
+    heads = kv_head * GROUP + rows % GROUP
+    mask = is_row[:, None] & (dims[None, :] < HEAD_SIZE)
+    query_rows = (chunk_start + tokens) * query_stride_token + heads * query_stride_head
+    q = tl.load(query + query_rows[:, None] + dims[None, :], mask=mask, other=0.0)
+
+    last_token = tl.minimum(first_token + ROWS // GROUP, chunk_len) - 1
+    acc, _, running_sum = attend_rows(
+        q,
+        num_computed + tokens,
+        0,
+        num_computed + last_token + 1,
+        scale,
+        key_cache,
+        value_cache,
+        block_tables + seq * table_stride,
+        kv_head,
+        stride_block,
+        stride_slot,
+        stride_head,
+        BLOCK_SIZE,
+        HEAD_SIZE,
+        HEAD_SIZE_PADDED,
+        ROWS,
+        TILE,
+    )
+    acc = acc / running_sum[:, None]
+    out_rows = (chunk_start + tokens) * out_stride_token + heads * out_stride_head
+    tl.store(out + out_rows[:, None] + dims[None, :], acc.to(out.dtype.element_ty), mask=mask)
+
+
+def prefill_attention(
+    query: torch.Tensor,
+    key_cache: torch.Tensor,
+    value_cache: torch.Tensor,
+    block_tables: torch.Tensor,
+    query_start_loc: torch.Tensor,
+    seq_lens: torch.Tensor,
+    scale: float,
+    tiles: torch.Tensor,
+    out: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Causal attention of chunks: `minivllm.kernels.reference.paged_attention`, for the sequences that `tiles` lists.
+
+    query: [num_tokens, num_heads, head_size]; block_tables: [num_seqs, max_blocks]
+    query_start_loc: [num_seqs + 1] and seq_lens: [num_seqs], on the device
+    tiles: [num_tiles, 2] on the device, from `list_query_tiles`; rows of `out` that it does not list are left alone
+    """
+    num_kv_heads, head_size = key_cache.shape[2], query.shape[2]
+    group = query.shape[1] // num_kv_heads
+    out = torch.empty_like(query) if out is None else out
+    prefill_kernel[(len(tiles), num_kv_heads)](
+        query,
+        out,
+        key_cache,
+        value_cache,
+        block_tables,
+        query_start_loc,
+        seq_lens,
+        tiles,
+        scale * LOG2_E,
+        *query.stride()[:2],
+        *out.stride()[:2],
+        *key_cache.stride()[:3],
+        block_tables.stride(0),
+        GROUP=group,
+        BLOCK_SIZE=key_cache.shape[1],
+        HEAD_SIZE=head_size,
+        HEAD_SIZE_PADDED=padded_head_size(head_size),
+        ROWS=rows_of_tile(group, head_size, query.dtype),
+        TILE=keys_of_tile(head_size, query.dtype),
+        num_warps=8,
+    )
+    return out

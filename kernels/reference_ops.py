@@ -1,0 +1,64 @@
+"""The decoder's small operations out of torch's: the twins of the fused kernels, for each the same signature.
+
+They round where the decoder rounds (`minivllm/runtime/models`), and work in any dtype, float64 included.
+Know nothing of layers or models.
+
+The easy thing to get wrong is the residual: the fused norm adds *in place* first, and norms the sum as it was
+rounded, because that is what the next layer will see.
+
+Source: transformers 5 `models/llama/modeling_llama.py`; vLLM `vllm/model_executor/layers/{layernorm,activation}.py`.
+"""
+
+import torch
+from torch.nn import functional
+
+from minivllm.kernels.reference import reshape_and_cache
+
+
+def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+    """x / sqrt(mean(x^2) + eps) * weight, over the last dimension.
+
+    x: [num_rows, size]; weight: [size]; returns [num_rows, size]
+    """
+    return functional.rms_norm(x, weight.shape, weight, eps)
+
+
+def add_rms_norm(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+    """Add x to the residual stream, in place, and return the norm of the sum.
+
+    x, residual: [num_rows, size]; weight: [size]; returns [num_rows, size]
+    """
+    residual += x
+    return rms_norm(residual, weight, eps)
+
+
+def silu_and_mul(gate_up: torch.Tensor) -> torch.Tensor:
+    """silu(gate) * up. gate_up: [num_rows, 2 * size], the gates first; returns [num_rows, size]"""
+    gate, up = gate_up.chunk(2, dim=-1)
+    return functional.silu(gate).mul_(up)  # its own fresh tensor: a third of the memory less
+
+
+def rotary_and_cache(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    cos: torch.Tensor,
+    sin: torch.Tensor,
+    key_cache: torch.Tensor,
+    value_cache: torch.Tensor,
+    slot_mapping: torch.Tensor,
+) -> torch.Tensor:
+    """Turn queries and keys by their positions' angles, write keys and values to the cache, return the queries.
+
+    query: [num_tokens, num_heads, head_size]; key, value: [num_tokens, num_kv_heads, head_size]
+    cos, sin: [num_tokens, head_size], the sine of the first half negative (`RotaryEmbedding.cos_sin`)
+    key_cache, value_cache: [num_blocks, block_size, num_kv_heads, head_size], changed in place
+    slot_mapping: [num_tokens], -1 for a token that is not written
+    Returns [num_tokens, num_heads, head_size]; the turned keys are in the cache alone.
+    """
+    reshape_and_cache(_rotate(key, cos, sin), value, key_cache, value_cache, slot_mapping)
+    return _rotate(query, cos, sin)
+
+
+def _rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    return x * cos.unsqueeze(1) + x.roll(x.shape[-1] // 2, dims=-1) * sin.unsqueeze(1)

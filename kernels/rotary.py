@@ -1,0 +1,118 @@
+"""Rotary position embedding and the KV write in one kernel.
+
+Unfused, a key is rotated (read, written), then copied to the cache (read, written again); fused it goes from the
+projection to its slot once. A program takes one token: all heads of its query, its key and its value.
+
+Knows angles as a table and nothing of positions or frequencies. The easy thing to get wrong is the pairing: a
+number's partner is half a head away ("rotate half"), not its neighbour, and for a head size that is no power of two
+the halves must be cut at head_size / 2, not at half the padded width.
+
+Source: "RoFormer" (Su et al., 2021); vLLM `rotary_embedding` + `reshape_and_cache_flash`.
+"""
+
+import torch
+
+from minivllm.kernels.mode import tl, triton
+
+
+@triton.jit
+def load_rotated(pointers, dims, mask, cos, sin, HEAD_SIZE: tl.constexpr):
+    """Heads at `pointers` (without dims), turned: [heads, HEAD_SIZE_PADDED] in float32."""
+    partners = tl.where(dims < HEAD_SIZE // 2, dims + HEAD_SIZE // 2, dims - HEAD_SIZE // 2)
+    x = tl.load(pointers + dims, mask=mask, other=0.0).to(tl.float32)
+    partner = tl.load(pointers + partners, mask=mask, other=0.0).to(tl.float32)
+    return x * cos + partner * sin
+
+
+@triton.jit
+def rotary_and_cache_kernel(
+    query,  # [num_tokens, num_heads, HEAD_SIZE], and `rotated_query` like it, contiguous
+    rotated_query,
+    key,  # [num_tokens, num_kv_heads, HEAD_SIZE], and `value` like it
+    value,
+    cos,  # [num_tokens, HEAD_SIZE], and `sin` like it
+    sin,
+    key_cache,  # [num_blocks, block_size, num_kv_heads, HEAD_SIZE], and `value_cache` like it
+    value_cache,
+    slot_mapping,  # [num_tokens]
+    query_stride_token,
+    query_stride_head,
+    key_stride_token,
+    key_stride_head,
+    value_stride_token,
+    value_stride_head,
+    angle_stride,
+    cache_stride_block,
+    cache_stride_slot,
+    cache_stride_head,
+    NUM_HEADS: tl.constexpr,
+    NUM_KV_HEADS: tl.constexpr,
+    HEAD_SIZE: tl.constexpr,
+    BLOCK_SIZE: tl.constexpr,
+    HEADS_PADDED: tl.constexpr,
+    KV_HEADS_PADDED: tl.constexpr,
+    HEAD_SIZE_PADDED: tl.constexpr,
+):
+    """Program (token)."""
+    token = tl.program_id(0).to(tl.int64)
+    dims = tl.arange(0, HEAD_SIZE_PADDED)[None, :]
+    is_dim = dims < HEAD_SIZE
+    c = tl.load(cos + token * angle_stride + dims, mask=is_dim, other=0.0).to(tl.float32)  # [1, HEAD_SIZE_PADDED]
+    s = tl.load(sin + token * angle_stride + dims, mask=is_dim, other=0.0).to(tl.float32)
+
+    heads = tl.arange(0, HEADS_PADDED)[:, None]
+    is_head = (heads < NUM_HEADS) & is_dim
+    q = load_rotated(query + token * query_stride_token + heads * query_stride_head, dims, is_head, c, s, HEAD_SIZE)
+    target = rotated_query + (token * NUM_HEADS + heads) * HEAD_SIZE + dims
+    tl.store(target, q.to(rotated_query.dtype.element_ty), mask=is_head)
+
+    slot = tl.load(slot_mapping + token).to(tl.int64)
+    if slot >= 0:
+        kv_heads = tl.arange(0, KV_HEADS_PADDED)[:, None]
+        is_kv_head = (kv_heads < NUM_KV_HEADS) & is_dim
+        k = load_rotated(key + token * key_stride_token + kv_heads * key_stride_head, dims, is_kv_head, c, s, HEAD_SIZE)
+        v = tl.load(value + token * value_stride_token + kv_heads * value_stride_head + dims, mask=is_kv_head)
+        offsets = (slot // BLOCK_SIZE) * cache_stride_block + (slot % BLOCK_SIZE) * cache_stride_slot
+        offsets += kv_heads * cache_stride_head + dims
+        tl.store(key_cache + offsets, k.to(key_cache.dtype.element_ty), mask=is_kv_head)
+        tl.store(value_cache + offsets, v, mask=is_kv_head)
+
+
+def rotary_and_cache(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    cos: torch.Tensor,
+    sin: torch.Tensor,
+    key_cache: torch.Tensor,
+    value_cache: torch.Tensor,
+    slot_mapping: torch.Tensor,
+) -> torch.Tensor:
+    """See `minivllm.kernels.reference_ops.rotary_and_cache`."""
+    num_tokens, num_heads, head_size = query.shape
+    num_kv_heads = key.shape[1]
+    rotated_query = torch.empty(num_tokens, num_heads, head_size, dtype=query.dtype, device=query.device)
+    rotary_and_cache_kernel[(num_tokens,)](
+        query,
+        rotated_query,
+        key,
+        value,
+        cos,
+        sin,
+        key_cache,
+        value_cache,
+        slot_mapping,
+        *query.stride()[:2],
+        *key.stride()[:2],
+        *value.stride()[:2],
+        cos.stride(0),
+        *key_cache.stride()[:3],
+        NUM_HEADS=num_heads,
+        NUM_KV_HEADS=num_kv_heads,
+        HEAD_SIZE=head_size,
+        BLOCK_SIZE=key_cache.shape[1],
+        HEADS_PADDED=triton.next_power_of_2(num_heads),
+        KV_HEADS_PADDED=triton.next_power_of_2(num_kv_heads),
+        HEAD_SIZE_PADDED=triton.next_power_of_2(head_size),
+    )
+    return rotated_query

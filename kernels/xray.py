@@ -1,0 +1,191 @@
+"""`trace`: which program of a kernel read which blocks and slots, in which order, and its softmax after each tile.
+
+Under the interpreter a kernel is Python, so it can be watched without being changed: what is recorded is what the
+kernel that runs on a GPU does, tile by tile. Three places are tapped: where the interpreter begins a program, where
+it loads (a key's address says its block and slot), and `softmax_update`, through which every attention kernel's
+running maximum and sum go. Values are read at the slots of their keys and not recorded again.
+
+Knows the layout of the key cache, from its strides, and nothing of what called the kernel. The easy thing to get
+wrong is the padded row: rows that only fill up a matrix are computed like others. A row counts if it is stored.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from unittest import mock
+
+import torch
+
+from minivllm.kernels.mode import INTERPRETED, TritonModeError
+from minivllm.kernels.online_softmax import softmax_update
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRead:
+    """Neighbouring slots of one block, read together."""
+
+    block_id: int
+    first_slot: int
+    """Within the block."""
+    num_slots: int
+
+
+@dataclass(frozen=True, slots=True)
+class TileTrace:
+    """One tile of keys that a program took in."""
+
+    reads: tuple[BlockRead, ...]
+    """In the order of positions."""
+    running_max: tuple[float, ...]
+    """[rows]: each row's largest score so far, scaled, as in the exponent of e."""
+    running_sum: tuple[float, ...]
+    """[rows]: the sum of exp(score - running_max) so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramTrace:
+    """What one program did; a row is one query of one head."""
+
+    kernel: str
+    program: tuple[int, int, int]
+    kv_head: int | None
+    """None, if it read no key."""
+    tiles: tuple[TileTrace, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTrace:
+    """All programs in the order in which they ran, and what the traced call returned."""
+
+    result: Any
+    programs: tuple[ProgramTrace, ...]
+
+
+@dataclass(slots=True)
+class _Program:
+    """A program while it runs."""
+
+    kernel: str
+    program: tuple[int, int, int]
+    kv_head: int | None = None
+    stored_rows: torch.Tensor | None = None
+    """[num_rows] indices"""
+    reads: list[tuple[BlockRead, ...]] = field(default_factory=list)
+    softmax: list[tuple[torch.Tensor, torch.Tensor]] = field(default_factory=list)
+
+    def finished(self) -> ProgramTrace:
+        rows = slice(None) if self.stored_rows is None else self.stored_rows
+        tiles = tuple(
+            # Kernels count in powers of two: their maximum is log2(e) times ours.
+            TileTrace(reads, tuple((maximum[rows] * math.log(2)).tolist()), tuple(total[rows].tolist()))
+            for reads, (maximum, total) in zip(self.reads, self.softmax, strict=True)
+        )
+        return ProgramTrace(self.kernel, self.program, self.kv_head, tiles)
+
+
+def trace(call: Callable[[], Any], key_cache: torch.Tensor) -> KernelTrace:
+    """Run `call` and watch the programs of every attention kernel in it.
+
+    key_cache: [num_blocks, block_size, num_kv_heads, head_size], the tensor (or view) that the kernels read keys from
+    Raises `TritonModeError` where kernels are compiled.
+    """
+    if not INTERPRETED:
+        raise TritonModeError("Only interpreted kernels can be watched: set TRITON_INTERPRET=1 before Python starts.")
+    programs: list[_Program] = []
+    with ExitStack() as taps:
+        for tap in (_tap_programs(programs), _tap_memory(programs, key_cache), _tap_softmax(programs)):
+            taps.enter_context(tap)
+        result = call()
+    return KernelTrace(result, tuple(program.finished() for program in programs))
+
+
+@contextmanager
+def _tap_programs(programs: list[_Program]) -> Iterator[None]:
+    from triton.runtime.interpreter import InterpretedFunction, interpreter_builder
+
+    kernels: list[str] = []
+    launch, begin = InterpretedFunction.run, interpreter_builder.set_grid_idx
+
+    def run(kernel: Any, *args: Any, **kwargs: Any) -> Any:
+        kernels.append(kernel.__name__)
+        return launch(kernel, *args, **kwargs)
+
+    def set_grid_idx(x: int, y: int, z: int) -> None:
+        programs.append(_Program(kernels[-1], (x, y, z)))
+        begin(x, y, z)
+
+    with (
+        mock.patch.object(InterpretedFunction, "run", run),
+        mock.patch.object(interpreter_builder, "set_grid_idx", set_grid_idx),
+    ):
+        yield
+
+
+@contextmanager
+def _tap_memory(programs: list[_Program], key_cache: torch.Tensor) -> Iterator[None]:
+    from triton.runtime.interpreter import interpreter_builder
+
+    load, store = interpreter_builder.create_masked_load, interpreter_builder.create_masked_store
+
+    def create_masked_load(pointers: Any, mask: Any, *options: Any) -> Any:
+        addresses = torch.from_numpy(pointers.data[mask.data].astype("int64"))
+        keys = _key_indices(addresses, key_cache)  # [num_keys, 3]: block, slot, head
+        if len(keys):
+            programs[-1].kv_head = int(keys[0, 2])
+            programs[-1].reads.append(_as_reads(keys[:, :2].tolist()))
+        return load(pointers, mask, *options)
+
+    def create_masked_store(pointers: Any, value: Any, mask: Any, *options: Any) -> Any:
+        if mask.data.ndim == 2:  # rows and dimensions: the output
+            programs[-1].stored_rows = torch.from_numpy(mask.data).any(dim=1).nonzero().flatten()
+        return store(pointers, value, mask, *options)
+
+    with (
+        mock.patch.object(interpreter_builder, "create_masked_load", create_masked_load),
+        mock.patch.object(interpreter_builder, "create_masked_store", create_masked_store),
+    ):
+        yield
+
+
+@contextmanager
+def _tap_softmax(programs: list[_Program]) -> Iterator[None]:
+    from triton.runtime.interpreter import InterpretedFunction
+
+    original = softmax_update.rewrite()
+
+    def update(scores: Any, running_max: Any, running_sum: Any) -> Any:
+        weights, correction, new_max, new_sum = original(scores, running_max, running_sum)
+        programs[-1].softmax.append(tuple(torch.from_numpy(x.handle.data).clone() for x in (new_max, new_sum)))
+        return weights, correction, new_max, new_sum
+
+    with mock.patch.dict(InterpretedFunction.rewritten_fn, {softmax_update.fn: update}):
+        yield
+
+
+def _key_indices(addresses: torch.Tensor, key_cache: torch.Tensor) -> torch.Tensor:
+    """Block, slot and head of the keys whose first number is at one of these addresses: [num_keys, 3]"""
+    rest = torch.div(addresses - key_cache.data_ptr(), key_cache.itemsize, rounding_mode="floor")
+    is_inside = rest >= 0
+    indices = torch.zeros(len(addresses), 4, dtype=torch.int64)
+    # An offset is a sum of index * stride; the largest stride that is left gives the next index.
+    # A dimension of size 1 has no stride of its own, and its index stays 0.
+    for dimension in sorted((d for d in range(4) if key_cache.shape[d] > 1), key=lambda d: -key_cache.stride(d)):
+        stride = key_cache.stride(dimension)
+        indices[:, dimension] = torch.div(rest, stride, rounding_mode="floor")
+        rest = rest - indices[:, dimension] * stride
+        is_inside &= indices[:, dimension] < key_cache.shape[dimension]
+    return indices[is_inside & (rest == 0) & (indices[:, 3] == 0), :3]
+
+
+def _as_reads(slots: list[list[int]]) -> tuple[BlockRead, ...]:
+    """(block, slot) pairs in order, with neighbours put together."""
+    reads: list[BlockRead] = []
+    for block_id, slot in slots:
+        last = reads[-1] if reads else None
+        if last is not None and last.block_id == block_id and last.first_slot + last.num_slots == slot:
+            reads[-1] = BlockRead(block_id, last.first_slot, last.num_slots + 1)
+        else:
+            reads.append(BlockRead(block_id, slot, 1))
+    return tuple(reads)

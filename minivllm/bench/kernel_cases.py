@@ -1,0 +1,121 @@
+"""What `minivllm bench kernels` measures: shapes, the tensors of each, and the bytes that each must move.
+
+Bytes are those of the task and not of the kernel: every key and value of the contexts once, the queries in, the outputs out.
+A kernel that reads keys once for each query head moves more, and that shows as a lower speed. Block tables and
+lengths (under one part in a thousand) are left out. A write counts twice, once read and once written, as a copy does.
+
+The easy thing to get wrong is a cache that is kinder than a real one: neighbouring blocks would be read as one stretch. So
+blocks lie in a shuffled order, in the layout that the engine's backend uses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+
+Kernel = Literal["decode", "prefill", "kv_write", "block_copy"]
+BATCHES = (1, 16, 64)
+CONTEXTS = (512, 4096, 16384)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCase:
+    """One shape."""
+
+    kernel: Kernel
+    batch: int
+    """Sequences; of `kv_write` tokens, of `block_copy` blocks."""
+    context: int
+    """Tokens of each sequence; a prefill computes all of them. 0 where there are no contexts."""
+    heads: int = 16
+    kv_heads: int = 8
+    head_size: int = 128
+    block_size: int = 16
+    dtype: str = "bfloat16"
+
+    @property
+    def bytes_moved(self) -> int:
+        """The bytes that no implementation can avoid to read or write."""
+        itemsize = getattr(torch, self.dtype).itemsize
+        key_value_of_token = 2 * self.kv_heads * self.head_size
+        if self.kernel == "kv_write":
+            return 2 * self.batch * key_value_of_token * itemsize
+        if self.kernel == "block_copy":
+            return 2 * self.batch * self.block_size * key_value_of_token * itemsize
+        num_queries = self.batch * (self.context if self.kernel == "prefill" else 1)
+        query_and_output = 2 * num_queries * self.heads * self.head_size
+        return (self.batch * self.context * key_value_of_token + query_and_output) * itemsize
+
+
+CUDA_CASES = [
+    *(KernelCase("decode", batch, context) for batch in BATCHES for context in CONTEXTS),
+    *(KernelCase("prefill", 1, context) for context in (512, 2048, 4096)),
+    *(KernelCase("kv_write", tokens, 0) for tokens in (64, 2048, 8192)),
+    *(KernelCase("block_copy", blocks, 0) for blocks in (16, 512)),
+]
+"""The attention of Qwen3-0.6B in bfloat16."""
+TINY = {"heads": 4, "kv_heads": 2, "head_size": 16, "block_size": 8, "dtype": "float32"}
+INTERPRETED_CASES = [
+    KernelCase("decode", 2, 19, **TINY),
+    KernelCase("prefill", 1, 19, **TINY),
+    KernelCase("kv_write", 5, 0, **TINY),
+    KernelCase("block_copy", 2, 0, **TINY),
+]
+"""Enough to see that the bench works: an interpreted kernel says nothing about speed."""
+
+
+@dataclass(slots=True)
+class Batch:
+    """A case's tensors."""
+
+    query: torch.Tensor
+    """[num_queries, heads, head_size]"""
+    key: torch.Tensor
+    """[batch, kv_heads, head_size]: new ones, for `kv_write`; `value` too."""
+    value: torch.Tensor
+    caches: torch.Tensor
+    """[2, num_blocks, kv_heads, block_size, head_size]: keys, then values, as the backend allocates a layer."""
+    block_tables: torch.Tensor
+    """[batch, blocks of a context] int32"""
+    seq_lens: torch.Tensor
+    """[batch] int32"""
+    slots: torch.Tensor
+    """[batch] int64, no two alike"""
+
+    @property
+    def key_value_views(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """The caches as kernels take them: [num_blocks, block_size, kv_heads, head_size] each."""
+        key_cache, value_cache = self.caches.transpose(2, 3)
+        return key_cache, value_cache
+
+    def gathered(self, context: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Keys and values without paging, for peers: [batch, kv_heads, context, head_size] each, contiguous."""
+        views = (cache[self.block_tables.long()].flatten(1, 2)[:, :context] for cache in self.key_value_views)
+        key, value = (view.transpose(1, 2).contiguous() for view in views)
+        return key, value
+
+
+def make_batch(case: KernelCase, device: torch.device, seed: int = 0) -> Batch:
+    """Random tensors of the case's shapes over shuffled blocks."""
+    generator = torch.Generator(device).manual_seed(seed)
+    dtype: Any = getattr(torch, case.dtype)
+
+    def random(*shape: int) -> torch.Tensor:
+        return torch.randn(shape, generator=generator, device=device, dtype=dtype)
+
+    blocks_each = -(-case.context // case.block_size)
+    num_blocks = {"kv_write": case.batch, "block_copy": 2 * case.batch}.get(case.kernel, case.batch * blocks_each)
+    order = torch.randperm(num_blocks, generator=generator, device=device)
+    num_queries = case.batch * case.context if case.kernel == "prefill" else case.batch
+    return Batch(
+        query=random(num_queries, case.heads, case.head_size),
+        key=random(case.batch, case.kv_heads, case.head_size),
+        value=random(case.batch, case.kv_heads, case.head_size),
+        caches=random(2, num_blocks, case.kv_heads, case.block_size, case.head_size),
+        # A write and a copy have no contexts: their "table" is the list of blocks.
+        block_tables=order.int().view(case.batch, -1),
+        seq_lens=torch.full((case.batch,), case.context, dtype=torch.int32, device=device),
+        slots=order[: case.batch] * case.block_size,
+    )

@@ -1,0 +1,147 @@
+"""`minivllm bench kernels`: time and memory traffic of the kernels of attention and cache, against the device's own copy and against peers.
+
+Attention while decoding does little but read keys and values, so the measure of a kernel is the share of the device's
+copy speed that it reaches, and that is taken in the same run. Kernels run as the engine launches them; peers where they
+are installed, after all of ours, because some compile for minutes. What is counted as moved: `kernel_cases`; how it is timed: `kernel_timing`; what is checked: `kernel_runs`.
+
+Easy to get wrong: to read a share at a small shape. Sixteen megabytes are read in less time than two launches take; only
+the large shapes show what a kernel can do. Prefill computes more than it reads, so its share stays low however good it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from itertools import product
+from typing import TYPE_CHECKING
+
+from minivllm.bench.environment import describe_environment
+from minivllm.bench.report import add_json_argument, positive_int, print_report, progress_bar
+from minivllm.errors import BenchError
+
+if TYPE_CHECKING:
+    from minivllm.bench.kernel_cases import KernelCase
+
+MIN_RUNS = 5
+RUNGS = ("naive", "grouped", "split", "static")
+
+
+def result_row(case: KernelCase, name: str, seconds: float, copy_bytes_per_s: float) -> dict[str, object]:
+    """One measurement as it goes into the JSON."""
+    speed = case.bytes_moved / seconds
+    return {
+        "name": name,
+        **asdict(case),
+        "bytes": case.bytes_moved,
+        "seconds": seconds,
+        "gb_per_s": speed / 1e9,
+        "share_of_copy": speed / copy_bytes_per_s,
+    }
+
+
+def measure(*, num_runs: int, interpret: bool) -> dict[str, object]:
+    """Check and time every case; the JSON object. Raises `BenchError` without a CUDA device, unless `interpret`."""
+    import torch
+
+    if not torch.cuda.is_available() and not interpret:
+        raise BenchError(
+            "There is no CUDA device here, so kernels would be interpreted and their times mean nothing; run this on a "
+            "machine with one, or add --interpret to try the bench itself on tiny shapes."
+        )
+    from minivllm.bench.kernel_cases import CUDA_CASES, INTERPRETED_CASES, make_batch
+    from minivllm.bench.kernel_runs import check, make_peers, make_runs
+    from minivllm.bench.kernel_timing import copy_bytes_per_s, median_seconds, seconds_in_a_row
+    from minivllm.kernels.mode import INTERPRETED
+
+    device = torch.device("cpu" if INTERPRETED else "cuda")
+    copy_speed = copy_bytes_per_s(device, num_runs)
+    results, left_out = [], []
+    cases = INTERPRETED_CASES if INTERPRETED else CUDA_CASES
+    with progress_bar() as progress:
+        for makers, case in progress.track([*product((make_runs, make_peers), cases)], description="kernels"):
+            progress.refresh()
+            batch = make_batch(case, device)
+            for name, make in makers(case, batch).items():
+                try:
+                    run = make()
+                    check(case, batch, name, run)
+                    row = result_row(case, name, median_seconds(run, device, num_runs), copy_speed)
+                    if case.kernel == "decode" and makers is make_runs:
+                        row["seconds_in_a_row"] = seconds_in_a_row(run, device, num_runs, as_graph=name == "static")
+                except Exception as error:  # one that fails must not cost the results of the others
+                    left_out.append({"name": name, **asdict(case), "reason": f"{type(error).__name__}: {error}"[:300]})
+                    continue
+                results.append(row)
+                # Told at once: a run that is cut off has said what it knew.
+                progress.console.print(_told(row), markup=False)
+    return {
+        "bench": "kernels",
+        "device": "cpu" if INTERPRETED else torch.cuda.get_device_name(device),
+        "interpreted": INTERPRETED,
+        "runs": num_runs,
+        "copy_gb_per_s": copy_speed / 1e9,
+        "results": results,
+        "left_out": left_out,
+        **describe_environment("torch", "triton"),
+    }
+
+
+def _told(row: dict[str, object]) -> str:
+    return f"{row['name']}, {row['batch']} x {row['context']}: {row['seconds'] * 1e6:,.1f} us, {row['share_of_copy']:.1%} of copy"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--runs", type=_enough_runs, default=20, help="timed runs of each (default: %(default)s)")
+    parser.add_argument(
+        "--interpret", action="store_true", help="without a CUDA device: tiny shapes, times mean nothing"
+    )
+    add_json_argument(parser)
+
+
+def _enough_runs(text: str) -> int:
+    runs = positive_int(text)
+    if runs < MIN_RUNS:
+        raise argparse.ArgumentTypeError(f"must be at least {MIN_RUNS}, for a median; got {runs}.")
+    return runs
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure and report; the exit status."""
+    result = measure(num_runs=args.runs, interpret=args.interpret)
+    from minivllm.bench.kernel_timing import IN_A_ROW
+
+    rows = [
+        (
+            row["name"],
+            str(row["batch"]),
+            str(row["context"] or "-"),
+            f"{row['heads']}/{row['kv_heads']}x{row['head_size']}, {row['block_size']}, {row['dtype']}",
+            f"{row['seconds'] * 1e6:,.1f}",
+            f"{row['gb_per_s']:,.1f}",
+            f"{row['share_of_copy']:.1%}",
+            f"{row['seconds_in_a_row'] * 1e6:,.1f}" if "seconds_in_a_row" in row else "",
+        )
+        for row in result["results"]
+    ]
+    columns = (
+        "kernel",
+        "batch",
+        "context",
+        "heads/kv x size, block, dtype",
+        "microseconds",
+        "GB/s",
+        "of copy",
+        "us, launched in a row",
+    )
+    notes = [
+        f"The device copies {result['copy_gb_per_s']:,.1f} GB/s (read and written). Each result equals the reference.",
+        f"Launched in a row: one of {IN_A_ROW} launches with nothing between, as a step's layers; `static` as a CUDA graph.",
+    ]
+    if result["interpreted"]:
+        notes.append("INTERPRETED: Python ran these kernels, so the times say nothing about any device.")
+    notes += [
+        f"Left out: {name}: {reason}"
+        for name, reason in {one["name"]: one["reason"] for one in result["left_out"]}.items()
+    ]
+    print_report(f"Kernels on {result['device']}, median of {args.runs} runs", columns, rows, notes, result, args.json)
+    return 1 if any(one["name"] in RUNGS for one in result["left_out"]) else 0

@@ -1,0 +1,54 @@
+"""A tokenizer made on the spot, for models made on the spot: one byte is one token, so lengths are plain to see.
+
+A vocabulary may be larger than the bytes (a model's real one, for its real shape). The tokens beyond them are
+four-letter words that no text is encoded to: there are no merges that would lead there.
+
+Easy to get wrong: ids without a text. An engine has less to do with a token that says nothing, so a bench with
+a vocabulary of holes would flatter whoever detokenizes. Here every id has a text of about the usual length.
+"""
+
+import json
+from itertools import islice, product
+from pathlib import Path
+from string import ascii_lowercase
+from typing import Any
+
+SPECIAL_TOKENS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+BOS, EOS = 1, 2
+MIN_VOCAB_SIZE = 256 + len(SPECIAL_TOKENS)
+_CHAT_TEMPLATE = (
+    "{% for message in messages %}"
+    "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+
+
+def write_byte_tokenizer(directory: Path, vocab_size: int = MIN_VOCAB_SIZE) -> None:
+    """Write `tokenizer.json` and `tokenizer_config.json`; ids from 0 to `vocab_size` - 1, each with a text."""
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+
+    # ByteLevel spells each of the 256 bytes as one printable character; no merges, so each stays a token.
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    words = islice(("".join(letters) for letters in product(ascii_lowercase, repeat=4)), vocab_size - MIN_VOCAB_SIZE)
+    vocab = {token: index for index, token in enumerate([*SPECIAL_TOKENS, *alphabet, *words])}
+    tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in SPECIAL_TOKENS])
+    tokenizer.save(str(directory / "tokenizer.json"))
+    write_json(
+        directory / "tokenizer_config.json",
+        {
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            "bos_token": "<|im_start|>",
+            "eos_token": "<|im_end|>",
+            "pad_token": "<|endoftext|>",
+            "chat_template": _CHAT_TEMPLATE,
+        },
+    )
+
+
+def write_json(path: Path, value: dict[str, Any]) -> None:
+    """One of a checkpoint's small files, the same bytes for the same value."""
+    path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,90 @@
+"""Timing an engine on as many requests as fit into a time, by a clock that the engine itself moves."""
+
+import pytest
+
+from minivllm.bench.engine_speed import WARM_UP_TOKENS, EngineSpeed, time_engine
+from minivllm.bench.workloads import BenchRequest
+from minivllm.errors import BenchError
+
+
+class HandClock:
+    """Shows what it was set to."""
+
+    name = "virtual"
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def now(self) -> float:
+        return self.seconds
+
+
+class SteadyEngine:
+    """Takes a second for each request, and notes what it was asked."""
+
+    name = "steady"
+
+    def __init__(self, clock: HandClock) -> None:
+        self.clock = clock
+        self.asked: list[list[int]] = []
+
+    def generate(self, requests: list[BenchRequest]) -> list[list[int]]:
+        self.asked.append([request.max_tokens for request in requests])
+        self.clock.seconds += len(requests)
+        return [[1] * request.max_tokens for request in requests]
+
+
+ROUND = [BenchRequest([1, 2], max_tokens) for max_tokens in (100, 10, 30, 40, 50)]
+
+
+def timed(num_rounds: int = 1, **limits: float | None) -> tuple[EngineSpeed, SteadyEngine]:
+    clock = HandClock()
+    engine, speed = SteadyEngine(clock), EngineSpeed("steady")
+    time_engine(speed, engine, [ROUND] * (num_rounds + 1), clock, **limits)
+    return speed, engine
+
+
+def test_without_limits_all_requests_run_at_once() -> None:
+    speed, engine = timed(num_rounds=2)
+    assert engine.asked[1:] == [[100, 10, 30, 40, 50]] * 2
+    assert speed.runs == [5.0, 5.0] and speed.requests == [5, 5] and speed.output_tokens == [230, 230]
+    assert speed.tokens_per_s == 46.0 and not speed.extrapolated
+
+
+def test_the_warm_up_is_short_and_not_counted() -> None:
+    _, engine = timed(batch_size=2)
+    assert engine.asked[0] == [WARM_UP_TOKENS, 10]
+
+
+def test_after_the_limit_no_batch_is_begun_and_the_speed_is_that_of_the_finished_requests() -> None:
+    speed, engine = timed(batch_size=2, limit_s=3)
+    assert engine.asked[1:] == [[100, 10], [30, 40]]
+    # The second batch ends at 4 s, beyond the limit; it counts, and so does its time.
+    assert speed.runs == [4.0] and speed.requests == [4] and speed.output_tokens == [180]
+    assert speed.extrapolated and speed.tokens_per_s == 45.0
+
+
+def test_a_limit_that_is_not_reached_extrapolates_nothing() -> None:
+    speed, engine = timed(batch_size=2, limit_s=60)
+    assert engine.asked[1:] == [[100, 10], [30, 40], [50]]
+    assert speed.requests == [5] and not speed.extrapolated
+
+
+def test_one_batch_always_runs() -> None:
+    speed, _ = timed(batch_size=1, limit_s=0.5)
+    assert speed.requests == [1]
+
+
+def test_what_was_left_out_has_no_speed() -> None:
+    speed = EngineSpeed("broken", left_out="no kernel")
+    assert speed.tokens_per_s is None
+
+
+def test_an_engine_that_gives_too_few_tokens_has_no_speed() -> None:
+    class Lazy(SteadyEngine):
+        def generate(self, requests: list[BenchRequest]) -> list[list[int]]:
+            return [output[:-1] for output in super().generate(requests)]
+
+    clock = HandClock()
+    with pytest.raises(BenchError, match="steady did not give every request"):
+        time_engine(EngineSpeed("steady"), Lazy(clock), [ROUND, ROUND], clock)

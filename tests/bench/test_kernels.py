@@ -1,0 +1,88 @@
+"""The arithmetic of `bench kernels`, and a whole run of it with interpreted kernels."""
+
+import json
+
+import pytest
+import torch
+
+from minivllm.bench.kernel_cases import CUDA_CASES, INTERPRETED_CASES, KernelCase, make_batch
+from minivllm.bench.kernel_runs import check, make_runs
+from minivllm.bench.kernels import RUNGS, result_row
+from minivllm.cli import main
+from minivllm.errors import BenchError
+from minivllm.kernels.mode import INTERPRETED
+
+DEVICE = torch.device("cpu" if INTERPRETED else "cuda")
+
+
+def test_a_decode_moves_each_key_and_value_once_and_its_queries_and_outputs():
+    case = KernelCase("decode", batch=2, context=10, heads=6, kv_heads=2, head_size=8, dtype="float32")
+    assert case.bytes_moved == 4 * (2 * 10 * 2 * 2 * 8 + 2 * 6 * 8 + 2 * 6 * 8)
+
+
+def test_a_prefill_moves_a_query_and_an_output_for_each_token():
+    case = KernelCase("prefill", batch=1, context=10, heads=6, kv_heads=2, head_size=8)
+    assert case.bytes_moved == 2 * (10 * 2 * 2 * 8 + 2 * 10 * 6 * 8)
+
+
+def test_what_is_written_or_copied_counts_as_read_and_as_written():
+    shape = {"heads": 4, "kv_heads": 2, "head_size": 8, "block_size": 16}
+    assert KernelCase("kv_write", 3, 0, **shape).bytes_moved == 2 * (3 * 2 * 2 * 8) * 2
+    assert KernelCase("block_copy", 3, 0, **shape).bytes_moved == 2 * (3 * 16 * 2 * 2 * 8) * 2
+
+
+def test_a_row_tells_the_speed_and_its_share_of_the_copy():
+    case = KernelCase("kv_write", 1000, 0)
+    row = result_row(case, "kv_write", seconds=0.5, copy_bytes_per_s=8 * case.bytes_moved)
+    assert row["gb_per_s"] == pytest.approx(case.bytes_moved * 2 / 1e9)
+    assert row["share_of_copy"] == pytest.approx(0.25)
+
+
+def test_the_shapes_on_cuda_are_those_of_the_issue():
+    decodes = {(case.batch, case.context) for case in CUDA_CASES if case.kernel == "decode"}
+    assert {(1, 512), (16, 4096), (64, 4096), (64, 16384)} <= decodes
+    assert {case.kernel for case in CUDA_CASES} == {"decode", "prefill", "kv_write", "block_copy"}
+
+
+@pytest.mark.parametrize("case", INTERPRETED_CASES, ids=lambda case: case.kernel)
+def test_a_wrong_result_is_not_timed(case):
+    batch = make_batch(case, DEVICE)
+    for name, make in make_runs(case, batch).items():
+        run = make()
+        with pytest.raises(BenchError, match="no speed to report"):
+            check(case, batch, name, lambda run=run: run() * 1.1)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device, and it would be measured")
+def test_without_a_cuda_device_it_measures_nothing_and_says_so(capsys):
+    assert main(["bench", "kernels"]) != 0
+    assert "no CUDA device" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device, and it would be measured")
+def test_an_interpreted_run_gives_every_rung_a_row_and_is_marked(capsys):
+    assert main(["bench", "kernels", "--interpret", "--runs", "5", "--json"]) == 0
+    output = capsys.readouterr().out
+    assert "INTERPRETED" in output
+    result = json.loads(output.splitlines()[-1])
+    assert result["interpreted"] is True
+    names = {row["name"] for row in result["results"]}
+    assert names == {"naive", "grouped", "split", "static", "sdpa (gathered)", "prefill", "kv_write", "block_copy"}
+    assert {"seconds", "gb_per_s", "share_of_copy", "bytes", "batch", "context", "dtype"} <= set(result["results"][0])
+    for row in result["results"]:
+        assert ("seconds_in_a_row" in row) == (row["name"] in RUNGS)
+
+
+def test_a_rung_that_fails_costs_the_run_its_success_and_nobody_else_a_row(capsys, monkeypatch):
+    def wrong(query, *arguments, **options):
+        return query
+
+    monkeypatch.setattr("minivllm.bench.kernel_runs.decode_grouped", wrong)
+    interpreted = [] if torch.cuda.is_available() else ["--interpret"]
+    monkeypatch.setattr("minivllm.bench.kernel_cases.CUDA_CASES", INTERPRETED_CASES)
+    assert main(["bench", "kernels", *interpreted, "--runs", "5", "--json"]) == 1
+    captured = capsys.readouterr()
+    result = json.loads(captured.out.splitlines()[-1])
+    assert [one["name"] for one in result["left_out"] if one["name"] in RUNGS] == ["grouped"]
+    assert {"naive", "split", "static", "prefill"} <= {row["name"] for row in result["results"]}
+    assert "naive, 2 x 19: " in captured.err, "told as it was measured"

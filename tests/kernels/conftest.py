@@ -1,0 +1,17 @@
+"""Fixtures of the kernel tests, which on a machine with a GPU are GPU tests: there the kernels run compiled."""
+
+from pathlib import Path
+
+import pytest
+from one_thread import one_thread  # tensors this small are slower with two threads than with one
+from paged_cases import seed
+
+from minivllm.kernels.mode import INTERPRETED
+
+__all__ = ["one_thread", "seed"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if not INTERPRETED and item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.gpu)

@@ -1,0 +1,115 @@
+"""The kernels compiled for GPUs that are not here: no spills, matrix instructions where there are products.
+
+Compiling needs a process of its own, because this one interprets kernels. Triton keeps what it compiled in its cache,
+so the second run takes seconds.
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+TARGETS = {"sm_80", "sm_90", "sm_100"}
+WITH_PRODUCTS = {"decode_grouped", "decode_split", "prefill", "attention_mass"}
+KERNELS = WITH_PRODUCTS | {
+    "reshape_and_cache",
+    "copy_blocks",
+    "decode_naive",
+    "reduce_splits",
+    "rms_norm",
+    "add_rms_norm",
+    "silu_and_mul",
+    "rotary_and_cache",
+}
+
+
+REPORTS = """
+import os
+os.environ["TRITON_INTERPRET"] = "0"
+import json
+from dataclasses import asdict, replace
+import torch
+from minivllm.kernels.compile_launch import compile_launch, describe, record_launches
+from minivllm.kernels.compile_report import MODEL_SHAPES, main, operations
+
+main(["--json", "--shape", "smollm2-135m", "--shape", "qwen3-0.6b"])
+print("----")
+main(["--json", "--shape", "smollm2-135m", "--dtype", "float32", "--target", "sm_90"])
+print("----")
+split = operations(MODEL_SHAPES["qwen3-0.6b"], torch.bfloat16, 16, num_splits=64)["decode_split"]
+print(json.dumps([asdict(compile_launch(one, "sm_90")) for one in record_launches(split)]))
+print("----")
+narrow, wide = (
+    replace(one, arguments=one.arguments | {"table_stride": width})
+    for one, width in zip(record_launches(operations(MODEL_SHAPES["smollm2-135m"], torch.bfloat16, 16)["decode_grouped"]) * 2, (1, 7))
+)
+print(json.dumps([str(describe(narrow)), str(describe(wide))]))
+print("----")
+launch = record_launches(operations(MODEL_SHAPES["smollm2-135m"], torch.bfloat16, 16)["decode_grouped"])[0]
+print(json.dumps(asdict(compile_launch(replace(launch, options=launch.options | {"maxnreg": 32}), "sm_90"))))
+"""
+
+
+def run_python(*arguments: str) -> str:
+    child = subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}
+    )
+    assert child.returncode == 0, child.stderr
+    return child.stdout
+
+
+@pytest.fixture(scope="module")
+def reports() -> list[dict]:
+    """All from one process, which takes longer to start than to find compiled kernels in Triton's cache."""
+    return [json.loads(text) for text in run_python("-c", REPORTS).split("----")]
+
+
+@pytest.fixture
+def rows(reports: list[dict]) -> list[dict]:
+    """Two shapes that the engine is used with: a small head of an odd group, and a large head."""
+    return reports[0]["rows"]
+
+
+def test_every_kernel_is_compiled_for_every_target(rows: list[dict]) -> None:
+    assert {(row["kernel"], row["target"]) for row in rows} == {(k, t) for k in KERNELS for t in TARGETS}
+    assert len(rows) == 2 * len(KERNELS) * len(TARGETS)
+    assert all(row["registers"] > 0 for row in rows)
+
+
+def test_no_kernel_spills_registers_for_the_shapes_the_engine_uses(rows: list[dict]) -> None:
+    assert [row for row in rows if row["spills"] > 0] == []
+
+
+def test_products_are_done_by_matrix_instructions_and_long_ones_by_the_newest(rows: list[dict]) -> None:
+    for row in rows:
+        assert bool(row["matrix_instructions"]) == (row["kernel"] in WITH_PRODUCTS), row
+    newest = {row["target"]: row["matrix_instructions"] for row in rows if row["kernel"] == "prefill"}
+    assert newest == {"sm_80": ["mma"], "sm_90": ["wgmma"], "sm_100": ["tcgen05"]}
+
+
+def test_float32_for_the_token_identity_tests_does_not_spill_either(reports: list[dict]) -> None:
+    assert len(reports[1]["rows"]) == len(KERNELS)
+    assert [row for row in reports[1]["rows"] if row["spills"] > 0] == []
+
+
+def test_the_most_splits_do_not_spill_either(reports: list[dict]) -> None:
+    assert [row["spills"] for row in reports[2]] == [0, 0]
+
+
+def test_one_compilation_serves_block_tables_of_every_width(reports: list[dict]) -> None:
+    narrow, wide = reports[3]
+    assert narrow == wide
+
+
+def test_a_kernel_that_is_short_of_registers_is_seen_to_spill(reports: list[dict]) -> None:
+    assert reports[4]["registers"] <= 32
+    assert reports[4]["spills"] > 0
+
+
+def test_the_table_for_people_has_a_line_for_each_row() -> None:
+    module = ("-m", "minivllm.kernels.compile_report")
+    table = run_python(*module, "--shape", "smollm2-135m", "--target", "sm_90").splitlines()
+    assert len(table) == 1 + len(KERNELS)
+    assert "wgmma" in next(line for line in table if line.startswith("prefill"))

@@ -1,0 +1,103 @@
+"""Blocks so far into a cache that their offsets do not fit into 32 bits.
+
+The cache has more than 2^31 numbers, 4 GiB of which all but a few pages are never touched, so on a CPU it
+costs address space and no memory.
+"""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from paged_cases import DEVICE, assert_close
+
+from minivllm.kernels import kv_write, reference, reference_ops
+from minivllm.kernels.attention_mass import attention_mass
+from minivllm.kernels.decode_grouped import decode_grouped
+from minivllm.kernels.decode_naive import decode_naive
+from minivllm.kernels.decode_split import decode_split
+from minivllm.kernels.prefill import list_query_tiles, prefill_attention
+from minivllm.kernels.rotary import rotary_and_cache
+
+BLOCK_SIZE, HEAD_SIZE, LENGTH = 16, 64, 40
+NUM_BLOCKS = 2**31 // (2 * BLOCK_SIZE * HEAD_SIZE) + 4
+LAST_BLOCKS = [NUM_BLOCKS - 1, NUM_BLOCKS - 3, NUM_BLOCKS - 2]
+SCALE = HEAD_SIZE**-0.5
+
+
+@pytest.fixture(scope="module")
+def cache() -> torch.Tensor:
+    """[num_blocks, 2, block_size, 1, head_size]: keys and values side by side."""
+    return torch.empty(NUM_BLOCKS, 2, BLOCK_SIZE, 1, HEAD_SIZE, dtype=torch.float16, device=DEVICE)
+
+
+@pytest.fixture
+def small(cache: torch.Tensor, seed: int) -> torch.Tensor:
+    """Three blocks that hold what the last three of the large cache do, in float64: [3, 2, block_size, 1, head_size]"""
+    numbers = torch.randn(3, *cache.shape[1:], generator=torch.Generator().manual_seed(seed)).half()
+    for block, content in zip(LAST_BLOCKS, numbers, strict=True):
+        cache[block] = content
+    return numbers.double()
+
+
+def test_the_cache_is_large_enough_to_show_an_overflow(cache: torch.Tensor) -> None:
+    assert (LAST_BLOCKS[1] * cache.stride(0)) > 2**31
+
+
+@pytest.mark.parametrize(
+    "decode",
+    [decode_naive, decode_grouped, lambda *arguments: decode_split(*arguments, num_splits=2)],
+    ids=["naive", "grouped", "split"],
+)
+def test_decodes_read_blocks_beyond_32_bits(
+    decode: Callable[..., torch.Tensor], cache: torch.Tensor, small: torch.Tensor
+) -> None:
+    query = torch.randn(1, 2, HEAD_SIZE).half()
+    lengths = torch.tensor([LENGTH], dtype=torch.int32, device=DEVICE)
+    table = torch.tensor([LAST_BLOCKS], dtype=torch.int32, device=DEVICE)
+    actual = decode(query.to(DEVICE), cache[:, 0], cache[:, 1], table, lengths, SCALE)
+    own_table = torch.arange(3)[None]
+    expected = reference.decode_attention(query.double(), small[:, 0], small[:, 1], own_table, lengths, SCALE)
+    assert_close(actual, expected, torch.float16)
+    mass = attention_mass(query.to(DEVICE), cache[:, 0], table, lengths, SCALE)
+    expected = reference.attention_mass(query.double(), small[:, 0], own_table, lengths, SCALE)
+    assert_close(mass, expected, torch.float16)
+
+
+def test_prefill_reads_blocks_beyond_32_bits(cache: torch.Tensor, small: torch.Tensor) -> None:
+    query = torch.randn(9, 2, HEAD_SIZE).half()
+    actual = prefill_attention(
+        query.to(DEVICE),
+        cache[:, 0],
+        cache[:, 1],
+        torch.tensor([LAST_BLOCKS], dtype=torch.int32, device=DEVICE),
+        torch.tensor([0, 9], dtype=torch.int32, device=DEVICE),
+        torch.tensor([LENGTH], dtype=torch.int32, device=DEVICE),
+        SCALE,
+        list_query_tiles([9], [0], 2, HEAD_SIZE, torch.float16).to(DEVICE),
+    )
+    tables = torch.arange(3)[None]
+    expected = reference.paged_attention(query.double(), small[:, 0], small[:, 1], tables, [0, 9], [LENGTH], SCALE)
+    assert_close(actual, expected, torch.float16)
+
+
+def test_writes_and_copies_reach_blocks_beyond_32_bits(cache: torch.Tensor, small: torch.Tensor) -> None:
+    key, value = torch.randn(2, 2, 1, HEAD_SIZE).half()
+    slots = torch.tensor([LAST_BLOCKS[0] * BLOCK_SIZE + 5, LAST_BLOCKS[1] * BLOCK_SIZE + 7])
+    device_pair = key.to(DEVICE), value.to(DEVICE)
+    kv_write.reshape_and_cache(*device_pair, cache[:, 0], cache[:, 1], slots.to(DEVICE))
+    assert torch.equal(cache[LAST_BLOCKS[0], :, 5].cpu(), torch.stack((key[0], value[0])))
+    assert torch.equal(cache[LAST_BLOCKS[1], :, 7].cpu(), torch.stack((key[1], value[1])))
+
+    source, target = (torch.tensor([block], device=DEVICE) for block in LAST_BLOCKS[:2])
+    kv_write.copy_blocks(cache[None], source, target)
+    assert torch.equal(cache[LAST_BLOCKS[1]], cache[LAST_BLOCKS[0]])
+
+    cos, sin = torch.randn(2, 2, HEAD_SIZE).half()
+    expected = torch.zeros(2, 1, BLOCK_SIZE, 1, HEAD_SIZE).double()
+    wanted = (x.double() for x in (key, key, value, cos, sin))
+    reference_ops.rotary_and_cache(*wanted, *expected, torch.tensor([-1, 3]))
+    slots = torch.tensor([-1, LAST_BLOCKS[2] * BLOCK_SIZE + 3])
+    rotary_and_cache(
+        device_pair[0], *device_pair, cos.to(DEVICE), sin.to(DEVICE), cache[:, 0], cache[:, 1], slots.to(DEVICE)
+    )
+    assert_close(cache[LAST_BLOCKS[2], :, 3], expected[:, 0, 3], torch.float16)

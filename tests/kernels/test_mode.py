@@ -1,0 +1,76 @@
+"""When kernels are interpreted and when compiled, and what happens where Triton is missing or came too early."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+WITHOUT_TRITON = """
+import sys
+sys.modules["triton"] = None  # what the import system takes for "not to be found"
+import minivllm.kernels
+from minivllm.kernels import reference
+import torch
+from minivllm.errors import ConfigError
+from minivllm.runtime.attention import get_attention_backend
+from minivllm.runtime.kv_cache import KVCacheSpec
+arguments = (KVCacheSpec(1, 1, 16, 4, torch.float32), 2, torch.device("cpu"), 1, 1, 8)
+print(type(get_attention_backend("auto", *arguments)).__name__)
+try:
+    get_attention_backend("triton", *arguments)
+except ConfigError as error:
+    print(error)
+"""
+
+
+def run_python(code: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess:
+    """A fresh interpreter that sees no CUDA device, with only these variables about Triton."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TRITON")}
+    environment |= {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"} | variables
+    return subprocess.run([sys.executable, "-c", code], cwd=cwd, env=environment, capture_output=True, text=True)
+
+
+def test_kernels_are_interpreted_where_there_is_no_gpu(tmp_path: Path) -> None:
+    child = run_python("from minivllm.kernels.mode import INTERPRETED; print(INTERPRETED)", tmp_path)
+    assert child.stdout.strip() == "True", child.stderr
+
+
+def test_a_user_who_sets_the_variable_has_the_last_word(tmp_path: Path) -> None:
+    code = "import triton; from minivllm.kernels.mode import INTERPRETED; print(INTERPRETED)"
+    for value, interpreted in (("0", "False"), ("1", "True")):
+        child = run_python(code, tmp_path, TRITON_INTERPRET=value)
+        assert child.stdout.strip() == interpreted, child.stderr
+
+
+def test_triton_imported_too_early_is_an_error_that_names_the_variable(tmp_path: Path) -> None:
+    child = run_python("import triton; import minivllm.kernels.mode", tmp_path)
+    assert child.returncode != 0
+    assert "TritonModeError" in child.stderr
+    assert "set the environment variable TRITON_INTERPRET=1" in child.stderr
+
+
+def test_without_triton_torch_serves_and_asking_for_triton_says_how_to_get_it(tmp_path: Path) -> None:
+    child = run_python(WITHOUT_TRITON, tmp_path)
+    assert child.returncode == 0, child.stderr
+    backend, message = child.stdout.splitlines()
+    assert backend == "TorchAttentionBackend"
+    assert "pip install 'minivllm[triton]'" in message
+
+
+def test_recording_launches_and_tracing_refuse_the_mode_that_they_cannot_use(tmp_path: Path) -> None:
+    record = "from minivllm.kernels.compile_launch import record_launches; record_launches(print)"
+    child = run_python(record, tmp_path, TRITON_INTERPRET="1")
+    assert "set TRITON_INTERPRET=0" in child.stderr
+    trace = "import torch, minivllm.kernels; minivllm.kernels.trace(print, torch.empty(0))"
+    child = run_python(trace, tmp_path, TRITON_INTERPRET="0")
+    assert "set TRITON_INTERPRET=1" in child.stderr
+
+
+def test_an_old_triton_beside_a_new_numpy_is_an_error_that_says_what_to_install(tmp_path: Path) -> None:
+    versions = (
+        "import importlib.metadata as metadata; original = metadata.version; "
+        "metadata.version = lambda name: {'triton': '3.6.0', 'numpy': '2.4.1'}.get(name) or original(name)"
+    )
+    child = run_python(f"{versions}; import minivllm.kernels.mode", tmp_path)
+    assert child.returncode != 0
+    assert "Triton 3.6.0 cannot interpret kernels with numpy 2.4.1: install numpy below 2.4" in child.stderr

@@ -1,0 +1,136 @@
+"""The kernel x-ray against a naive recomputation of what each program must have read and known."""
+
+import pytest
+import torch
+from paged_cases import PagedCase, Shape, assert_close
+
+import minivllm.kernels
+from minivllm.kernels import decode_naive as rung_1
+from minivllm.kernels.decode_grouped import decode_grouped, tile_size
+from minivllm.kernels.decode_split import decode_split
+from minivllm.kernels.mode import INTERPRETED
+from minivllm.kernels.prefill import keys_of_tile, list_query_tiles, prefill_attention
+from minivllm.kernels.xray import BlockRead, KernelTrace, ProgramTrace, TileTrace, trace
+
+pytestmark = pytest.mark.skipif(not INTERPRETED, reason="only interpreted kernels can be watched")
+
+SHAPE = Shape(head_size=64, group=3, block_size=16)
+
+
+def naive_tiles(
+    case: PagedCase, seq: int, rows: list[tuple[torch.Tensor, int]], kv_head: int, first: int, end: int, tile: int
+) -> tuple[TileTrace, ...]:
+    """What a program must show that takes positions [first, end) of a sequence, for rows of (query, last visible)."""
+    size = case.shape.block_size
+    slots = case.slots(seq).tolist()
+    keys = case.exact_caches[0].flatten(0, 1)[:, kv_head]
+    tiles = []
+    for start in range(first, end, tile):
+        reads: dict[int, list[int]] = {}
+        for position in range(start, min(start + tile, end)):
+            reads.setdefault(slots[position] // size, []).append(slots[position] % size)
+        maxima, sums = [], []
+        for query, last_visible in rows:
+            seen = slots[first : min(start + tile, end, last_visible + 1)]
+            scores = keys[seen] @ query * case.shape.scale
+            maxima.append(scores.max().item())
+            sums.append((scores - scores.max()).exp().sum().item())
+        blocks = tuple(BlockRead(block, offsets[0], len(offsets)) for block, offsets in reads.items())
+        tiles.append(TileTrace(blocks, tuple(maxima), tuple(sums)))
+    return tuple(tiles)
+
+
+def assert_same(program: ProgramTrace, tiles: tuple[TileTrace, ...]) -> None:
+    assert [tile.reads for tile in program.tiles] == [tile.reads for tile in tiles]
+    for ours, naive in zip(program.tiles, tiles, strict=True):
+        assert ours.running_max == pytest.approx(naive.running_max, rel=1e-4, abs=1e-5)
+        assert ours.running_sum == pytest.approx(naive.running_sum, rel=1e-4)
+
+
+def by_program(result: KernelTrace, kernel: str) -> dict[tuple[int, int, int], ProgramTrace]:
+    return {program.program: program for program in result.programs if program.kernel == kernel}
+
+
+def test_rung_1_walks_each_sequence_once_for_every_query_head(seed: int) -> None:
+    case = PagedCase(SHAPE, [5, 40], seed)
+    query = case.decode_query()
+    arguments = case.decode_arguments(query)
+    result = trace(lambda: rung_1.decode_naive(*arguments), arguments[1])
+    assert_close(result.result, case.decode_expected(query), torch.float32)
+    programs = by_program(result, "decode_naive_kernel")
+    assert len(programs) == len(result.programs) == 2 * 6
+    for (seq, head, _), program in programs.items():
+        assert program.kv_head == head // 3
+        row = (query[seq, head], case.lengths[seq] - 1)
+        assert_same(program, naive_tiles(case, seq, [row], head // 3, 0, case.lengths[seq], rung_1.TILE))
+
+
+def test_rung_2_walks_each_sequence_once_for_every_key_head(seed: int) -> None:
+    case = PagedCase(SHAPE, [5, 140], seed)
+    query = case.decode_query()
+    arguments = case.decode_arguments(query)
+    programs = by_program(trace(lambda: decode_grouped(*arguments), arguments[1]), "decode_grouped_kernel")
+    assert len(programs) == 2 * 2
+    for (seq, kv_head, _), program in programs.items():
+        rows = [(query[seq, kv_head * 3 + i], case.lengths[seq] - 1) for i in range(3)]
+        tile = tile_size(64, torch.float32)
+        assert_same(program, naive_tiles(case, seq, rows, kv_head, 0, case.lengths[seq], tile))
+
+
+def test_blocks_of_one_token_are_told_apart_from_heads(seed: int) -> None:
+    case = PagedCase(Shape(head_size=16, group=1, block_size=1), [7], seed)
+    query, key_cache, value_cache, *rest = case.decode_arguments(case.decode_query())
+    # As the engine's backend lays a layer out: heads before slots, so with one slot both have the same stride.
+    key_cache, value_cache = (c.transpose(1, 2).contiguous().transpose(1, 2) for c in (key_cache, value_cache))
+    result = trace(lambda: decode_grouped(query, key_cache, value_cache, *rest), key_cache)
+    table = case.block_tables[0, :7].tolist()
+    for (_, kv_head, _), program in by_program(result, "decode_grouped_kernel").items():
+        assert program.kv_head == kv_head
+        assert [read for tile in program.tiles for read in tile.reads] == [BlockRead(block, 0, 1) for block in table]
+
+
+def test_rung_3_shows_which_split_read_which_part_and_which_had_nothing_to_do(seed: int) -> None:
+    case = PagedCase(SHAPE, [5, 140], seed)
+    query = case.decode_query()
+    arguments = case.decode_arguments(query)
+    result = trace(lambda: decode_split(*arguments, num_splits=2), arguments[1])
+    tile = tile_size(64, torch.float32)  # 64: sequence 1 has three tiles, so two for the first split
+    for (seq, kv_head, split), program in by_program(result, "decode_split_kernel").items():
+        length = case.lengths[seq]
+        first, end = (
+            ((0, min(2 * tile, length)), (2 * tile, length))[split] if length > tile else ((0, 5), (5, 5))[split]
+        )
+        rows = [(query[seq, kv_head * 3 + i], length - 1) for i in range(3)]
+        assert_same(program, naive_tiles(case, seq, rows, kv_head, first, end, tile))
+        assert (program.kv_head is None) == (first == end)
+    assert all(program.tiles == () for program in by_program(result, "reduce_splits_kernel").values())
+
+
+def test_prefill_reads_each_context_up_to_the_last_token_of_the_query_tile(seed: int) -> None:
+    case = PagedCase(SHAPE, [40], seed)
+    query = case.random(25, 6, 64)
+    tiles = list_query_tiles([25], [0], 3, 64, torch.float32)  # 10 tokens of 3 heads in 32 rows
+    starts = torch.tensor([0, 25], dtype=torch.int32)
+    caches = case.caches()
+    arguments = (query.float(), *caches, case.block_tables, starts, case.seq_lens, SHAPE.scale, tiles)
+    result = trace(lambda: prefill_attention(*arguments), caches[0])
+    for (tile, kv_head, _), program in by_program(result, "prefill_kernel").items():
+        first = tiles[tile, 1].item()
+        tokens = range(first, min(first + 10, 25))
+        rows = [(query[token, kv_head * 3 + i], 15 + token) for token in tokens for i in range(3)]
+        assert_same(
+            program, naive_tiles(case, 0, rows, kv_head, 0, 15 + tokens[-1] + 1, keys_of_tile(64, torch.float32))
+        )
+
+
+def test_tracing_leaves_the_interpreter_as_it_was(seed: int) -> None:
+    case = PagedCase(SHAPE, [20], seed)
+    query = case.decode_query()
+    arguments = case.decode_arguments(query)
+    first = trace(lambda: decode_grouped(*arguments), arguments[1])
+    untraced = decode_grouped(*arguments)
+    with pytest.raises(ZeroDivisionError):
+        trace(lambda: 1 / 0, arguments[1])
+    again = minivllm.kernels.trace(lambda: decode_grouped(*arguments), arguments[1])
+    assert torch.equal(first.result, untraced)
+    assert first.programs == again.programs

@@ -1,0 +1,145 @@
+"""Random paged attention problems, laid out so that reading anything that must not be read is seen in the result.
+
+Every slot that belongs to no token holds NaN, every block-table entry after a sequence's last block is an id far
+outside the cache, and block tables are shuffled. Problems are made in float64 of numbers that float32, bfloat16
+and float16 can hold, so rounding starts with the kernel. Inputs are fresh in each run; a failure prints its seed.
+"""
+
+import math
+import random
+from dataclasses import dataclass
+
+import pytest
+import torch
+
+from minivllm.kernels.mode import INTERPRETED
+from minivllm.kernels.reference import decode_attention
+
+DEVICE = torch.device("cpu" if INTERPRETED else "cuda")
+NO_BLOCK = 2**31 - 1
+"""What stands in unused block-table entries: reading through it ends the process, or at least the test."""
+
+TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 2e-2, torch.float16: 3e-3}
+"""Largest error relative to the largest number of the result. The interpreter rounds to bfloat16 by cutting off."""
+
+
+@pytest.fixture
+def seed(request: pytest.FixtureRequest) -> int:
+    """A new one each run. pytest shows what a failed test printed, and MINIVLLM_SEED repeats it."""
+    import os
+
+    value = int(os.environ.get("MINIVLLM_SEED", random.SystemRandom().randrange(2**31)))
+    print(f"repeat with MINIVLLM_SEED={value}")
+    return value
+
+
+@dataclass(frozen=True)
+class Shape:
+    head_size: int = 64
+    group: int = 1
+    block_size: int = 16
+    dtype: torch.dtype = torch.float32
+    num_kv_heads: int = 2
+
+    def __str__(self) -> str:
+        dtype = str(self.dtype).removeprefix("torch.")
+        return f"head{self.head_size}-group{self.group}-block{self.block_size}-{dtype}"
+
+    @property
+    def num_heads(self) -> int:
+        return self.num_kv_heads * self.group
+
+    @property
+    def scale(self) -> float:
+        return 1.0 / math.sqrt(self.head_size)
+
+
+_F32, _BF16, _F16 = torch.float32, torch.bfloat16, torch.float16
+PAIRWISE_SHAPES = [
+    # Every head size, group, block size and dtype, and most pairs of them, in 15 shapes where all would be 300.
+    Shape(64, 7, 128, _F32, 1),
+    Shape(80, 1, 32, _BF16, 3),
+    Shape(96, 8, 32, _F16, 1),
+    Shape(128, 3, 16, _F32, 2),
+    Shape(256, 1, 16, _BF16, 3),
+    Shape(64, 4, 16, _F16, 2),
+    Shape(80, 8, 16, _F32, 1),
+    Shape(96, 4, 128, _BF16, 1),
+    Shape(128, 1, 128, _F16, 2),
+    Shape(256, 4, 32, _F32, 1),
+    Shape(64, 8, 8, _BF16, 1),
+    Shape(80, 3, 32, _F16, 2),
+    Shape(96, 3, 8, _F32, 2),
+    Shape(128, 7, 8, _BF16, 1),
+    Shape(256, 7, 8, _F16, 1),
+]
+
+
+def edge_lengths(block_size: int, long: int = 75) -> list[int]:
+    return [1, block_size - 1, block_size, block_size + 1, long]
+
+
+class PagedCase:
+    """A cache with some sequences in it, in float64 (the reference's view) and in the dtype under test."""
+
+    def __init__(self, shape: Shape, seq_lens: list[int], seed: int) -> None:
+        self.shape = shape
+        self.generator = torch.Generator().manual_seed(seed)
+        self.lengths = seq_lens
+        size = shape.block_size
+        self.num_blocks = sum(-(-length // size) for length in seq_lens) + 3
+        free = torch.randperm(self.num_blocks, generator=self.generator).tolist()
+        width = max(-(-length // size) for length in seq_lens) + 2
+        self.block_tables = torch.full((len(seq_lens), width), NO_BLOCK, dtype=torch.int32)
+        cache_shape = (2, self.num_blocks, size, shape.num_kv_heads, shape.head_size)
+        self.exact_caches = torch.full(cache_shape, float("nan"), dtype=torch.float64)  # keys, then values
+        for i, length in enumerate(seq_lens):
+            blocks = [free.pop() for _ in range(-(-length // size))]
+            self.block_tables[i, : len(blocks)] = torch.tensor(blocks, dtype=torch.int32)
+            slots = self.slots(i)
+            self.exact_caches.flatten(1, 2)[:, slots] = self.random(2, length, *cache_shape[3:])
+        self.seq_lens = torch.tensor(seq_lens, dtype=torch.int32)
+
+    def random(self, *shape: int) -> torch.Tensor:
+        numbers = torch.randn(*shape, generator=self.generator).clamp(-4, 4)
+        return numbers.bfloat16().double()
+
+    def slots(self, i: int) -> torch.Tensor:
+        """Where the tokens of sequence i lie: [length]"""
+        positions = torch.arange(self.lengths[i])
+        size = self.shape.block_size
+        return self.block_tables[i].long()[positions // size] * size + positions % size
+
+    def caches(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Keys and values in the dtype under test, on the device under test."""
+        keys, values = self.exact_caches.to(self.shape.dtype).to(DEVICE)
+        return keys, values
+
+    def decode_query(self) -> torch.Tensor:
+        """[num_seqs, num_heads, head_size] in float64; rows of length 0 are NaN."""
+        query = self.random(len(self.lengths), self.shape.num_heads, self.shape.head_size)
+        query[self.seq_lens == 0] = float("nan")
+        return query
+
+    def decode_arguments(self, query: torch.Tensor) -> tuple:
+        return (
+            query.to(self.shape.dtype).to(DEVICE),
+            *self.caches(),
+            self.block_tables.to(DEVICE),
+            self.seq_lens.to(DEVICE),
+            self.shape.scale,
+        )
+
+    def decode_expected(self, query: torch.Tensor) -> torch.Tensor:
+        return decode_attention(query, *self.exact_caches, self.block_tables, self.seq_lens, self.shape.scale)
+
+
+def assert_close(
+    actual: torch.Tensor, expected: torch.Tensor, dtype: torch.dtype, tolerance: float | None = None
+) -> None:
+    """The error is relative to the largest number of the result."""
+    actual, expected = actual.detach().cpu().double(), expected.double()
+    assert actual.shape == expected.shape
+    assert not actual.isnan().any(), "the kernel read what it must not read"
+    error = (actual - expected).abs().max() / expected.abs().max()
+    assert error < (tolerance or TOLERANCE[dtype]), f"relative error {error:.2e}"

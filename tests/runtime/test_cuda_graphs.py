@@ -1,0 +1,224 @@
+"""Decode steps in padded tensors: they give what other steps give, and padding leaves the KV cache alone.
+
+What a graph records is run here without one, over the same tensors. Recording and replaying itself is in `tests/test_gpu.py`.
+"""
+
+from contextlib import contextmanager
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from one_thread import one_thread
+from tiny_models import PEERS, PlannedRunner, load_into_ours, make_peer, steps_of_all_kinds
+
+from minivllm.errors import ConfigError
+from minivllm.kernels.mode import INTERPRETED
+from minivllm.runtime import cuda_graphs
+from minivllm.runtime.cuda_graphs import DecodeGraphs, padded_sizes
+from minivllm.runtime.input_batch import CommonAttentionMetadata, ModelInput
+
+__all__ = ["one_thread"]
+
+interpreted = pytest.mark.skipif(not INTERPRETED, reason="the tiny models are on the CPU")
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize("most", [1, 2, 7, 16, 100, 256, 4096])
+def test_sizes_reach_from_one_to_the_largest_batch_with_little_padding(most: int) -> None:
+    sizes = padded_sizes(most)
+    assert (sizes[0], sizes[-1]) == (1, most)
+    assert len(sizes) <= 48
+    for smaller, larger in pairwise(sizes):
+        assert smaller < larger
+        assert larger - (smaller + 1) <= larger / 5
+
+
+# ---- a tiny model, interpreted ----
+
+
+def static_runner(monkeypatch: pytest.MonkeyPatch, sizes: list[int], name: str = "llama", **options) -> PlannedRunner:
+    monkeypatch.setattr(cuda_graphs, "padded_sizes", lambda most: sizes)
+    decoder = load_into_ours(make_peer(name))
+    return PlannedRunner(decoder, attention_backend="triton:static", max_num_seqs=sizes[-1], **options)
+
+
+@interpreted
+@pytest.mark.parametrize("custom_ops", [["none"], ["all"]], ids=["plain", "fused"])
+@pytest.mark.parametrize("name", PEERS)
+def test_a_padded_batch_gives_the_logits_of_an_unpadded_one(name, custom_ops, monkeypatch) -> None:
+    run = static_runner(monkeypatch, [2, 7], name, custom_ops=custom_ops)
+    ran = spy_on_runs(run, monkeypatch)
+    plain = PlannedRunner(load_into_ours(make_peer(name)), max_num_seqs=7)
+    for ours, theirs in zip(steps_of_all_kinds(run), steps_of_all_kinds(plain), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+    assert ran == [7], "three decodes, and the other steps have chunks"
+
+
+def spy_on_runs(run: PlannedRunner, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The padded sizes that are run, as they come."""
+    graphs, sizes = run.runner._decode_graphs, []
+    original = graphs._run_padded
+    monkeypatch.setattr(graphs, "_run_padded", lambda size: (sizes.append(size), original(size)))
+    return sizes
+
+
+@interpreted
+@pytest.mark.parametrize("custom_ops", [["none"], ["all"]], ids=["plain", "fused"])
+def test_padding_is_never_read_and_never_written(custom_ops, monkeypatch) -> None:
+    """After a larger batch, whose rows are still there, and with ids in them that are in no cache."""
+    run = static_runner(monkeypatch, [2, 6], custom_ops=custom_ops)
+    sequences = [run.new([5 * i + j for j in range(1, 6)]) for i in range(6)]
+    run.run(*((sequence, 5) for sequence in sequences))
+    for sequence in sequences:
+        sequence.append_token(9)
+    run.run(*((sequence, 1) for sequence in sequences))  # fills all rows
+    few = sequences[:3]
+    for sequence in few:
+        sequence.append_token(11)
+    backend = run.runner._attention
+    plan = run.plan(*((sequence, 1) for sequence in few))
+    own = sorted({block.block_id for sequence in few for block in sequence.block_table})
+    others = [block_id for block_id in range(run.runner.num_blocks) if block_id not in own]
+    backend.kv_cache[:, :, others] = float("nan")
+    before = backend.kv_cache.clone()
+    backend._static.block_tables[3:] = 10**6
+    logits = run.runner.execute_model(plan)
+
+    plain = PlannedRunner(load_into_ours(make_peer("llama")))
+    for sequence, row in zip(few, logits, strict=True):
+        again = plain.new(sequence.token_ids)
+        expected = plain.run((again, len(again.token_ids)))[0]
+        torch.testing.assert_close(row, expected, rtol=1e-4, atol=1e-5)
+    changed = (backend.kv_cache != before) & ~(backend.kv_cache.isnan() & before.isnan())
+    # [num_layers, 2, num_blocks, num_kv_heads, block_size, head_size] -> which slots
+    slots = changed.any(dim=5).any(dim=3).any(dim=1).any(dim=0).nonzero().tolist()
+    position = 6  # of the token that this step adds
+    assert slots == sorted([sequence.block_table[position // 4].block_id, position % 4] for sequence in few)
+
+
+@interpreted
+def test_steps_of_the_same_padded_size_use_the_same_tensors(monkeypatch) -> None:
+    """What a graph has recorded are addresses and shapes."""
+    run = static_runner(monkeypatch, [6])
+    graphs, seen = run.runner._decode_graphs, []
+    original = graphs._forward
+
+    def forward(token_ids, positions, metadata):
+        static = metadata.static
+        used = (token_ids, positions, metadata.slot_mapping, static.block_tables, static.seq_lens, static.out)
+        seen.append([(tensor.data_ptr(), tensor.shape, tensor.stride()) for tensor in used])
+        return original(token_ids, positions, metadata)
+
+    monkeypatch.setattr(graphs, "_forward", forward)
+    for num_seqs in (1, 4, 6):
+        run.run(*((run.new([num_seqs]), 1) for _ in range(num_seqs)))
+        for sequence in range(num_seqs):
+            run._free_slots.append(sequence)
+    assert len(seen) == 3
+    assert seen[0] == seen[1] == seen[2]
+
+
+@interpreted
+def test_a_step_with_a_chunk_and_a_step_that_is_measured_are_not_padded(monkeypatch) -> None:
+    run = static_runner(monkeypatch, [4])
+    ran = spy_on_runs(run, monkeypatch)
+    first, second = run.new([1, 2, 3]), run.new([4])
+    run.run((first, 3), (second, 1))
+    assert ran == []
+    run.runner.record_attention_mass = True
+    first.append_token(5)
+    run.run((first, 1))
+    assert (ran, len(run.runner.attention_mass)) == ([], 1)
+    run.runner.record_attention_mass = False
+    first.append_token(6)
+    run.run((first, 1))
+    assert ran == [4]
+
+
+# ---- recording and replaying, on a device that only takes notes ----
+
+
+class FakeAttention:
+    def static_metadata(self, num_rows: int) -> str:
+        return f"metadata of {num_rows}"
+
+    def set_static_batch(self, common: CommonAttentionMetadata) -> None:
+        pass
+
+
+@pytest.fixture
+def notes(monkeypatch: pytest.MonkeyPatch) -> list[tuple]:
+    """What is asked of `torch.cuda`, in order."""
+    notes: list[tuple] = []
+
+    class Graph:
+        def replay(self) -> None:
+            notes.append(("replay", self.size))
+
+    @contextmanager
+    def graph(graph: Graph, pool: str):
+        notes.append(("begin", pool))
+        yield
+        graph.size = notes[-1][1]
+        notes.append(("end", pool))
+
+    @contextmanager
+    def device(device: torch.device):
+        yield
+
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
+    monkeypatch.setattr(torch.cuda, "graph", graph)
+    monkeypatch.setattr(torch.cuda, "device", device)
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: "the pool")
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: notes.append(("synchronize", None)))
+    return notes
+
+
+def graphs_over(notes: list[tuple], max_num_seqs: int) -> DecodeGraphs:
+    def forward(token_ids: torch.Tensor, positions: torch.Tensor, metadata: str) -> torch.Tensor:
+        assert metadata == f"metadata of {len(token_ids)}"
+        notes.append(("run", len(token_ids)))
+        return torch.zeros(len(token_ids), 8)
+
+    return DecodeGraphs(FakeAttention(), forward, max_num_seqs, 8, torch.float32, CPU)
+
+
+def decodes(num_seqs: int) -> ModelInput:
+    ones = np.ones(num_seqs, dtype=np.int64)
+    common = CommonAttentionMetadata(np.arange(num_seqs + 1), ones, ones[:, None], ones)
+    return ModelInput(ones, ones, np.arange(num_seqs), common)
+
+
+def test_every_size_is_run_once_and_then_recorded_the_largest_first_and_all_in_one_pool(notes) -> None:
+    graphs_over(notes, 3).capture()
+    assert notes == [
+        note
+        for size in (3, 2, 1)
+        for note in (
+            ("run", size),
+            ("synchronize", None),
+            ("begin", "the pool"),
+            ("run", size),
+            ("end", "the pool"),
+        )
+    ]
+
+
+def test_a_batch_is_replayed_by_the_smallest_graph_that_holds_it(notes) -> None:
+    graphs = graphs_over(notes, 12)
+    graphs.capture()
+    notes.clear()
+    for num_seqs in (1, 5, 9, 11, 12):
+        graphs.set_batch(decodes(num_seqs))
+        assert graphs.run().shape == (num_seqs, 8)
+    assert notes == [("replay", 1), ("replay", 5), ("replay", 10), ("replay", 12), ("replay", 12)]
+
+
+def test_a_device_without_memory_for_graphs_is_an_error_that_says_what_to_lower(notes, monkeypatch) -> None:
+    def no_memory() -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(torch.cuda, "synchronize", no_memory)
+    with pytest.raises(ConfigError, match=r"lower gpu_memory_utilization.*or set enforce_eager"):
+        graphs_over(notes, 3).capture()
