@@ -57,7 +57,6 @@ async def until(pilot: Pilot, holds: Callable[[], object]) -> None:
 async def settle(pilot: Pilot) -> None:
     """Until what keys and clicks have set off is done."""
     await pilot.pause()
-    await pilot.pause()
 
 
 async def show_screen(pilot: Pilot, name: str) -> None:

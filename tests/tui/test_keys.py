@@ -326,7 +326,8 @@ async def shows_the_screen(seat: Seat, key: str) -> None:
     assert seat.app.current_mode == SCREENS[int(key) - 1]
     assert f"step {MIDDLE}" in all_drawn(seat.app)
     shown = visible(seat.app)
-    assert len(shown) >= 4 and all("\n".join(drawn(seat.app, one.id)).strip() or one.id == "watch" for one in shown)
+    filled = [one for one in shown if one.content_size.height and one.id != "watch"]  # a folded one is only its title
+    assert len(filled) >= 4 and all("\n".join(drawn(seat.app, one.id)).strip() for one in filled)
 
 
 for _name in SCREENS:
@@ -433,7 +434,8 @@ async def says_why(seat: Seat, key: str) -> None:
         await seat.choose(target)
         await seat.press(key)
         assert told(seat.app)[-1] == why(seat.app.model, seat.app.context.selection)
-    assert len(set(told(seat.app))) == len(told(seat.app)) >= 3
+    # Of the moment itself the most interesting fact is who waits.
+    assert told(seat.app)[0] == told(seat.app)[1] and len(set(told(seat.app))) == 3
     assert all(sentence.endswith(".") and "\n" not in sentence for sentence in told(seat.app))
 
 
@@ -496,15 +498,15 @@ def asks_of_the_engine(*expected: tuple, prepare: str = "", answer: str | None =
     """Pressing the key makes these calls; without an engine it says that there is none."""
 
     async def check(seat: Seat, key: str) -> None:
+        running = seat.app.model.fold.running[0]
         if prepare == "running":
-            await seat.choose(sequence(seat.app.model.fold.running[0]))
+            await seat.choose(sequence(running))
         await seat.press(key)
         if seat.control is None:
             assert told(seat.app)[-1] == _CONTROL_MESSAGE
             return
         if answer is not None:
             await seat.answer(answer)
-        running = seat.app.model.fold.running[0]
         names = {"REQUEST": running.removesuffix(".0"), "SEQUENCE": running}
         assert seat.control.calls == [tuple(names.get(part, part) for part in call) for call in expected]
         assert told(seat.app) == []
@@ -608,7 +610,8 @@ async def says_that_there_is_no_next_recording(seat: Seat, key: str) -> None:
 async def finds_a_command_and_runs_it(seat: Seat, key: str) -> None:
     await seat.press(key)
     await seat.pilot.press(*"scheduler")
-    await until(seat.pilot, lambda: seat.app.screen.query_one("CommandList").option_count == 1)
+    # A step of the engine has the word in its help.
+    await until(seat.pilot, lambda: seat.app.screen.query_one("CommandList").option_count == 2)
     await seat.pilot.press("enter")
     await until(seat.pilot, lambda: seat.app.current_mode == "scheduler" and len(seat.app.screen_stack) == 1)
     await seat.press(key)
