@@ -8,8 +8,8 @@ recording that grows.
 import re
 from collections.abc import Callable
 
-from driven_app import app_for, drawn, drive, panel, put, settle
 from drawn_blocks import expected_cells, ids_of, read_cells
+from driven_app import app_for, drawn, drive, panel, put, settle
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from random_traces import OPTIONS, REQUESTS, run_of
@@ -20,7 +20,10 @@ from minivllm.tui.app import DashboardApp
 from minivllm.tui.text import clean, short_name
 
 WALKS = settings(
-    max_examples=3, deadline=None, phases=[Phase.generate], suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=3,
+    deadline=None,
+    phases=[Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
 _KEYS = ("right", "left", "right_square_bracket", "left_square_bracket", "right_curly_bracket", "left_curly_bracket")

@@ -136,7 +136,9 @@ HOSTILE = (
 
 
 def test_nothing_from_outside_is_obeyed_on_any_screen(stage, ask) -> None:
-    asks = [ask(f"{HOSTILE}{i}", HOSTILE * (1 + i), f"{HOSTILE}\n" * 9, arrives=3 * i, samples=1 + i % 2) for i in range(7)]
+    asks = [
+        ask(f"{HOSTILE}{i}", HOSTILE * (1 + i), f"{HOSTILE}\n" * 9, arrives=3 * i, samples=1 + i % 2) for i in range(7)
+    ]
     run = stage(asks, model=HOSTILE, num_blocks=90).run(60)
     last = run.events[-1]
     mass = ev.AttentionMass(last.seq + 1, last.step, last.t, run.engine.inspect().running[0], [0.5])

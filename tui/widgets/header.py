@@ -7,7 +7,6 @@ from minivllm.tui.model import DashboardModel
 from minivllm.tui.text import clean, plural
 from minivllm.tui.widgets.panel import Panel
 
-
 _ROOM_FOR_FACTS = 40
 """Columns of the model's name and the step, which a long sentence must leave."""
 
