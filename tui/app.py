@@ -92,6 +92,7 @@ class DashboardApp(Actions, App[str]):
         self._visited: list[str] = []
         self._first_step = first_step
         self._has_next = has_next
+        self._badge_seen: tuple | None = None
 
     def get_key_display(self, binding: Binding) -> str:
         """A key as the footer writes it."""
@@ -150,7 +151,7 @@ class DashboardApp(Actions, App[str]):
         """The top line also says what is no event: that the source is lost, that the engine stands still."""
         control, transport = self.context.control, self.context.transport
         seen = transport.source.status, transport.state, None if control is None else control.state()
-        changed = seen != getattr(self, "_badge_seen", None)
+        changed = seen != self._badge_seen
         self._badge_seen = seen
         return changed
 
