@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from minivllm.events.log import Recording
+from minivllm.events.recording import Recording
 from minivllm.events.types import SCHEMA_NAME, SCHEMA_VERSION
 from minivllm.lessons.scenarios import SCENARIOS
 
@@ -33,7 +33,7 @@ def test_a_committed_trace_opens_and_folds_to_its_end(name: str):
     assert (header.model, header.clock, header.wall, header.mono) == ("smollm2", "virtual", 0.0, 0.0)
     assert header.config["device"] == "cpu" and header.config["dtype"] == "float32"
     assert header.num_blocks == scenario.options["num_gpu_blocks_override"]
-    fold = recording.fold_at_event(len(recording))
+    fold = recording.view_at_event(len(recording))
     assert fold.requests == {} and fold.sequences == {}, "all that came has ended"
     assert fold.counters.finished_requests == len(scenario.arrivals)
     assert fold.counters.invariant_violations == 0 and fold.lost_events == 0
