@@ -20,6 +20,7 @@ from textual.pilot import Pilot
 
 from minivllm.bench.terminal import COLUMNS, ROWS, DashboardProcess
 from minivllm.clock import MonotonicClock
+from minivllm.errors import BenchError
 from minivllm.events.recording import Recording
 from minivllm.tui.app import FRAMES_PER_SECOND, DashboardApp
 from minivllm.tui.model import MODELS
@@ -42,6 +43,8 @@ class GrowingLog:
         self._copy.write(b"".join(islice(self._steps, _STEPS_BEFORE)))
         self._pace = 1 / steps_per_second
         self._stop = threading.Event()
+        self.has_ended = False
+        """Nothing is left to write: what is measured from then on is an idle dashboard."""
         self._thread = threading.Thread(target=self._write, name="growing log", daemon=True)
 
     def _write(self) -> None:
@@ -52,6 +55,7 @@ class GrowingLog:
             if self._stop.wait(max(due - clock.now(), 0.0)):
                 return
             self._copy.write(step)
+        self.has_ended = True
 
     def __enter__(self) -> "GrowingLog":
         self._thread.start()
@@ -78,7 +82,7 @@ def cpu_of_screens(recording: Path, copy: Path, seconds: float) -> dict[str, flo
     """Screen -> the share of one core that the whole process takes while it is in front."""
     clock = MonotonicClock()
     shares: dict[str, float] = {}
-    with GrowingLog(recording, copy, FRAMES_PER_SECOND), DashboardProcess("attach", str(copy)) as dashboard:
+    with GrowingLog(recording, copy, FRAMES_PER_SECOND) as log, DashboardProcess("attach", str(copy)) as dashboard:
         dashboard.wait_for("LIVE")
         for screen, key in SCREENS.items():
             dashboard.press(key)
@@ -86,6 +90,8 @@ def cpu_of_screens(recording: Path, copy: Path, seconds: float) -> dict[str, flo
             started, used = clock.now(), dashboard.cpu_seconds()
             time.sleep(seconds)
             shares[screen] = (dashboard.cpu_seconds() - used) / (clock.now() - started)
+            if log.has_ended:
+                raise BenchError("The recording ended before every screen was measured: take one with more events.")
     return shares
 
 

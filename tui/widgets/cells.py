@@ -41,20 +41,21 @@ def block_cells(model: DashboardModel) -> list[Cell]:
     # Not along the free queue: a block that nobody holds any more joins it only one event later.
     for block_id in [at for at, block in enumerate(blocks) if block.ref_cnt == 0 and block.hash is not None]:
         cells[block_id] = Cell(CACHED, model.last_owner_letter(block_id) or EMPTY, "cached")
-    shared: dict[int, int] = {}
+    filled: dict[int, int] = {}
     # All sequences and not only the running ones: a frame may fall between a block and its admission.
     for seq_id, sequence in fold.sequences.items():
-        letter = model.letter(seq_id) or "?"
-        full, left = _owned(letter, size, size), sequence.num_computed_tokens
-        for block_id in sequence.block_table:
-            if blocks[block_id].ref_cnt > 1:
-                shared[block_id] = max(shared.get(block_id, 0), left)
-            else:
-                cells[block_id] = full if left >= size else _owned(letter, left, size)
-            left -= size
-    for block_id, num_tokens in shared.items():
-        count = blocks[block_id].ref_cnt
-        cells[block_id] = Cell(_fill(num_tokens, size), str(count) if count < 10 else SEVERAL, "shared*")
+        letter, computed = model.letter(seq_id) or "?", sequence.num_computed_tokens
+        num_full = computed // size
+        for entry, block_id in enumerate(sequence.block_table[num_full:], num_full):
+            filled[block_id] = max(filled.get(block_id, 0), computed - entry * size)
+            cells[block_id] = _owned(letter, filled[block_id], size)
+    # After all part full ones: of a block that several share, the fullest use counts.
+    for seq_id, sequence in fold.sequences.items():
+        full = _owned(model.letter(seq_id) or "?", size, size)
+        for block_id in sequence.block_table[: sequence.num_computed_tokens // size]:
+            cells[block_id] = full
+    for block_id, count in [(at, block.ref_cnt) for at, block in enumerate(blocks) if block.ref_cnt > 1]:
+        cells[block_id] = Cell(cells[block_id].glyph, str(count) if count < 10 else SEVERAL, "shared*")
     for block_id in model.changed:
         cells[block_id] = cells[block_id]._replace(style=cells[block_id].style + "!")
     return cells
@@ -71,7 +72,10 @@ def _fill(num_tokens: int, size: int) -> str:
 
 def group_cells(cells: list[Cell], size: int) -> list[Cell]:
     """One cell for each `size` blocks: the part in use, and whose if all of it is one sequence's."""
-    return [_group(tuple(cells[start : start + size])) for start in range(0, len(cells), size)]
+    # `size` times the same iterator: tuples of so many neighbours, and what is left over.
+    whole = len(cells) // size * size
+    groups = list(map(_group, zip(*[iter(cells[:whole])] * size, strict=True)))
+    return groups if whole == len(cells) else [*groups, _group(tuple(cells[whole:]))]
 
 
 @lru_cache(1 << 13)
