@@ -110,14 +110,12 @@ class StepTimer:
 
 
 def time_rounds(timer: StepTimer, num_rounds: int, ways: tuple[Watched, ...] = WAYS) -> list[dict[Watched, float]]:
-    """Seconds of a step in each way, for each round; one more round before them is not counted."""
+    """Seconds of a step in each way, for each round."""
     order = Random(0)
-    rounds = []
-    for number in range(num_rounds + 1):
-        times = {watched: timer.seconds_per_step(watched) for watched in order.sample(ways, len(ways))}
-        if number:
-            rounds.append(times)
-    return rounds
+    return [
+        {watched: timer.seconds_per_step(watched) for watched in order.sample(ways, len(ways))}
+        for _ in range(num_rounds)
+    ]
 
 
 def slowdowns(rounds: list[dict[Watched, float]], watched: Watched) -> list[float]:

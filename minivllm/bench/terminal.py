@@ -91,6 +91,12 @@ class DashboardProcess:
         with self._news:
             return bytes(self._output)
 
+    def imported_modules(self) -> set[str]:
+        """The modules that it has imported so far, of a process with `import_times`."""
+        # `import time:  self | cumulative |   name`, the name indented by how deep the import is.
+        lines = (line.rpartition(b"|") for line in self.output.splitlines() if line.startswith(b"import time:"))
+        return {name.strip().decode(errors="replace") for _, _, name in lines}
+
     def cpu_seconds(self) -> float:
         """Processor time that it has used so far. Raises `BenchError` where there is no /proc."""
         try:
