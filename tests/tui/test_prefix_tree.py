@@ -80,7 +80,7 @@ def test_the_chosen_sequences_lookup_is_told_and_without_one_the_last(shared_pre
 
 def test_blocks_that_were_hit_and_reused_since_are_not_marked(shared_prefix) -> None:
     model = model_of(shared_prefix, 26)
-    model.ages.born[3] = model.lookups.recent[-1].step + 1
+    model.ages.blocks[3].born = model.lookups.recent[-1].step + 1
     assert rows(tree(), model)[1] == "0-5 abcd 6 blocks ● 3 hit"
     model.fold.blocks[0].hash = None
     assert not any("hit" in row for row in rows(tree(), model)[1:])
@@ -145,3 +145,15 @@ def test_tree_and_inspector_stay_in_their_room(
             lines = panel.lines(model, *size)
             assert 0 < len(lines) <= size[1]
             assert all(cell_len(text_of(line)) <= size[0] for line in lines)
+
+
+@pytest.mark.parametrize("scenario", ["shared_prefix", "memory_pressure", "samples", "beams"])
+def test_an_index_that_follows_changes_is_the_one_that_is_built_anew(scenario, request: pytest.FixtureRequest) -> None:
+    stage = request.getfixturevalue(scenario)
+    model, following = DashboardModel(stage.header), PrefixIndex()
+    for number, event in enumerate(stage.run().events):
+        model.apply(event)
+        if number % 7 == 0:
+            followed, anew = following.of(model), PrefixIndex().of(model)
+            for part in ("carriers", "children", "holders", "roots"):
+                assert getattr(followed, part) == getattr(anew, part), part
