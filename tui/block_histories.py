@@ -4,6 +4,7 @@ Plain data with one `apply` a part, as in `histories`. The easy thing to get wro
 filled: it may have several, and it is the one whose tokens were scheduled last.
 """
 
+from collections.abc import Callable
 from typing import ClassVar
 
 import msgspec
@@ -28,18 +29,18 @@ class Lookup(msgspec.Struct):
 class Lookups(msgspec.Struct):
     """The last lookups, oldest first."""
 
-    KINDS: ClassVar = (ev.BlockHit, ev.BlockMissed)
-
     recent: list[Lookup] = []
 
     def apply(self, event: ev.Event) -> None:
         """Take in the next event."""
-        match event:
-            case ev.BlockHit():
-                self._of(event).hits.append((event.logical, event.block_id, event.was_free))
-            case ev.BlockMissed():
-                lookup = self._of(event)
-                lookup.missed, lookup.why = event.logical, event.why
+        self.APPLY[type(event)](self, event)
+
+    def _hit(self, event: ev.BlockHit) -> None:
+        self._of(event).hits.append((event.logical, event.block_id, event.was_free))
+
+    def _missed(self, event: ev.BlockMissed) -> None:
+        lookup = self._of(event)
+        lookup.missed, lookup.why = event.logical, event.why
 
     def of(self, seq_id: str | None) -> Lookup | None:
         """The last one of a sequence."""
@@ -54,8 +55,10 @@ class Lookups(msgspec.Struct):
                 del self.recent[0]
         return last
 
+    APPLY: ClassVar[dict[type[ev.Event], Callable]] = {ev.BlockHit: _hit, ev.BlockMissed: _missed}
 
-class BlockAge(msgspec.Struct):
+
+class BlockAge(msgspec.Struct, gc=False):
     """What is remembered of one block since it was used first."""
 
     touched: int
@@ -68,11 +71,6 @@ class BlockAge(msgspec.Struct):
 class BlockAges(msgspec.Struct):
     """Of every block: whose it was last, and when it was handed out and touched last."""
 
-    KINDS: ClassVar = (
-        ev.StepBegin, ev.StepScheduled, ev.BlockAllocated, ev.BlockHit, ev.BlockReleased, ev.BlockFreed, ev.BlockHashed,
-        ev.BlockCopied, ev.BlockEvicted,
-    )  # fmt: skip
-
     blocks: list[BlockAge | None]
     """By block id; None for one that was not used so far."""
     changed: set[int] = set()
@@ -84,29 +82,41 @@ class BlockAges(msgspec.Struct):
         age = self.blocks[block_id]
         return None if age is None else age.last_owner
 
-    def apply(self, event: ev.Event) -> str | None:
-        """Take in the next event; the sequence that it is about, or that held its block last."""
-        owner = getattr(event, "seq_id", None)
-        match event:
-            case ev.StepBegin():
-                self.changed.clear()
-            case ev.StepScheduled():
-                self.last_scheduled = event.seq_id
-            case ev.BlockAllocated():
-                self._touch(event.block_id, event.step, owner, is_new=True)
-            case ev.BlockCopied():
-                self._touch(event.src, event.step)
-                self._touch(event.dst, event.step, owner, is_new=True)
-            case ev.BlockEvicted():
-                self._touch(event.block_id, event.step)
-                return self.last_owner(event.block_id)
-            case ev.BlockHashed():
-                # Of several that share or shared it, the one whose tokens have just filled it.
-                owner = self.last_scheduled
-                self._touch(event.block_id, event.step, owner)
-            case ev.BlockHit() | ev.BlockReleased() | ev.BlockFreed():
-                self._touch(event.block_id, event.step, owner)
-        return owner
+    def owner_told_by(self, event: ev.Event) -> str | None:
+        """The sequence that an event is about, or that held its block last. Ask after `apply`."""
+        kind = type(event)
+        if kind is ev.BlockHashed:
+            return self.last_scheduled
+        if kind is ev.BlockEvicted:
+            return self.last_owner(event.block_id)
+        return getattr(event, "seq_id", None)
+
+    def apply(self, event: ev.Event) -> None:
+        """Take in the next event."""
+        self.APPLY[type(event)](self, event)
+
+    def _begin(self, event: ev.StepBegin) -> None:
+        self.changed.clear()
+
+    def _scheduled(self, event: ev.StepScheduled) -> None:
+        self.last_scheduled = event.seq_id
+
+    def _allocated(self, event: ev.BlockAllocated) -> None:
+        self._touch(event.block_id, event.step, event.seq_id, is_new=True)
+
+    def _copied(self, event: ev.BlockCopied) -> None:
+        self._touch(event.src, event.step)
+        self._touch(event.dst, event.step, event.seq_id, is_new=True)
+
+    def _hashed(self, event: ev.BlockHashed) -> None:
+        # Of several that share or shared it, the one whose tokens have just filled it.
+        self._touch(event.block_id, event.step, self.last_scheduled)
+
+    def _held(self, event: ev.BlockHit | ev.BlockReleased) -> None:
+        self._touch(event.block_id, event.step, event.seq_id)
+
+    def _seen(self, event: ev.BlockFreed | ev.BlockEvicted) -> None:
+        self._touch(event.block_id, event.step)
 
     def _touch(self, block_id: int, step: int, owner: str | None = None, *, is_new: bool = False) -> None:
         self.changed.add(block_id)
@@ -118,3 +128,15 @@ class BlockAges(msgspec.Struct):
             age.last_owner = owner
         if is_new:
             age.born = step
+
+    APPLY: ClassVar[dict[type[ev.Event], Callable]] = {
+        ev.StepBegin: _begin,
+        ev.StepScheduled: _scheduled,
+        ev.BlockAllocated: _allocated,
+        ev.BlockCopied: _copied,
+        ev.BlockHashed: _hashed,
+        ev.BlockHit: _held,
+        ev.BlockReleased: _held,
+        ev.BlockFreed: _seen,
+        ev.BlockEvicted: _seen,
+    }

@@ -9,6 +9,7 @@ step), so a place in a chain has a list of blocks; and a block's parent can be e
 begin in the middle: no lookup finds it there, because every lookup starts at a prompt's beginning.
 """
 
+from bisect import insort
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -21,7 +22,7 @@ class Node(NamedTuple):
 
     copies: list[tuple[int, ...]]
     """The blocks in order; the second and later ones hold the same content once more."""
-    holders: list[list[str]]
+    holders: list[tuple[str, ...]]
     """Of each copy, who holds it."""
     guide: str
     """Tree signs before it."""
@@ -48,44 +49,73 @@ class PrefixIndex:
         """hash -> the blocks with this content, lowest id first"""
         self.children: dict[str | None, list[str]] = {}
         """hash -> the hashes that follow it; under None those that begin a prompt"""
-        self.holders: dict[int, list[str]] = {}
+        self.holders: dict[int, tuple[str, ...]] = {}
         """block -> who holds it"""
         self.roots: list[str] = []
         """Where chains begin; first those that somebody holds."""
+        self._names: list[str | None] = []
+        """The hash of each block, when it was looked at last."""
+        self._parents: dict[str, str | None] = {}
+        """hash -> the hash before it"""
 
     def of(self, model: DashboardModel) -> "PrefixIndex":
         """The index, brought up to the moment that `model` stands at."""
         fold = model.fold
         # The fold itself and not its id: a new one may get the id of one that is gone.
-        if fold is not self._fold or fold.last_seq != self._seq:
+        if fold is not self._fold or len(fold.blocks) != len(self._names):
+            self.carriers, self.children, self._parents = {}, {}, {}
+            self._names = [None] * len(fold.blocks)
+            self._seq = -1
+        if fold.last_seq != self._seq or fold is not self._fold:
             self._fold, self._seq = fold, fold.last_seq
-            self._build(fold)
+            self._follow_names()
+            self._find_holders()
+            self._find_roots()
         return self
 
-    def _build(self, fold: Fold) -> None:
-        self.carriers, self.children, self.holders = carriers, children, holders = {}, {}, {}
-        for block_id, block in enumerate(fold.blocks):
-            name = block.hash
-            if name is None:
-                continue
-            if name in carriers:
-                carriers[name].append(block_id)
-            else:
-                carriers[name] = [block_id]
+    def _follow_names(self) -> None:
+        """Take in the blocks whose content has got or lost its hash: a few at each frame, of thousands."""
+        names = [block.hash for block in self._fold.blocks]
+        changed = [at for at, (name, old) in enumerate(zip(names, self._names, strict=True)) if name != old]
+        affected = {name for at in changed for name in (names[at], self._names[at]) if name is not None}
+        for name in affected & self.carriers.keys():
+            siblings = self.children[self._parents[name]]
+            siblings.remove(name)
+            if not siblings:
+                del self.children[self._parents[name]]
+        for at in changed:
+            if self._names[at] is not None:
+                self.carriers[self._names[at]].remove(at)
+            if names[at] is not None:
+                insort(self.carriers.setdefault(names[at], []), at)
+        self._names = names
+        for name in affected:
+            if self.carriers[name]:
                 # A hash has one parent, that of its first block: so this is a forest, whatever a log says.
-                siblings = children.get(block.parent)
-                if siblings is None:
-                    children[block.parent] = [name]
-                else:
-                    siblings.append(name)
-        for seq_id, sequence in fold.sequences.items():
-            for block_id in sequence.block_table:
-                owners = holders.get(block_id)
-                if owners is None:
-                    holders[block_id] = [seq_id]
-                else:
-                    owners.append(seq_id)
-        roots = [name for parent, names in children.items() if parent not in carriers for name in names]
+                parent = self._parents[name] = self._fold.blocks[self.carriers[name][0]].parent
+                insort(self.children.setdefault(parent, []), name, key=self._first_block)
+            else:
+                del self.carriers[name], self._parents[name]
+
+    def _first_block(self, name: str) -> int:
+        return self.carriers[name][0]
+
+    def _find_holders(self) -> None:
+        """Most blocks have one holder, and all those of one sequence share that entry."""
+        shared = {block_id for block_id, block in enumerate(self._fold.blocks) if block.ref_cnt > 1}
+        self.holders = holders = {}
+        for seq_id, sequence in self._fold.sequences.items():
+            known = {
+                block_id: holders[block_id] for block_id in shared.intersection(sequence.block_table) & holders.keys()
+            }
+            holders.update(dict.fromkeys(sequence.block_table, (seq_id,)))
+            for block_id, others in known.items():
+                holders[block_id] = (*others, seq_id)
+
+    def _find_roots(self) -> None:
+        carriers, holders = self.carriers, self.holders
+        roots = [name for parent, names in self.children.items() if parent not in carriers for name in names]
+        roots.sort(key=self._first_block)
         held = [any(block_id in holders for block_id in carriers[name]) for name in roots]
         self.roots = [name for name, is_held in zip(roots, held, strict=True) if is_held]
         self.roots += [name for name, is_held in zip(roots, held, strict=True) if not is_held]
@@ -130,5 +160,5 @@ class PrefixIndex:
                 is_last = child is children[-1]
                 stack.append((child, under + ("└─" if is_last else "├─"), under + ("  " if is_last else "│ ")))
 
-    def _holders_of(self, name: str) -> list[list[str]]:
-        return [self.holders.get(block_id, []) for block_id in self.carriers[name]]
+    def _holders_of(self, name: str) -> list[tuple[str, ...]]:
+        return [self.holders.get(block_id, ()) for block_id in self.carriers[name]]

@@ -171,6 +171,8 @@ _TELL = {
     ev.InvariantViolated: lambda e: (f"INVARIANT {clean(e.name)} violated", f": {clean(e.detail)}", "bad"),
     ev.Gap: lambda e: (f"{plural(e.lost, 'event')} lost", ": what follows may be wrong", "bad"),
 }
+TOLD_KINDS = frozenset(_TELL)
+"""Kinds that get a sentence in the log of decisions; the others need not be added to it."""
 
 
 def _seconds(e: ev.StepEnd) -> str:

@@ -4,9 +4,12 @@ The engine has forgotten all of this, but its events told it. Each part is plain
 keyframe can hold it and a rewound dashboard shows the same as a live one did. The easy thing to get wrong is
 growth: a server runs for weeks, so every list here has an end.
 
-`KINDS` of a part are the kinds of events that it must be given; the others it need not see.
+`APPLY` of a part says what it does with each kind of event that it must be given; the others it need not see. A table
+and no `match`: half of all events would try every case of it before they find their own, and a long log is indexed
+through here event by event.
 """
 
+from collections.abc import Callable
 from typing import ClassVar, NamedTuple
 
 import msgspec
@@ -18,7 +21,7 @@ SHARES_KEPT = 48
 """Of so many of the last steps it is also remembered who got how much."""
 
 
-class Preemption(msgspec.Struct):
+class Preemption(msgspec.Struct, gc=False):
     """Who lost its blocks and slot, for whom, and how short of blocks that one was."""
 
     step: int
@@ -40,7 +43,7 @@ class Share(NamedTuple):
     num_tokens: int
 
 
-class StepRecord(msgspec.Struct):
+class StepRecord(msgspec.Struct, gc=False):
     """One step that has ended."""
 
     step: int
@@ -48,8 +51,8 @@ class StepRecord(msgspec.Struct):
     budget: int
     prefill_tokens: int = 0
     decode_tokens: int = 0
-    shares: list[Share] = []
-    """In the order of the plan; empty once the step is long past."""
+    packed_shares: bytes = b""
+    """`shares` as a keyframe holds them, empty once the step is long past. A seek restores thousands and a screen shows few."""
     num_hits: int = 0
     num_evicted: int = 0
     preempted: list[Preemption] = []
@@ -59,57 +62,78 @@ class StepRecord(msgspec.Struct):
     """schedule, prepare, model, sample"""
 
     @property
+    def shares(self) -> list[Share]:
+        """Who got how much, in the order of the plan; nobody once the step is long past."""
+        return _SHARES_DECODER.decode(self.packed_shares) if self.packed_shares else []
+
+    @property
     def used(self) -> int:
         return self.prefill_tokens + self.decode_tokens
+
+
+_SHARES_DECODER = msgspec.msgpack.Decoder(list[Share])
 
 
 class StepHistory(msgspec.Struct):
     """The last steps, oldest first."""
 
-    KINDS: ClassVar = (
-        ev.StepBegin,
-        ev.StepScheduled,
-        ev.BlockHit,
-        ev.BlockEvicted,
-        ev.RequestPreempted,
-        ev.RequestDeferred,
-        ev.StepEnd,
-    )
-
     records: list[StepRecord] = []
     current: StepRecord | None = None
     """The step that is under way."""
+    current_shares: list[tuple[str, ev.ScheduledKind, int]] = []
+    """Of that step, so far."""
 
     def apply(self, event: ev.Event) -> None:
         """Take in the next event."""
-        match event:
-            case ev.StepBegin():
-                self.current = StepRecord(event.step, event.t, event.budget)
-            case _ if self.current is None:
-                return  # the recording begins in the middle of a step
-            case ev.StepScheduled():
-                self.current.shares.append(Share(event.seq_id, event.kind, event.num_tokens))
-                if event.kind == "prefill":
-                    self.current.prefill_tokens += event.num_tokens
-                else:
-                    self.current.decode_tokens += event.num_tokens
-            case ev.BlockHit():
-                self.current.num_hits += 1
-            case ev.BlockEvicted():
-                self.current.num_evicted += 1
-            case ev.RequestPreempted():
-                self.current.preempted.append(Preemption.of(event))
-            case ev.RequestDeferred():
-                self.current.deferred = (event.seq_id, event.reason, event.need, event.free)
-            case ev.StepEnd():
-                self.current.t = event.t
-                self.current.seconds = (event.t_schedule, event.t_prepare, event.t_model, event.t_sample)
-                self._keep(self.current)
-                self.current = None
+        self.APPLY[type(event)](self, event)
+
+    def _begin(self, event: ev.StepBegin) -> None:
+        self.current = StepRecord(event.step, event.t, event.budget)
+        self.current_shares = []
+
+    def _share(self, event: ev.StepScheduled) -> None:
+        self.current_shares.append((event.seq_id, event.kind, event.num_tokens))
+
+    def _hit(self, event: ev.BlockHit) -> None:
+        if self.current is not None:  # else the recording begins in the middle of a step
+            self.current.num_hits += 1
+
+    def _evicted(self, event: ev.BlockEvicted) -> None:
+        if self.current is not None:
+            self.current.num_evicted += 1
+
+    def _preempted(self, event: ev.RequestPreempted) -> None:
+        if self.current is not None:
+            self.current.preempted.append(Preemption.of(event))
+
+    def _deferred(self, event: ev.RequestDeferred) -> None:
+        if self.current is not None:
+            self.current.deferred = (event.seq_id, event.reason, event.need, event.free)
+
+    def _end(self, event: ev.StepEnd) -> None:
+        current = self.current
+        if current is not None:
+            current.t = event.t
+            current.prefill_tokens = sum(number for _, kind, number in self.current_shares if kind == "prefill")
+            current.decode_tokens = sum(number for *_, number in self.current_shares) - current.prefill_tokens
+            current.packed_shares = msgspec.msgpack.encode(self.current_shares)
+            current.seconds = (event.t_schedule, event.t_prepare, event.t_model, event.t_sample)
+            self._keep(current)
+            self.current = None
 
     def _keep(self, record: StepRecord) -> None:
         self.records.append(record)
         if len(self.records) > SHARES_KEPT:
-            self.records[-SHARES_KEPT - 1].shares = []
+            self.records[-SHARES_KEPT - 1].packed_shares = b""
         if len(self.records) > STEPS_KEPT:
             del self.records[0]
+
+    APPLY: ClassVar[dict[type[ev.Event], Callable]] = {
+        ev.StepBegin: _begin,
+        ev.StepScheduled: _share,
+        ev.BlockHit: _hit,
+        ev.BlockEvicted: _evicted,
+        ev.RequestPreempted: _preempted,
+        ev.RequestDeferred: _deferred,
+        ev.StepEnd: _end,
+    }

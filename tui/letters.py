@@ -25,12 +25,19 @@ class Letters(msgspec.Struct):
     """letter -> the sequence that it stands for"""
     live: set[str] = set()
     next_turn: int = 0
+    num_free: int = len(ALPHABET)
+    """Letters that stand for nobody who is there."""
 
     def assign(self, seq_id: str) -> None:
         """Give `seq_id` a letter unless it has one."""
+        is_new = seq_id not in self.live
         self.live.add(seq_id)
         if seq_id in self.given:
+            self.num_free -= is_new
             return
+        if self.num_free == 0:  # more sequences than letters: to look for one at each of their blocks would be slow
+            return
+        self.num_free -= 1
         for turn in range(len(ALPHABET)):
             letter = ALPHABET[(self.next_turn + turn) % len(ALPHABET)]
             holder = self.holders.get(letter)
@@ -42,7 +49,9 @@ class Letters(msgspec.Struct):
 
     def release(self, seq_id: str) -> None:
         """The sequence has ended: its letter may be handed on when its turn comes."""
-        self.live.discard(seq_id)
+        if seq_id in self.live:
+            self.live.remove(seq_id)
+            self.num_free += seq_id in self.given
 
     def of(self, seq_id: str | None) -> str | None:
         """The letter of a sequence in the batch, or of an ended one whose letter is still its own."""

@@ -4,6 +4,7 @@ Plain data with one `apply`, like those. The easy thing to get wrong is growth: 
 ones are kept, and of pruned beams none, since a search prunes hundreds.
 """
 
+from collections.abc import Callable
 from typing import ClassVar, Literal
 
 import msgspec
@@ -16,7 +17,7 @@ LIVES_KEPT = 64
 Phase = Literal["queued", "prefill", "decode", "preempted"]
 
 
-class Life(msgspec.Struct):
+class Life(msgspec.Struct, gc=False):
     """One sequence from its arrival to its end."""
 
     seq_id: str
@@ -52,48 +53,52 @@ class Life(msgspec.Struct):
 class Lives(msgspec.Struct):
     """The sequences that are there and the last ones that have ended, in order of arrival."""
 
-    KINDS: ClassVar = (
-        ev.RequestArrived,
-        ev.RequestForked,
-        ev.RequestAdmitted,
-        ev.RequestResumed,
-        ev.RequestPreempted,
-        ev.StepScheduled,
-        ev.TokenSampled,
-        ev.RequestFinished,
-        ev.RequestAborted,
-        ev.BeamPruned,
-    )
-
     by_sequence: dict[str, Life] = {}
     ended: list[str] = []
 
     def apply(self, event: ev.Event) -> None:
         """Take in the next event."""
-        match event:
-            case ev.RequestArrived():
-                # A request with an old one's name is another one.
-                self._drop(event.seq_id)
-                self._begin(event.seq_id, event.request_id, event, "queued")
-            case ev.RequestForked():
-                parent = self.by_sequence.get(event.parent)
-                if parent is not None:
-                    self._begin(event.seq_id, parent.request_id, event, "decode")
-            case ev.RequestAdmitted() | ev.RequestResumed():
-                self._enter(event, "prefill")
-            case ev.RequestPreempted():
-                self._enter(event, "preempted")
-                self._note_preemption(event)
-            case ev.StepScheduled():
-                self._enter(event, event.kind)
-            case ev.TokenSampled():
-                self._note_token(event)
-            case ev.RequestFinished():
-                self._end(event, event.reason)
-            case ev.RequestAborted():
-                self._end(event, "abort")
-            case ev.BeamPruned():
-                self._drop(event.seq_id)  # a search prunes hundreds
+        self.APPLY[type(event)](self, event)
+
+    def _arrived(self, event: ev.RequestArrived) -> None:
+        # A request with an old one's name is another one.
+        self._drop(event.seq_id)
+        self._begin(event.seq_id, event.request_id, event, "queued")
+
+    def _forked(self, event: ev.RequestForked) -> None:
+        parent = self.by_sequence.get(event.parent)
+        if parent is not None:
+            self._begin(event.seq_id, parent.request_id, event, "decode")
+
+    def _admitted(self, event: ev.RequestAdmitted | ev.RequestResumed) -> None:
+        self._enter(event, "prefill")
+
+    def _preempted(self, event: ev.RequestPreempted) -> None:
+        self._enter(event, "preempted")
+        life = self.by_sequence.get(event.seq_id)
+        if life is not None:
+            life.preemption = Preemption.of(event)
+
+    def _scheduled(self, event: ev.StepScheduled) -> None:
+        self._enter(event, event.kind)
+
+    def _sampled(self, event: ev.TokenSampled) -> None:
+        life = self.by_sequence.get(event.seq_id)
+        if life is None:
+            return
+        if life.first_token is None:
+            life.first_token = event.t
+        life.last_token = event.t
+        life.num_tokens += 1
+
+    def _finished(self, event: ev.RequestFinished) -> None:
+        self._end(event, event.reason)
+
+    def _aborted(self, event: ev.RequestAborted) -> None:
+        self._end(event, "abort")
+
+    def _pruned(self, event: ev.BeamPruned) -> None:
+        self._drop(event.seq_id)  # a search prunes hundreds
 
     def _begin(self, seq_id: str, request_id: str, event: ev.Event, phase: Phase) -> None:
         self.by_sequence[seq_id] = Life(seq_id, request_id, [(event.step, event.t, phase)])
@@ -102,20 +107,6 @@ class Lives(msgspec.Struct):
         life = self.by_sequence.get(event.seq_id)
         if life is not None and life.phases[-1][2] != phase:
             life.phases.append((event.step, event.t, phase))
-
-    def _note_preemption(self, event: ev.RequestPreempted) -> None:
-        life = self.by_sequence.get(event.seq_id)
-        if life is not None:
-            life.preemption = Preemption.of(event)
-
-    def _note_token(self, event: ev.TokenSampled) -> None:
-        life = self.by_sequence.get(event.seq_id)
-        if life is None:
-            return
-        if life.first_token is None:
-            life.first_token = event.t
-        life.last_token = event.t
-        life.num_tokens += 1
 
     def _end(self, event: ev.Event, reason: str) -> None:
         life = self.by_sequence.get(event.seq_id)
@@ -130,3 +121,16 @@ class Lives(msgspec.Struct):
         self.by_sequence.pop(seq_id, None)
         if seq_id in self.ended:
             self.ended.remove(seq_id)
+
+    APPLY: ClassVar[dict[type[ev.Event], Callable]] = {
+        ev.RequestArrived: _arrived,
+        ev.RequestForked: _forked,
+        ev.RequestAdmitted: _admitted,
+        ev.RequestResumed: _admitted,
+        ev.RequestPreempted: _preempted,
+        ev.StepScheduled: _scheduled,
+        ev.TokenSampled: _sampled,
+        ev.RequestFinished: _finished,
+        ev.RequestAborted: _aborted,
+        ev.BeamPruned: _pruned,
+    }

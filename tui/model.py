@@ -7,8 +7,9 @@ and show any moment again (`MODELS`, the codec). The easy thing to get wrong is 
 `_Remembered`: it would be right while live and wrong after the first rewind.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
+from types import MethodType
 
 import msgspec
 
@@ -18,7 +19,7 @@ from minivllm.events.fold_codec import FOLD
 from minivllm.events.pool_use import PoolUse, pool_use
 from minivllm.events.state import EngineState
 from minivllm.tui.block_histories import BlockAge, BlockAges, Lookups
-from minivllm.tui.decisions import DecisionLog
+from minivllm.tui.decisions import TOLD_KINDS, DecisionLog
 from minivllm.tui.histories import StepHistory, StepRecord
 from minivllm.tui.letters import Letters
 from minivllm.tui.lives import Life, Lives
@@ -27,6 +28,11 @@ RATE_WINDOW = 2.0
 """Seconds of engine time over which tokens per second are averaged."""
 _RATE_ENTRIES = 256
 """Most steps that the average reaches back."""
+
+
+_END_A_SEQUENCE = frozenset({ev.RequestFinished, ev.RequestAborted, ev.BeamPruned})
+_LETTERS_CHANGE = (*_END_A_SEQUENCE, ev.BlockAllocated, ev.BlockHit, ev.RequestForked)
+_MASS_CHANGES = (*_END_A_SEQUENCE, ev.RequestPreempted, ev.AttentionMass)
 
 
 class _Remembered(msgspec.Struct):
@@ -65,38 +71,58 @@ class DashboardModel:
         self.ages = self.remembered.ages
         self.mass = self.remembered.mass
         self._rate = self.remembered.rate
-        parts = (self.steps, self.lives, self.lookups)
-        self._parts = {kind: [part.apply for part in parts if kind in part.KINDS] for kind in ev.EVENT_KINDS}
+        self._listeners = self._listeners_by_kind()
 
     def apply(self, event: ev.Event) -> None:
         """Take in the next event."""
+        kind = type(event)
         if self.fold.lost_events == 0:
-            self._remember(event)
-        elif type(event) is ev.Gap:
+            for listener in self._listeners[kind]:
+                listener(event)
+        elif kind is ev.Gap:
             self.log.add(event, None, None)
         self.fold.apply(event)
-        if type(event) is ev.StepEnd:
+        if kind is ev.StepEnd:
             self._note_rate(event.t)
 
-    def _remember(self, event: ev.Event) -> None:
-        match event:
-            case ev.RequestFinished() | ev.RequestAborted() | ev.BeamPruned():
-                self.letters.release(event.seq_id)
-                self.mass.pop(event.seq_id, None)
-            case ev.RequestPreempted():
-                self.mass.pop(event.seq_id, None)
-            case ev.BlockAllocated() | ev.BlockHit() | ev.RequestForked():
-                # A sequence takes its first blocks just before it is told to be admitted.
-                self.letters.assign(event.seq_id)
-            case ev.AttentionMass():
-                self.mass[event.seq_id] = event.mass
-            case ev.KernelTraced():
-                self.remembered.trace = event
-        kind = type(event)
-        owner = self.ages.apply(event) if kind in BlockAges.KINDS else getattr(event, "seq_id", None)
+    def _listeners_by_kind(self) -> dict[type[ev.Event], list[Callable[[ev.Event], None]]]:
+        """Who must hear of each kind, in order: letters before the log that names them, blocks before their owner is asked."""
+        listeners: dict[type[ev.Event], list[Callable[[ev.Event], None]]] = {kind: [] for kind in ev.EVENT_KINDS}
+        for kinds, listener in (
+            (_LETTERS_CHANGE, self._keep_letters),
+            (_MASS_CHANGES, self._keep_mass),
+            ((ev.KernelTraced,), self._keep_trace),
+            (self.ages.APPLY, self.ages),
+            (TOLD_KINDS, self._tell),
+            (self.steps.APPLY, self.steps),
+            (self.lives.APPLY, self.lives),
+            (self.lookups.APPLY, self.lookups),
+        ):
+            for kind in kinds:
+                # Of a part straight the method for this kind: half of indexing a log is such calls.
+                own = listener if callable(listener) else MethodType(listener.APPLY[kind], listener)
+                listeners[kind].append(own)
+        return listeners
+
+    def _keep_letters(self, event: ev.Event) -> None:
+        if type(event) in _END_A_SEQUENCE:
+            self.letters.release(event.seq_id)
+        else:
+            # A sequence takes its first blocks just before it is told to be admitted.
+            self.letters.assign(event.seq_id)
+
+    def _keep_mass(self, event: ev.Event) -> None:
+        if type(event) is ev.AttentionMass:
+            self.mass[event.seq_id] = event.mass
+        else:
+            self.mass.pop(event.seq_id, None)
+
+    def _keep_trace(self, event: ev.KernelTraced) -> None:
+        self.remembered.trace = event
+
+    def _tell(self, event: ev.Event) -> None:
+        owner = self.ages.owner_told_by(event)
         self.log.add(event, owner, self.letters.of(owner))
-        for apply in self._parts[kind]:
-            apply(event)
 
     # ---- what the panels ask ----
 

@@ -13,6 +13,7 @@ Opening and seeking need no model: `traffic.py` records a busy engine that answe
 import argparse
 import statistics
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -26,12 +27,15 @@ from minivllm.bench.report import (
     print_report,
     progress_bar,
 )
-from minivllm.bench.traffic import record_traffic
+from minivllm.bench.traffic import RecordedTraffic, record_traffic
 from minivllm.bench.workloads import MAX_NUM_SEQS, WorkloadSpec, make_requests
 from minivllm.clock import Clock, MonotonicClock
 from minivllm.config import EngineConfig
 from minivllm.engine import LLMEngine
 from minivllm.errors import BenchError
+from minivllm.events.fold import Fold
+from minivllm.events.fold_codec import FOLD
+from minivllm.events.keyframes import Keyframes, V, ViewCodec
 from minivllm.events.log import LogWriter
 from minivllm.events.recording import Recording
 from minivllm.sampling_params import SamplingParams
@@ -66,6 +70,8 @@ class SeekTimes:
     """Until every moment can be shown."""
     index_memory_bytes: int
     """By how much the process grew meanwhile."""
+    keyframe_bytes: int
+    """What the keyframes take of that."""
     seek_seconds: list[float]
 
 
@@ -113,25 +119,34 @@ def slowdown(pairs: list[StepPair]) -> float:
 
 def time_seeks(path: Path, num_events: int, num_blocks: int, num_seeks: int) -> SeekTimes:
     """Record, open and seek to random steps. Raises `BenchError` if the recording does not tell the truth."""
+    return time_reading(path, record_traffic(path, num_events, num_blocks, seed=0), num_seeks, FOLD, lambda fold: fold)
+
+
+def time_reading(
+    path: Path, traffic: RecordedTraffic, num_seeks: int, codec: ViewCodec[V], fold_of: Callable[[V], Fold]
+) -> SeekTimes:
+    """Open a recording of `traffic`, index it and seek to random steps. `fold_of`: the engine's state in one of its views."""
     clock = MonotonicClock()
-    traffic = record_traffic(path, num_events, num_blocks, seed=0)
+    keyframes = Keyframes()
     memory, started = peak_rss_bytes(), clock.now()
-    recording = Recording(path, index=False)
+    recording = Recording(path, codec, index=False, keyframes=keyframes)
     open_seconds = clock.now() - started
     recording.index_more(float("inf"))
     index_seconds, memory = clock.now() - started - open_seconds, peak_rss_bytes() - memory
-    if len(recording) != traffic.num_events or recording.view_at_step(recording.last_step).state != traffic.final_state:
+    last = fold_of(recording.view_at_step(recording.last_step))
+    if len(recording) != traffic.num_events or last.state != traffic.final_state:
         raise BenchError("The recording does not lead to the state of the engine that wrote it.")
     steps = Random(0)
     seek_seconds = []
     for _ in range(num_seeks):
         step = steps.randint(recording.first_step, recording.last_step)
         started = clock.now()
-        fold = recording.view_at_step(step)
+        view = recording.view_at_step(step)
         seek_seconds.append(clock.now() - started)
-        if fold.step != step:
-            raise BenchError(f"A seek to step {step} ended at step {fold.step}.")
-    return SeekTimes(len(recording), path.stat().st_size, open_seconds, index_seconds, memory, seek_seconds)
+        if fold_of(view).step != step:
+            raise BenchError(f"A seek to step {step} ended at step {fold_of(view).step}.")
+    num_bytes = path.stat().st_size
+    return SeekTimes(len(recording), num_bytes, open_seconds, index_seconds, memory, keyframes.num_bytes, seek_seconds)
 
 
 def measure(

@@ -7,6 +7,7 @@ BENCHES = {
     "throughput": "output tokens per second, alone or against transformers in the same run",
     "core": "how long the scheduler takes to plan a step, without a model",
     "events": "what recording costs, and how fast a recording is searched",
+    "dashboard": "how quickly the dashboard answers, and what it costs to watch",
     "sharing": "KV cache memory saved by samples and beams that share blocks",
     "kernels": "time and memory traffic of each kernel, against the device's own copy and peers",
     "memory": "peak memory against weights and KV cache",

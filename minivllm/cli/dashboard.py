@@ -1,10 +1,14 @@
 """What the commands that open the dashboard share: their options, and how it is opened. Imports no torch."""
 
 import argparse
+import gc
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from minivllm.tui.app import DashboardApp
+
+_COLLECT_EVERY = 20_000
+"""Objects that must be there more than at the last collection before there is another."""
 
 
 NEXT = "next"
@@ -30,3 +34,12 @@ def make_app(args: argparse.Namespace, source: object, **options: object) -> "Da
     if args.light:
         app.theme = LIGHT.name
     return app
+
+
+def run_app(app: "DashboardApp") -> str | None:
+    """Until the person leaves; `NEXT` if the next recording is wanted."""
+    # A frame makes thousands of small objects that are gone with the next one. By default the collector would look for
+    # rings among them several times a frame, and now and then through all modules, which are there to stay.
+    gc.freeze()
+    gc.set_threshold(_COLLECT_EVERY)
+    return app.run()

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
 
-from minivllm.cli.dashboard import add_dashboard_options, make_app
+from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
 from minivllm.cli.demo_report import ProgressLines, print_report, report_json
 from minivllm.cli.loading import load_engine
 from minivllm.cli.options import add_engine_options, engine_config
@@ -128,7 +128,7 @@ class _Demo:
         self.thread.ended.add_done_callback(
             lambda ended: ended.exception() and app.show_summary([f"The engine failed: {ended.exception()}"])
         )
-        self._run(app.run)
+        self._run(lambda: run_app(app))
 
     def _run(self, until: Callable[[], object]) -> None:
         self.thread.start()

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from minivllm.cli.dashboard import NEXT, add_dashboard_options, make_app
+from minivllm.cli.dashboard import NEXT, add_dashboard_options, make_app, run_app
 from minivllm.cli.terminal import require_terminal
 
 
@@ -38,4 +38,4 @@ def _show(args: argparse.Namespace, number: int) -> str | None:
     watch = f"{Path(log).name}, {number + 1} of {len(args.logs)} recordings; ctrl+n opens the next." if has_next else ""
     state, step = ("playing", 0) if args.step is None else ("paused", args.step)
     app = make_app(args, source, watch=watch, other=other, state=state, first_step=step, has_next=has_next)
-    return app.run()
+    return run_app(app)

@@ -85,7 +85,7 @@ class Keyframes:
         while self.num_bytes > self._max_bytes and len(self._frames) > 2:
             self._thin_out()
         # Packing a large view takes a while. So that indexing is not all packing, it waits for a share of as many bytes.
-        self._next_offset = offset + max(self._spacing, sum(map(len, pieces)) // 4)
+        self._next_offset = offset + max(self._spacing, sum(map(len, pieces)) // 8)
 
     def before(self, count: int) -> Keyframe:
         """The last one that holds no more than the first `count` events."""

@@ -90,7 +90,7 @@ def test_a_group_shows_how_much_is_used_and_whose(size: int, memory_pressure) ->
         model.apply(event)
     cells = block_cells(model)
     blocks = model.fold.blocks
-    groups = group_cells(model, cells, size)
+    groups = group_cells(cells, size)
     assert len(groups) == -(-len(cells) // size)
     for number, group in enumerate(groups):
         members = range(number * size, min((number + 1) * size, len(cells)))

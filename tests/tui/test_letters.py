@@ -56,3 +56,14 @@ def test_two_live_sequences_never_have_the_same_letter(steps: list[tuple[int, bo
 
 def test_neighbours_in_the_alphabet_differ_in_colour() -> None:
     assert all(hue(a) != hue(b) for a, b in pairwise(ALPHABET))
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 90)), max_size=400))
+def test_the_number_of_free_letters_is_what_counting_them_gives(turns: list[tuple[bool, int]]) -> None:
+    letters = Letters()
+    for comes, number in turns:
+        letters.assign(f"r{number}.0") if comes else letters.release(f"r{number}.0")
+        taken = [letter for letter, holder in letters.holders.items() if holder in letters.live]
+        assert letters.num_free == len(ALPHABET) - len(taken)
+        # Whoever came while there was a free letter has one.
+        assert len([seq_id for seq_id in letters.live if seq_id in letters.given]) == len(taken)

@@ -145,3 +145,15 @@ def test_tree_and_inspector_stay_in_their_room(
             lines = panel.lines(model, *size)
             assert 0 < len(lines) <= size[1]
             assert all(cell_len(text_of(line)) <= size[0] for line in lines)
+
+
+@pytest.mark.parametrize("scenario", ["shared_prefix", "memory_pressure", "samples", "beams"])
+def test_an_index_that_follows_changes_is_the_one_that_is_built_anew(scenario, request: pytest.FixtureRequest) -> None:
+    stage = request.getfixturevalue(scenario)
+    model, following = DashboardModel(stage.header), PrefixIndex()
+    for number, event in enumerate(stage.run().events):
+        model.apply(event)
+        if number % 7 == 0:
+            followed, anew = following.of(model), PrefixIndex().of(model)
+            for part in ("carriers", "children", "holders", "roots"):
+                assert getattr(followed, part) == getattr(anew, part), part

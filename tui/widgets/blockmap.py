@@ -9,6 +9,7 @@ its cell and the number that leads to it are turned bright as a whole, in bracke
 """
 
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import NamedTuple
@@ -74,7 +75,7 @@ class BlockMap(Panel):
         grid = lay_out(len(model.fold.blocks), width, map_height)
         cells = block_cells(model)
         if grid.blocks_per_cell > 1:
-            cells = group_cells(model, cells, grid.blocks_per_cell)
+            cells = group_cells(cells, grid.blocks_per_cell)
         lines = _draw(cells, grid)[:map_height]
         chosen = None if self.context is None else self.context.selection.block_id
         if chosen is not None and chosen < len(model.fold.blocks):
@@ -145,18 +146,22 @@ def _round_down(per_row: int) -> int:
 def _draw(cells: list[Cell], grid: Grid) -> list[Line]:
     lines: list[Line] = []
     for start in range(0, len(cells), grid.per_row):
-        row = cells[start : start + grid.per_row]
         if lines and grid.spread:
             lines.append(())
-        if grid.numbered:
-            lines.append(_numbered_row(row, start, grid))
-        else:
-            label = (f"{start * grid.blocks_per_cell:>{grid.digits}} ", "faint")
-            lines.append((label, *_runs(row, " " * grid.gap)))
+        lines.append(_row(tuple(cells[start : start + grid.per_row]), start, grid))
     return lines
 
 
-def _numbered_row(cells: list[Cell], start: int, grid: Grid) -> Line:
+@lru_cache(512)
+def _row(cells: tuple[Cell, ...], start: int, grid: Grid) -> Line:
+    """Remembered, because from one frame to the next most rows stay as they are."""
+    if grid.numbered:
+        return _numbered_row(cells, start, grid)
+    label = (f"{start * grid.blocks_per_cell:>{grid.digits}} ", "faint")
+    return (label, *_runs(cells, " " * grid.gap))
+
+
+def _numbered_row(cells: tuple[Cell, ...], start: int, grid: Grid) -> Line:
     spans: list[Span] = []
     for offset, cell in enumerate(cells):
         gap = grid.gap if offset else 0
@@ -165,7 +170,7 @@ def _numbered_row(cells: list[Cell], start: int, grid: Grid) -> Line:
     return tuple(spans)
 
 
-def _runs(cells: list[Cell], gap: str) -> Iterator[Span]:
+def _runs(cells: tuple[Cell, ...], gap: str) -> Iterator[Span]:
     """The cells of a row, neighbours of one style in one piece: most of a large map is such runs."""
     for run_number, (style, run) in enumerate(groupby(cells, key=_style_of)):
         if run_number and gap:

@@ -6,6 +6,7 @@ to get wrong is to draw a picture that cannot be read back: owners and counts he
 fold, and a test reads them off the drawn lines.
 """
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from minivllm.tui.letters import hue
@@ -37,23 +38,24 @@ def block_cells(model: DashboardModel) -> list[Cell]:
     """
     fold, size = model.fold, model.header.block_size
     blocks, cells = fold.blocks, [_FREE] * len(fold.blocks)
-    for block_id, block in enumerate(blocks):
-        if block.hash is not None and block.ref_cnt == 0:
-            cells[block_id] = Cell(CACHED, model.last_owner_letter(block_id) or EMPTY, "cached")
-    shared: dict[int, int] = {}
+    # Not along the free queue: a block that nobody holds any more joins it only one event later.
+    for block_id in [at for at, block in enumerate(blocks) if block.ref_cnt == 0 and block.hash is not None]:
+        cells[block_id] = Cell(CACHED, model.last_owner_letter(block_id) or EMPTY, "cached")
+    filled: dict[int, int] = {}
     # All sequences and not only the running ones: a frame may fall between a block and its admission.
     for seq_id, sequence in fold.sequences.items():
-        letter = model.letter(seq_id) or "?"
-        full, left = _owned(letter, size, size), sequence.num_computed_tokens
-        for block_id in sequence.block_table:
-            if blocks[block_id].ref_cnt > 1:
-                shared[block_id] = max(shared.get(block_id, 0), left)
-            else:
-                cells[block_id] = full if left >= size else _owned(letter, left, size)
-            left -= size
-    for block_id, num_tokens in shared.items():
-        count = blocks[block_id].ref_cnt
-        cells[block_id] = Cell(_fill(num_tokens, size), str(count) if count < 10 else SEVERAL, "shared*")
+        letter, computed = model.letter(seq_id) or "?", sequence.num_computed_tokens
+        num_full = computed // size
+        for entry, block_id in enumerate(sequence.block_table[num_full:], num_full):
+            filled[block_id] = max(filled.get(block_id, 0), computed - entry * size)
+            cells[block_id] = _owned(letter, filled[block_id], size)
+    # After all part full ones: of a block that several share, the fullest use counts.
+    for seq_id, sequence in fold.sequences.items():
+        full = _owned(model.letter(seq_id) or "?", size, size)
+        for block_id in sequence.block_table[: sequence.num_computed_tokens // size]:
+            cells[block_id] = full
+    for block_id, count in [(at, block.ref_cnt) for at, block in enumerate(blocks) if block.ref_cnt > 1]:
+        cells[block_id] = Cell(cells[block_id].glyph, str(count) if count < 10 else SEVERAL, "shared*")
     for block_id in model.changed:
         cells[block_id] = cells[block_id]._replace(style=cells[block_id].style + "!")
     return cells
@@ -68,26 +70,29 @@ def _fill(num_tokens: int, size: int) -> str:
     return FILL[min(max(num_tokens, 0), size) * 8 // size]
 
 
-def group_cells(model: DashboardModel, cells: list[Cell], size: int) -> list[Cell]:
+def group_cells(cells: list[Cell], size: int) -> list[Cell]:
     """One cell for each `size` blocks: the part in use, and whose if all of it is one sequence's."""
-    blocks = model.fold.blocks
-    groups = []
-    for start in range(0, len(cells), size):
-        members = cells[start : start + size]
-        if members.count(members[0]) == len(members) and members[0].glyph in _WHOLE:
-            groups.append(members[0])
-            continue
-        used = [cell for cell, block in zip(members, blocks[start : start + size], strict=True) if block.ref_cnt]
-        changed = "!" if any(cell.style.endswith("!") for cell in members) else ""
-        if used:
-            marks = {cell.mark for cell in used}
-            one = len(marks) == 1
-            style = used[0].style.rstrip("!") if one else "text"
-            # The part of the blocks that is in use, rounded down, but never nothing.
-            glyph = FILL[max(len(used) * 8 // len(members), 1)]
-            groups.append(Cell(glyph, marks.pop() if one else SEVERAL, style + changed))
-        elif any(cell.glyph == CACHED for cell in members):
-            groups.append(Cell(CACHED, EMPTY, "cached" + changed))
-        else:
-            groups.append(Cell(EMPTY, EMPTY, "faint" + changed))
-    return groups
+    # `size` times the same iterator: tuples of so many neighbours, and what is left over.
+    whole = len(cells) // size * size
+    groups = list(map(_group, zip(*[iter(cells[:whole])] * size, strict=True)))
+    return groups if whole == len(cells) else [*groups, _group(tuple(cells[whole:]))]
+
+
+@lru_cache(1 << 13)
+def _group(members: tuple[Cell, ...]) -> Cell:
+    # Most groups look as they did in the frame before, and many like each other.
+    if members.count(members[0]) == len(members) and members[0].glyph in _WHOLE:
+        return members[0]
+    # Whoever holds a block draws it with one of `FILL`, however empty it is.
+    used = [cell for cell in members if cell.glyph in FILL]
+    changed = "!" if any(cell.style.endswith("!") for cell in members) else ""
+    if used:
+        marks = {cell.mark for cell in used}
+        one = len(marks) == 1
+        style = used[0].style.rstrip("!") if one else "text"
+        # The part of the blocks that is in use, rounded down, but never nothing.
+        glyph = FILL[max(len(used) * 8 // len(members), 1)]
+        return Cell(glyph, marks.pop() if one else SEVERAL, style + changed)
+    if any(cell.glyph == CACHED for cell in members):
+        return Cell(CACHED, EMPTY, "cached" + changed)
+    return Cell(EMPTY, EMPTY, "faint" + changed)

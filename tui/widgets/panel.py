@@ -15,6 +15,7 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.events import Click, MouseScrollDown, MouseScrollUp, Resize
+from textual.filter import ANSIToTruecolor, LineFilter
 from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
@@ -53,6 +54,9 @@ class Panel(Widget, can_focus=True):
         self._model: DashboardModel | None = None
         self._lines: list[Line] = []
         self._strips: dict[int, Strip] = {}
+        self._rows: dict[int, Strip] = {}
+        """Rows with the border and the padding on both sides; beside the panel's own also its first and last."""
+        self._rows_made_for: tuple[object, ...] = ()
         self._palette = Palette(dark=True)
         self._styles: dict[str, Style] = {}
 
@@ -96,6 +100,7 @@ class Panel(Widget, can_focus=True):
         changed = [y for y in range(max(len(new), len(old))) if new[y : y + 1] != old[y : y + 1]]
         for y in changed:
             self._strips.pop(y, None)
+            self._rows.pop(y + self.gutter.top, None)
         if changed:
             self.refresh(*(Region(0, y, width, 1) for y in changed))
 
@@ -115,10 +120,44 @@ class Panel(Widget, can_focus=True):
         super().notify_style_update()
         self._styles.clear()
         self._strips.clear()
+        self._rows.clear()
 
     def on_resize(self, event: Resize) -> None:
         self._strips.clear()
+        self._rows.clear()
         self.show_again()
+
+    def get_line_filters(self) -> list[LineFilter]:
+        """Without the one that turns a terminal's own colours into exact ones: all of ours are exact."""
+        return [one for one in super().get_line_filters() if not isinstance(one, ANSIToTruecolor)]
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Textual's way looks up all styles for each row anew, which was half of a frame. A whole row is kept here instead."""
+        size = self.outer_size
+        if self.get_line_filters() or crop != size.region or self.opacity < 1:
+            return super().render_lines(crop)
+        made_for = size, self.styles.border, self.background_colors, self.border_title, self.gutter
+        if made_for != self._rows_made_for:
+            self._rows_made_for = made_for
+            self._rows.clear()
+        missing = [y for y in range(size.height) if y not in self._rows]
+        if missing:
+            self._make_rows(missing)
+        return [self._rows[y] for y in range(size.height)]
+
+    def _make_rows(self, missing: list[int]) -> None:
+        width, gutter, content = self.outer_size.width, self.gutter, self.content_size
+        whole = [y for y in missing if not gutter.top <= y < gutter.top + content.height]
+        edge_row = gutter.top if content.height else 0
+        # Of a row of the content Textual makes the two ends, once; they are the same in all of them.
+        ends = self._rows.get(-1) or super().render_lines(Region(0, edge_row, width, 1))[0]
+        self._rows[-1] = ends
+        left, right = ends.crop(0, gutter.left), ends.crop(width - gutter.right, width)
+        for y in missing:
+            if y in whole:
+                self._rows[y] = super().render_lines(Region(0, y, width, 1))[0]
+            else:
+                self._rows[y] = Strip.join((left, self.render_line(y - gutter.top), right))
 
     def render_line(self, y: int) -> Strip:
         strip = self._strips.get(y)

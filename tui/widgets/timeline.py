@@ -33,8 +33,9 @@ class TimeLine(Panel):
             row.put(f"  {transport.speed:g}×", "warn")
         if transport.marks:
             row.put(f"  {plural(len(transport.marks), 'mark')}", "muted")
-        event = transport.event_here()
-        if event is not None and transport.state != "live":
+        # While live it would be another one at each frame, and is read from the file.
+        event = None if transport.state == "live" else transport.event_here()
+        if event is not None:
             row.put("  ").put(_event(event), "text")
         return [row.line()]
 

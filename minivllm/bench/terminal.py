@@ -1,0 +1,128 @@
+"""`DashboardProcess`: the real `minivllm` command in a terminal of its own, driven and watched from outside.
+
+For what cannot be measured from within: the time from the start of a process to its first picture, and the processor
+time of a dashboard with everything that belongs to it, interpreter and terminal output included.
+
+Easy to get wrong: a terminal that nobody reads. Its buffer holds a few kilobytes; then the dashboard would wait for
+us and its frames would cost nothing. A thread reads all the time, which is also what a terminal does.
+"""
+
+import fcntl
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
+import threading
+from pathlib import Path
+
+from minivllm.clock import MonotonicClock
+from minivllm.errors import BenchError
+
+COLUMNS, ROWS = 120, 36
+_READ_BYTES = 1 << 16
+_KEPT_BYTES = 1 << 18
+"""Of the output, for `wait_for`: more than a whole screen takes."""
+
+
+class DashboardProcess:
+    """Runs `minivllm ARGUMENTS` at 120x36 until it is closed. A context manager."""
+
+    def __init__(self, *arguments: str, import_times: bool = False) -> None:
+        """`import_times`: the interpreter also writes into the terminal the name of every module that it imports."""
+        self._clock = MonotonicClock()
+        self._output = bytearray()
+        self._news = threading.Condition()
+        self._closed = False
+        master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+        environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
+        options = ["-X", "importtime"] if import_times else []
+        self._started = self._clock.now()
+        self._process = subprocess.Popen(
+            [sys.executable, *options, "-m", "minivllm", *arguments],
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            env=environment,
+            start_new_session=True,
+        )
+        os.close(slave)
+        self._master = master
+        self._reader = threading.Thread(target=self._read, name="terminal", daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        while True:
+            try:
+                data = os.read(self._master, _READ_BYTES)
+            except OSError:  # Linux's way to say that the other end is closed
+                data = b""
+            with self._news:
+                self._output += data
+                if len(self._output) > _KEPT_BYTES:
+                    del self._output[:-_KEPT_BYTES]
+                self._closed = not data
+                self._news.notify_all()
+            if not data:
+                return
+
+    def wait_for(self, text: str, seconds: float = 20.0) -> float:
+        """Seconds from the start of the process until `text` stood on the screen. Raises `BenchError` if it never does."""
+        wanted, deadline = text.encode(), self._clock.now() + seconds
+        with self._news:
+            while wanted not in self._output:
+                if self._closed or not self._news.wait(max(deadline - self._clock.now(), 0.0)):
+                    raise BenchError(f"The dashboard never showed {text!r}; it said {bytes(self._output[-300:])!r}.")
+            return self._clock.now() - self._started
+
+    def forget(self) -> None:
+        """Let `wait_for` see only what comes from now on."""
+        with self._news:
+            self._output.clear()
+
+    def press(self, key: str) -> None:
+        os.write(self._master, key.encode())
+
+    @property
+    def output(self) -> bytes:
+        """The last of what it has written."""
+        with self._news:
+            return bytes(self._output)
+
+    def imported_modules(self) -> set[str]:
+        """The modules that it has imported so far, of a process with `import_times`."""
+        # `import time:  self | cumulative |   name`, the name indented by how deep the import is.
+        lines = (line.rpartition(b"|") for line in self.output.splitlines() if line.startswith(b"import time:"))
+        return {name.strip().decode(errors="replace") for _, _, name in lines}
+
+    def cpu_seconds(self) -> float:
+        """Processor time that it has used so far. Raises `BenchError` where there is no /proc."""
+        try:
+            # After the command's name, which stands in brackets and may hold anything: fields 3 and on.
+            fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError as error:
+            raise BenchError(
+                "Processor time of another process is read from /proc: run this bench on Linux."
+            ) from error
+        user, system = int(fields[11]), int(fields[12])
+        return (user + system) / os.sysconf("SC_CLK_TCK")
+
+    def close(self) -> None:
+        """Quit as a person does; by force if that does not help."""
+        if self._process.poll() is None:
+            self.press("q")
+            try:
+                self._process.wait(5)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        self._reader.join(5)
+        os.close(self._master)
+
+    def __enter__(self) -> "DashboardProcess":
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
