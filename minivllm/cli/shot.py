@@ -12,7 +12,9 @@ from minivllm.cli.terminal import note
 from minivllm.errors import ConfigError
 
 if TYPE_CHECKING:
+    from minivllm.tui.app import DashboardApp
     from minivllm.tui.model import DashboardModel
+    from minivllm.tui.selection import Target
     from minivllm.tui.source import ReplaySource
 
 _SIZE = re.compile(r"(\d+)x(\d+)")
@@ -32,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="WHAT",
-        help="a block (b9) or a request (ada) to choose; may be given twice",
+        help="a block (b9), a request (ada) or an event (e993) to choose; may be given several times",
     )
     parser.add_argument("--with", dest="other", metavar="LOG", help="a second recording, for the screen compare")
     parser.add_argument("--light", action="store_true", help="in the light theme")
@@ -66,17 +68,26 @@ async def _draw(args: argparse.Namespace, size: tuple[int, int]) -> str:
         transport = app.context.transport
         transport.to_step(transport.recording.last_step if args.step is None else args.step)
         for what in args.choose:
-            target = app.named(what)
-            if target is None:
-                raise ConfigError(
-                    f"--choose {what}: there is no such request in {args.log}, and no such block (b0 to b{len(app.model.fold.blocks) - 1})."
-                )
-            app.context.selection.choose(target)
+            app.context.selection.choose(_target(app, what, args.log))
         await app.action_screen(args.screen)
         await pilot.pause()
         app.draw()
         await pilot.pause()
         return standalone(app.export_screenshot(title=f"minivllm: {Path(args.log).name}"))
+
+
+def _target(app: "DashboardApp", what: str, log: str) -> "Target":
+    from minivllm.tui.event_search import index_of
+    from minivllm.tui.selection import event
+
+    if what[:1] == "e" and what[1:].isdecimal():
+        target = None if index_of(app.context.transport.recording, int(what[1:])) is None else event(int(what[1:]))
+    else:
+        target = app.named(what)
+    if target is None:
+        last_block = len(app.model.fold.blocks) - 1
+        raise ConfigError(f"--choose {what}: {log} has no such request, block (b0 to b{last_block}) or event (e993).")
+    return target
 
 
 def _open(path: str) -> "ReplaySource[DashboardModel]":
@@ -91,5 +102,9 @@ def _open(path: str) -> "ReplaySource[DashboardModel]":
 
 
 def standalone(svg: str) -> str:
-    """The picture without fonts from elsewhere: whoever shows it uses a monospaced font of their own."""
+    """The picture without fonts from elsewhere: whoever shows it uses a monospaced font of their own.
+
+    Some programs that are no browsers drop the blanks at the ends of a text unless they are told to keep them.
+    """
+    svg = svg.replace("<svg ", '<svg xml:space="preserve" ', 1)
     return _REMOTE_FONTS.sub("", svg).replace("Fira Code", "ui-monospace")
