@@ -5,10 +5,10 @@ why, instead of doing nothing.
 """
 
 import time
-from pathlib import Path
 
 from rich.text import Text
 
+from minivllm.events.perfetto import export_perfetto
 from minivllm.tui.code import rule_of, source_of
 from minivllm.tui.control import EngineControl
 from minivllm.tui.diff import difference
@@ -104,9 +104,9 @@ class Actions:
     def action_export(self) -> None:
         """Save the recording, and a trace of it for Perfetto."""
         name = f"minivllm-{time.strftime('%Y%m%d-%H%M%S')}"
-        recording = self.context.transport.recording
-        recording.save(Path(f"{name}.jsonl"))
-        recording.export_perfetto(Path(f"{name}.perfetto.json"))
+        self.context.transport.recording.save(f"{name}.jsonl")
+        with open(f"{name}.perfetto.json", "wb") as file:
+            export_perfetto(f"{name}.jsonl", file)
         self.tell(f"Saved {name}.jsonl and {name}.perfetto.json (open it in ui.perfetto.dev).")
 
     # ---- the engine ----

@@ -17,9 +17,10 @@ import time
 from typing import ClassVar
 
 from textual.app import App
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 
 from minivllm.tui.actions import Actions
+from minivllm.tui.ascii import to_ascii
 from minivllm.tui.commands import bindings
 from minivllm.tui.context import Context
 from minivllm.tui.control import EngineControl
@@ -47,7 +48,7 @@ SCREENS: tuple[type[DashboardScreen], ...] = (
 """In the order of their keys, 1 to 6."""
 
 
-class DashboardApp(Actions, App[None]):
+class DashboardApp(Actions, App[str]):
     """The dashboard of one engine or one recording."""
 
     CSS_PATH = "dashboard.tcss"
@@ -66,6 +67,7 @@ class DashboardApp(Actions, App[None]):
         ascii: bool = False,
         keymap: dict[str, str] | None = None,
         first_step: int = 0,
+        has_next: bool = False,
     ) -> None:
         """
         watch: one sentence that says what to look for in this run
@@ -73,7 +75,9 @@ class DashboardApp(Actions, App[None]):
         state: "live" begins at the newest event, "playing" and "paused" at the first
         keymap: keys by command id, in place of those of `commands`
         first_step: a recording opens at the end of this step, as soon as so much of it is read
+        has_next: there are more recordings, and `run` returns "next" if a person wants the next one
         """
+        self._ascii = ascii  # before Textual asks for the variables of the style sheet
         super().__init__()
         # Now and not when mounted: the style sheet uses the themes' own variables.
         self.register_theme(DARK)
@@ -88,6 +92,17 @@ class DashboardApp(Actions, App[None]):
         self._summary: list[str] | None = None
         self._visited: list[str] = []
         self._first_step = first_step
+        self._has_next = has_next
+
+    def get_css_variables(self) -> dict[str, str]:
+        """Textual's, and the kinds of border: plain ones where only plain characters may be drawn."""
+        box, line, scrollbar = ("ascii", "ascii", "0") if self._ascii else ("round", "solid", "1")
+        return super().get_css_variables() | {"box": box, "line": line, "scrollbar": scrollbar}
+
+    def get_key_display(self, binding: Binding) -> str:
+        """A key as the footer writes it."""
+        display = super().get_key_display(binding)
+        return to_ascii(display) if self._ascii else display
 
     @property
     def model(self) -> DashboardModel:
@@ -213,6 +228,13 @@ class DashboardApp(Actions, App[None]):
         elif self.focused is not None:
             self.screen.maximize(self.focused)
         self.call_after_refresh(self.draw)
+
+    def action_next_recording(self) -> None:
+        """Leave with "next", so that whoever opened this recording opens the next one."""
+        if self._has_next:
+            self.exit("next")
+        else:
+            self.tell("There is no other recording: replay takes several.")
 
     def action_toggle_theme(self) -> None:
         self.theme = LIGHT.name if self.theme == DARK.name else DARK.name

@@ -79,6 +79,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("app.theme", "t", "toggle_theme", "Dark/light", "Change between dark and light.", "Dashboard"),
     Command("app.screenshot", "ctrl+s", "save_screenshot", "Screenshot", "Save the screen as an SVG picture.", "Dashboard"),
     Command("app.export", "E", "export", "Export", "Save the recording, and a trace for Perfetto.", "Dashboard"),
+    Command("app.next_recording", "ctrl+n", "next_recording", "Next recording", "Open the next of the recordings that were named.", "Dashboard"),
     Command("app.palette", "ctrl+p", "command_palette", "Commands", "Find a command by its name.", "Dashboard"),
     Command("app.help", "question_mark,f1", "help", "Help", "What the focused panel shows, and all keys.", "Dashboard", True, "?"),
     Command("app.quit", "q", "quit", "Quit", "Leave the dashboard.", "Dashboard", True),

@@ -2,7 +2,7 @@
 
 import argparse
 
-from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
+from minivllm.cli.dashboard import add_dashboard_options, make_app
 from minivllm.cli.terminal import require_terminal
 
 
@@ -18,4 +18,5 @@ def run(args: argparse.Namespace) -> int:
     from minivllm.tui.source import open_source
 
     require_terminal("once SOURCE --json says in one line what the engine is doing")
-    return run_app(make_app(args, open_source(args.source, follow=True, codec=MODELS)))
+    make_app(args, open_source(args.source, follow=True, codec=MODELS)).run()
+    return 0

@@ -7,6 +7,10 @@ if TYPE_CHECKING:
     from minivllm.tui.app import DashboardApp
 
 
+NEXT = "next"
+"""What `DashboardApp.run` returns when the next recording is wanted."""
+
+
 def add_dashboard_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("dashboard")
     group.add_argument("--ascii", action="store_true", help="draw with plain characters, for terminals without others")
@@ -26,9 +30,3 @@ def make_app(args: argparse.Namespace, source: object, **options: object) -> "Da
     if args.light:
         app.theme = LIGHT.name
     return app
-
-
-def run_app(app: "DashboardApp") -> int:
-    """Until the person leaves."""
-    app.run()
-    return app.return_code or 0

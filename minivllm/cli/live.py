@@ -7,7 +7,7 @@ Like `demo` without a script: the engine stands in this process with nothing to 
 import argparse
 from contextlib import ExitStack
 
-from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
+from minivllm.cli.dashboard import add_dashboard_options, make_app
 from minivllm.cli.loading import load_engine
 from minivllm.cli.options import add_engine_options, engine_config
 from minivllm.cli.terminal import note, require_terminal
@@ -56,4 +56,5 @@ def run(args: argparse.Namespace) -> int:
         control = EngineThreadControl(thread)
         for text in args.ask:
             control.add_request(text)
-        return run_app(make_app(args, source, watch=WATCH, control=control))
+        make_app(args, source, watch=WATCH, control=control).run()
+    return 0

@@ -1,13 +1,15 @@
-"""`minivllm once`: what an engine's state was, from a recording: at its end, or after a step.
+"""`minivllm once`: what an engine's state is or was, from a recording or a server: now, or after a step.
 
     minivllm once run.jsonl                        # who runs, who waits and why, what the memory is used for
     minivllm once run.jsonl --step 12 --json       # all of it as one line of JSON, for a script
+    minivllm once http://localhost:8000 --json     # the same of a running server
 
 The JSON is `EngineState`, what `LLMEngine.inspect()` gives, with a few fields more. The easy thing to get wrong is
 the end of a recording with a hole in it: after lost events the state stands still, and both forms say so.
 """
 
 import argparse
+import time
 from typing import NamedTuple
 
 import msgspec
@@ -16,10 +18,12 @@ from minivllm.cli.terminal import note, print_json
 from minivllm.errors import EventLogError
 from minivllm.events.fold import Fold
 from minivllm.events.pool_use import pool_use
-from minivllm.events.stream import EventStream
 from minivllm.tui.decisions import deferral
+from minivllm.tui.source import open_source
 from minivllm.tui.text import clean, fit, plural, short_name, tail
 
+QUIET_SECONDS = 0.5
+"""Without an event from a server, all that it has to say has come."""
 TEXT_WIDTH = 60
 """Cells of a text that the summary shows."""
 
@@ -33,7 +37,9 @@ class Found(NamedTuple):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("log", metavar="LOG", help="a recording (JSON Lines); it may still be growing")
+    parser.add_argument(
+        "source", metavar="SOURCE", help="a recording, which may still be growing, or http://host:port of a server"
+    )
     parser.add_argument(
         "--step", type=_step, metavar="N", help="the state after step N (default: the last that is there)"
     )
@@ -41,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    fold, damage = fold_once(args.log, args.step)
+    fold, damage = fold_once(args.source, args.step)
     if args.json:
         print_json(state_json(fold) | {"damage": damage})
     else:
@@ -51,27 +57,25 @@ def run(args: argparse.Namespace) -> int:
     return 0 if damage is None else 1
 
 
-def fold_once(log: str, step: int | None) -> Found:
-    """The state after `step` of a recording, or after all that is in it."""
-    stream = EventStream(log)
-    fold = Fold(stream.header)
-    last_step = 0
-    for event in stream:
-        if step is not None and event.step > step:
-            stream.close()
-            return Found(fold, None)
-        last_step = event.step
-        try:
-            fold.apply(event)
-        except (LookupError, ValueError) as error:
-            stream.close()
-            raise EventLogError(
-                f"{log} cannot be folded: event {event.seq} is about something that no event before it has brought. "
-                "A recording must begin before the first request."
-            ) from error
-    if step is not None and step > last_step and stream.damage is None:
-        raise EventLogError(f"{log} ends with step {last_step}; there is no step {step} (yet).")
-    return Found(fold, stream.damage)
+def fold_once(source: str, step: int | None) -> Found:
+    """The state after `step` of a recording or of a server's event stream, or after all that has come."""
+    opened = open_source(source, follow=False)
+    try:
+        quiet_since = time.monotonic()
+        # A server's stream has no end: what has come when nothing came for a while is all.
+        while opened.status.state == "indexing" or time.monotonic() - quiet_since < QUIET_SECONDS:
+            if opened.poll(1.0):
+                quiet_since = time.monotonic()
+            elif opened.status.state in ("recording", "ended"):
+                break
+            else:
+                time.sleep(0.02)
+        recording = opened.recording
+        if step is not None and step > recording.last_step and recording.damage is None:
+            raise EventLogError(f"{source} ends with step {recording.last_step}; there is no step {step} (yet).")
+        return Found(recording.head if step is None else recording.view_at_step(step), recording.damage)
+    finally:
+        opened.close()
 
 
 def state_json(fold: Fold) -> dict[str, object]:

@@ -1,13 +1,16 @@
-"""`minivllm replay`: a recording in the dashboard, from its first event."""
+"""`minivllm replay`: recordings in the dashboard, one after the other, each from its first event."""
 
 import argparse
+from pathlib import Path
 
-from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
+from minivllm.cli.dashboard import NEXT, add_dashboard_options, make_app
 from minivllm.cli.terminal import require_terminal
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("log", metavar="LOG", help="a recording, as demo --record writes it")
+    parser.add_argument(
+        "logs", metavar="LOG", nargs="+", help="recordings, as demo --record writes them; ctrl+n opens the next"
+    )
     parser.add_argument(
         "--with", dest="other", metavar="LOG", help="a second recording of the same requests, to compare with"
     )
@@ -16,13 +19,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    require_terminal("once LOG --json says what a recording holds, and shot LOG draws a picture of it")
+    number = 0
+    while _show(args, number) == NEXT:
+        number = (number + 1) % len(args.logs)
+    return 0
+
+
+def _show(args: argparse.Namespace, number: int) -> str | None:
+    """One of the recordings until the person leaves it; `NEXT` if the next one is wanted."""
     from minivllm.tui.model import MODELS
     from minivllm.tui.source import ReplaySource
 
-    require_terminal("once LOG --json says what a recording holds, and shot LOG draws a picture of it")
-    source = ReplaySource(args.log, codec=MODELS)
+    log = args.logs[number]
+    source = ReplaySource(log, codec=MODELS)
     other = None if args.other is None else ReplaySource(args.other, codec=MODELS)
-    app = make_app(
-        args, source, other=other, state="playing" if args.step is None else "paused", first_step=args.step or 0
-    )
-    return run_app(app)
+    has_next = len(args.logs) > 1
+    watch = f"{Path(log).name}, {number + 1} of {len(args.logs)} recordings; ctrl+n opens the next." if has_next else ""
+    state, step = ("playing", 0) if args.step is None else ("paused", args.step)
+    app = make_app(args, source, watch=watch, other=other, state=state, first_step=step, has_next=has_next)
+    return app.run()

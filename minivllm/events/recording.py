@@ -274,6 +274,12 @@ class Recording(Generic[V]):
         """The number of the last notable event before `index`."""
         return self._index.previous_notable(index)
 
+    def save(self, path: str | Path) -> None:
+        """Write what is indexed so far as a recording of its own."""
+        with open(path, "wb") as file:
+            for start in range(0, self.indexed_bytes, BATCH_BYTES):
+                file.write(self._read(start, min(start + BATCH_BYTES, self.indexed_bytes)))
+
     def _read(self, start: int, stop: int) -> bytes:
         try:
             self._file.seek(start)

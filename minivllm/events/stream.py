@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from minivllm.errors import EventLogError
-from minivllm.events.lines import decode_header, decode_line
+from minivllm.events.lines import decode_header, decode_line, decode_state
 from minivllm.events.types import Event, Gap, LogHeader
 
 
@@ -45,6 +45,8 @@ class EventStream:
                 if not line.endswith(b"\n"):
                     return  # torn while it was written: the log ends before it
                 try:
+                    if number == 2 and decode_state(line) is not None:
+                        continue  # it begins in the middle of a run
                     seq, event = decode_line(line)
                 except msgspec.DecodeError as error:
                     if self._file.readline().endswith(b"\n"):  # not the last whole line, which may be torn as well

@@ -4,14 +4,18 @@ from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 from textual.app import ComposeResult
+from textual.events import Resize
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import Footer
+from textual.widgets import Footer, Static
 
 from minivllm.tui.context import Context
 from minivllm.tui.widgets.header import Header
 from minivllm.tui.widgets.panel import Panel
 from minivllm.tui.widgets.timeline import TimeLine
+
+SMALLEST = (40, 12)
+"""Columns and rows below which there is nothing to read."""
 
 
 class DashboardScreen(Screen):
@@ -35,11 +39,20 @@ class DashboardScreen(Screen):
         yield from self.body()
         yield TimeLine(id="timeline")
         yield Footer(show_command_palette=False)
+        yield Static(id="too-small")
 
     def on_mount(self) -> None:
         for panel in self.panels():
             panel.context = self.context
             panel.restyle(self.app.palette)
+
+    def on_resize(self, event: Resize) -> None:
+        """Say so where there is too little room for anything."""
+        columns, rows = event.size
+        self.set_class(columns < SMALLEST[0] or rows < SMALLEST[1], "-tiny")
+        self.query_one("#too-small", Static).update(
+            f"The dashboard needs {SMALLEST[0]} columns and {SMALLEST[1]} rows; this terminal has {columns} and {rows}."
+        )
 
     def panels(self) -> Iterator[Panel]:
         """Every panel, from the top of the screen to its bottom."""
