@@ -97,7 +97,7 @@ class DashboardApp(Actions, App[str]):
     def get_css_variables(self) -> dict[str, str]:
         """Textual's, and the kinds of border: plain ones where only plain characters may be drawn."""
         box, line, scrollbar = ("ascii", "ascii", "0") if self._ascii else ("round", "solid", "1")
-        return super().get_css_variables() | {"box": box, "line": line, "scrollbar": scrollbar}
+        return super().get_css_variables() | {"box": box, "line": line, "scrollbar-width": scrollbar}
 
     def get_key_display(self, binding: Binding) -> str:
         """A key as the footer writes it."""
