@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from minivllm.tui.selection import Target
     from minivllm.tui.source import ReplaySource
 
-_SIZE = re.compile(r"(\d+)x(\d+)")
+_SIZE = re.compile(r"(\d{1,4})x(\d{1,4})")
+_LARGEST = 1000
 _REMOTE_FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 
 
@@ -45,35 +46,43 @@ def run(args: argparse.Namespace) -> int:
     import asyncio
 
     size = _SIZE.fullmatch(args.size)
-    if size is None:
-        raise ConfigError(f"--size must be columns and rows, as in 120x36; got {args.size!r}.")
-    svg = asyncio.run(_draw(args, (int(size[1]), int(size[2]))))
-    Path(args.output).write_text(svg, encoding="utf-8")
+    columns, rows = (int(size[1]), int(size[2])) if size is not None else (0, 0)
+    if not (1 <= columns <= _LARGEST and 1 <= rows <= _LARGEST):
+        raise ConfigError(f"--size must be columns and rows up to {_LARGEST}, as in 120x36; got {args.size!r}.")
+    output = Path(args.output)
+    if any(log is not None and output.exists() and output.samefile(log) for log in (args.log, args.other)):
+        raise ConfigError(f"{args.output} is the recording itself: give the picture another name.")
+    svg = asyncio.run(_draw(args, (columns, rows)))
+    output.write_text(svg, encoding="utf-8")
     note(f"Wrote {args.output}.")
     return 0
 
 
 async def _draw(args: argparse.Namespace, size: tuple[int, int]) -> str:
     from minivllm.tui.app import SCREENS, DashboardApp
+    from minivllm.tui.text import clean
     from minivllm.tui.theme import LIGHT
 
     names = [screen.NAME for screen in SCREENS]
     if args.screen not in names:
         raise ConfigError(f"--screen must be one of {', '.join(names)}; got {args.screen!r}.")
     source, other = _open(args.log), None if args.other is None else _open(args.other)
+    first_step, last_step = source.recording.first_step, source.recording.last_step
+    if args.step is not None and not first_step <= args.step <= last_step:
+        raise ConfigError(f"--step {args.step}: {args.log} has the steps {first_step} to {last_step}.")
     app = DashboardApp(source, other=other, state="paused", ascii=args.ascii)
     if args.light:
         app.theme = LIGHT.name
     async with app.run_test(size=size) as pilot:
         transport = app.context.transport
-        transport.to_step(transport.recording.last_step if args.step is None else args.step)
+        transport.to_step(last_step if args.step is None else args.step)
         for what in args.choose:
             app.context.selection.choose(_target(app, what, args.log))
         await app.action_screen(args.screen)
         await pilot.pause()
         app.draw()
         await pilot.pause()
-        return standalone(app.export_screenshot(title=f"minivllm: {Path(args.log).name}"))
+        return standalone(app.export_screenshot(title=f"minivllm: {clean(Path(args.log).name)}"))
 
 
 def _target(app: "DashboardApp", what: str, log: str) -> "Target":
@@ -98,6 +107,8 @@ def _open(path: str) -> "ReplaySource[DashboardModel]":
     source = ReplaySource(path, codec=MODELS)
     while source.poll(1.0):
         pass
+    if source.recording.damage is not None:
+        note(f"{source.recording.damage} The picture shows what stands before it.")
     return source
 
 
