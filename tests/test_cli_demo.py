@@ -21,6 +21,7 @@ from one_thread import one_thread  # noqa: F401  (a fixture)
 
 from minivllm.cli import main
 from minivllm.core.invariants import Violation
+from minivllm.engine_control import EngineThreadControl
 from minivllm.events.recording import Recording
 from minivllm.events.types import EVENT_KINDS, BeamPruned, BeamsFound, RequestFinished
 from minivllm.lessons.scenarios import SCENARIOS
@@ -136,8 +137,8 @@ class PretendedDashboard:
 
     shown: ClassVar[list["PretendedDashboard"]] = []
 
-    def __init__(self, source: InProcessSource, watch: str) -> None:
-        self.source, self.watch = source, watch
+    def __init__(self, source: InProcessSource, *, watch: str, control: EngineThreadControl, **options: object) -> None:
+        self.source, self.watch, self.control = source, watch, control
         self.summary: list[str] = []
         self._told = threading.Event()
         self.shown.append(self)

@@ -25,6 +25,8 @@ _NO_CONTROL = "This engine is not in this process, so it can only be watched."
 class Actions:
     """Methods of `DashboardApp`."""
 
+    _records_mass = False
+
     # ---- questions ----
 
     def action_why(self) -> None:
@@ -176,7 +178,7 @@ class Actions:
     def action_engine_mass(self) -> None:
         """Record how much attention falls on each block, or stop."""
         if control := self._control():
-            self._records_mass = not getattr(self, "_records_mass", False)
+            self._records_mass = not self._records_mass
             control.record_attention_mass(self._records_mass)
             self.tell(
                 "Attention on each block is recorded from the next step on."

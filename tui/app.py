@@ -34,7 +34,7 @@ from minivllm.tui.screens.overview import Overview
 from minivllm.tui.screens.requests import RequestsScreen
 from minivllm.tui.screens.scheduler import SchedulerScreen
 from minivllm.tui.source import EventSource
-from minivllm.tui.theme import DARK, LIGHT, Palette
+from minivllm.tui.theme import DARK, LIGHT, Palette, plain
 from minivllm.tui.transport import State, Transport
 from minivllm.tui.widgets.panel import Panel
 
@@ -77,11 +77,10 @@ class DashboardApp(Actions, App[str]):
         first_step: a recording opens at the end of this step, as soon as so much of it is read
         has_next: there are more recordings, and `run` returns "next" if a person wants the next one
         """
-        self._ascii = ascii  # before Textual asks for the variables of the style sheet
         super().__init__()
         # Now and not when mounted: the style sheet uses the themes' own variables.
-        self.register_theme(DARK)
-        self.register_theme(LIGHT)
+        for theme in (DARK, LIGHT):
+            self.register_theme(plain(theme) if ascii else theme)
         self.theme = DARK.name
         self.set_keymap(keymap or {})
         self.palette = Palette(dark=True)
@@ -93,16 +92,12 @@ class DashboardApp(Actions, App[str]):
         self._visited: list[str] = []
         self._first_step = first_step
         self._has_next = has_next
-
-    def get_css_variables(self) -> dict[str, str]:
-        """Textual's, and the kinds of border: plain ones where only plain characters may be drawn."""
-        box, line, scrollbar = ("ascii", "ascii", "0") if self._ascii else ("round", "solid", "1")
-        return super().get_css_variables() | {"box": box, "line": line, "scrollbar-width": scrollbar}
+        self._badge_seen: tuple | None = None
 
     def get_key_display(self, binding: Binding) -> str:
         """A key as the footer writes it."""
         display = super().get_key_display(binding)
-        return to_ascii(display) if self._ascii else display
+        return to_ascii(display) if self.context.ascii else display
 
     @property
     def model(self) -> DashboardModel:
@@ -156,7 +151,7 @@ class DashboardApp(Actions, App[str]):
         """The top line also says what is no event: that the source is lost, that the engine stands still."""
         control, transport = self.context.control, self.context.transport
         seen = transport.source.status, transport.state, None if control is None else control.state()
-        changed = seen != getattr(self, "_badge_seen", None)
+        changed = seen != self._badge_seen
         self._badge_seen = seen
         return changed
 

@@ -5,9 +5,14 @@ screen is read in grey. The easy thing to get wrong is a colour that is fine on 
 on white, so every style is chosen twice.
 """
 
+from dataclasses import replace
+
 from rich.color import Color
 from rich.style import Style
 from textual.theme import Theme
+
+_FRAMES = {"frame-kind": "round", "rule-kind": "solid", "scrollbar-width": "1"}
+_PLAIN_FRAMES = {"frame-kind": "ascii", "rule-kind": "ascii", "scrollbar-width": "0"}
 
 DARK = Theme(
     name="minivllm-dark",
@@ -22,7 +27,7 @@ DARK = Theme(
     warning="#e8b04b",
     error="#ff7b72",
     success="#5fd38d",
-    variables={"rule": "#36445a", "footer-key-foreground": "#7aa7ff", "footer-background": "#1a212d"},
+    variables={**_FRAMES, "rule": "#36445a", "footer-key-foreground": "#7aa7ff", "footer-background": "#1a212d"},
 )
 LIGHT = Theme(
     name="minivllm-light",
@@ -37,8 +42,14 @@ LIGHT = Theme(
     warning="#8a5a00",
     error="#b3261e",
     success="#146c38",
-    variables={"rule": "#b4bfce", "footer-key-foreground": "#1f58c7", "footer-background": "#eceef2"},
+    variables={**_FRAMES, "rule": "#b4bfce", "footer-key-foreground": "#1f58c7", "footer-background": "#eceef2"},
 )
+
+
+def plain(theme: Theme) -> Theme:
+    """The same colours, with frames of the characters that every terminal has."""
+    return replace(theme, variables=theme.variables | _PLAIN_FRAMES)
+
 
 # Style name: (in the dark theme, in the light theme). The hues keep apart for the colour-blind.
 _COLOURS = {

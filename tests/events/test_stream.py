@@ -6,7 +6,8 @@ import pytest
 from engine_fakes import WatchedEngine
 
 from minivllm.errors import EventLogError
-from minivllm.events.log import LogWriter, Recording
+from minivllm.events.log import LogWriter
+from minivllm.events.recording import Recording
 from minivllm.events.stream import EventStream
 from minivllm.events.types import Gap
 

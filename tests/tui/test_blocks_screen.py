@@ -6,6 +6,8 @@ from types import SimpleNamespace
 import pytest
 from textual.app import App
 
+from minivllm.events import types as ev
+from minivllm.events.types.kernels import TracedProgram, TracedRead, TracedTile
 from minivllm.tui.commands import bindings
 from minivllm.tui.context import Context
 from minivllm.tui.model import DashboardModel
@@ -21,12 +23,6 @@ from minivllm.tui.widgets.prefix_tree import PrefixTree
 from minivllm.tui.widgets.xray import XRay
 
 
-class Model(DashboardModel):
-    """With room for a trace."""
-
-    trace = None
-
-
 class Host(App):
     """One screen and the keys, at the end of a run."""
 
@@ -37,7 +33,7 @@ class Host(App):
         super().__init__()
         self.register_theme(DARK)
         self.theme, self.palette = DARK.name, Palette(dark=True)
-        self.view = Model(stage.header)
+        self.view = DashboardModel(stage.header)
         events = stage.run(steps).events
         for event in events:
             self.view.apply(event)
@@ -72,7 +68,7 @@ class Host(App):
 
 
 class _Recording:
-    def __init__(self, head: Model, events: list) -> None:
+    def __init__(self, head: DashboardModel, events: list) -> None:
         self.head, self._events = head, events
 
     def __len__(self) -> int:
@@ -147,13 +143,9 @@ def test_what_somebody_asked_for_is_unfolded_when_it_comes(shared_prefix) -> Non
         app.shown.draw()
         await pilot.pause()
         assert height_of(app, Mass) > 4 and "a r0 most on entry 0" in app.text()
-        tile = SimpleNamespace(
-            reads=[SimpleNamespace(block_id=5, first_slot=0, num_slots=8)], running_max=[1.0], running_sum=[2.0]
-        )
-        program = SimpleNamespace(kernel="decode", program=(0, 0, 0), kv_head=0, tiles=[tile] * 3)
-        app.view.trace = SimpleNamespace(
-            seq=9, step=26, seq_id="r0.0", rung="split", layer=1, num_tokens=9, programs=[program], problem=None
-        )
+        tile = TracedTile([TracedRead(5, 0, 8)], [1.0], [2.0])
+        program = TracedProgram("decode", (0, 0, 0), 0, [tile] * 3)
+        app.view.remembered.trace = ev.KernelTraced(9, 26, 0.1, "r0.0", 1, 9, [program])
         app.shown.draw()
         await pilot.pause()
         assert height_of(app, XRay) > 4 and height_of(app, Mass) == 0 and "5:0-7" in app.text()

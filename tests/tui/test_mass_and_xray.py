@@ -1,6 +1,5 @@
 """Attention mass as bars that are to scale, and the kernel x-ray as a film that any moment can be shown of."""
 
-from dataclasses import dataclass
 from math import exp
 from types import SimpleNamespace
 
@@ -10,6 +9,9 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from minivllm.events import types as ev
+from minivllm.events.types.kernels import TracedProgram as Program
+from minivllm.events.types.kernels import TracedRead as Read
+from minivllm.events.types.kernels import TracedTile as Tile
 from minivllm.tui.ascii import to_ascii
 from minivllm.tui.lines import text_of
 from minivllm.tui.model import DashboardModel
@@ -18,50 +20,12 @@ from minivllm.tui.widgets.mass import Mass, bars_of
 from minivllm.tui.widgets.xray import DONE, PLAYING, TO_COME, XRay, moment, num_ticks
 
 
-class Model(DashboardModel):
-    """With room for a trace."""
-
-    trace = None
+def trace_of(programs: list[Program], *, problem: str | None = None, seq: int = 7) -> ev.KernelTraced:
+    return ev.KernelTraced(seq, 5, 0.1, "r0.0", 3, 40, programs, problem)
 
 
-@dataclass
-class Read:
-    block_id: int
-    first_slot: int
-    num_slots: int
-
-
-@dataclass
-class Tile:
-    reads: list[Read]
-    running_max: list[float]
-    running_sum: list[float]
-
-
-@dataclass
-class Program:
-    kernel: str
-    program: tuple[int, int, int]
-    kv_head: int | None
-    tiles: list[Tile]
-
-
-@dataclass
-class Trace:
-    """The fields of `kernel.traced`."""
-
-    programs: list[Program]
-    seq_id: str = "r0.0"
-    rung: str = "split_kv"
-    layer: int = 3
-    num_tokens: int = 40
-    problem: str | None = None
-    seq: int = 7
-    step: int = 5
-
-
-def model_of(stage, steps: int) -> Model:
-    model = Model(stage.header)
+def model_of(stage, steps: int) -> DashboardModel:
+    model = DashboardModel(stage.header)
     for event in stage.run(steps).events:
         model.apply(event)
     return model
@@ -72,11 +36,11 @@ def with_selection(panel, seq_id: str | None = None):
     return panel
 
 
-def rows(panel, model: Model, width: int = 80, height: int = 12) -> list[str]:
+def rows(panel, model: DashboardModel, width: int = 80, height: int = 12) -> list[str]:
     return [text_of(line).rstrip() for line in panel.lines(model, width, height)]
 
 
-def a_trace(table: list[int], splits: int = 2, kv_heads: int = 3) -> Trace:
+def a_trace(table: list[int], splits: int = 2, kv_heads: int = 3) -> ev.KernelTraced:
     """One decode over these blocks: two blocks a tile, a program for each KV head and split, and one that combines."""
     programs = []
     for split in range(splits):
@@ -87,7 +51,7 @@ def a_trace(table: list[int], splits: int = 2, kv_heads: int = 3) -> Trace:
                 for at in range(0, len(part), 2)
             ]
             programs.append(Program("decode", (0, head, split), head, tiles))
-    return Trace([*programs, Program("combine", (0, 0, 0), None, [])])
+    return trace_of([*programs, Program("combine", (0, 0, 0), None, [])])
 
 
 # ---- attention mass ----
@@ -124,7 +88,7 @@ def test_no_mass_is_lost_where_a_bar_stands_for_several_blocks(mass: list[float]
 
 
 def test_the_mass_of_a_sequence_that_lost_its_blocks_is_not_drawn(memory_pressure) -> None:
-    model, preempted = Model(memory_pressure.header), 0
+    model, preempted = DashboardModel(memory_pressure.header), 0
     for event in memory_pressure.run().events:
         model.apply(event)
         if isinstance(event, ev.StepEnd):
@@ -143,7 +107,7 @@ def test_the_mass_of_a_sequence_that_lost_its_blocks_is_not_drawn(memory_pressur
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=30))
 def test_the_counter_goes_through_every_tile_in_order_and_stops_at_the_end(sizes: list[int]) -> None:
-    trace = Trace([Program("k", (number, 0, 0), 0, [Tile([], [], [])] * size) for number, size in enumerate(sizes)])
+    trace = trace_of([Program("k", (number, 0, 0), 0, [Tile([], [], [])] * size) for number, size in enumerate(sizes)])
     wanted = [(number, tile) for number, size in enumerate(sizes) for tile in range(max(size, 1))]
     assert num_ticks(trace) == len(wanted)
     assert [moment(trace, counter) for counter in range(len(wanted))] == wanted
@@ -153,12 +117,12 @@ def test_the_counter_goes_through_every_tile_in_order_and_stops_at_the_end(sizes
 def test_each_moment_shows_what_is_read_and_the_softmax_after_it(shared_prefix) -> None:
     model, panel = model_of(shared_prefix, 22), XRay()
     table = model.fold.sequences["r0.0"].block_table[:8]
-    model.trace = trace = a_trace(table)
+    model.remembered.trace = trace = a_trace(table)
     for counter in range(num_ticks(trace)):
         panel.counter = counter
         at, shown = moment(trace, counter), rows(panel, model, 100, 20)
         program = trace.programs[at.program]
-        assert shown[0] == "a r0 split_kv, layer 3, 40 tokens, step 5"
+        assert shown[0] == "a r0 layer 3, 40 tokens, step 5"
         signs = "".join(row.split()[0] for row in shown[1:5])
         # Three rows of two splits for the three heads, as they lie in the grid, then the one that combines.
         order = [0, 3, 1, 4, 2, 5, 6]
@@ -185,7 +149,7 @@ def test_each_moment_shows_what_is_read_and_the_softmax_after_it(shared_prefix) 
 
 def test_a_person_takes_over_and_a_new_trace_begins_again(shared_prefix) -> None:
     model, panel = model_of(shared_prefix, 22), XRay()
-    model.trace = a_trace([0, 1, 2, 3])
+    model.remembered.trace = a_trace([0, 1, 2, 3])
     panel.show(model)
     panel.move_cursor(3)
     assert (panel.counter, panel.plays) == (3, False)
@@ -194,10 +158,10 @@ def test_a_person_takes_over_and_a_new_trace_begins_again(shared_prefix) -> None
     panel.move_cursor(500)
     assert panel.counter == num_ticks(model.trace) - 1
     # The same trace after a step back and forth in time is another object, and goes on where it was.
-    model.trace = a_trace([0, 1, 2, 3])
+    model.remembered.trace = a_trace([0, 1, 2, 3])
     panel.show(model)
     assert not panel.plays and panel.counter
-    model.trace = Trace(model.trace.programs, seq=9)
+    model.remembered.trace = trace_of(model.trace.programs, seq=9)
     panel.show(model)
     assert (panel.counter, panel.plays) == (0, True)
 
@@ -205,7 +169,7 @@ def test_a_person_takes_over_and_a_new_trace_begins_again(shared_prefix) -> None
 def test_without_a_trace_or_with_a_problem_the_panel_says_so(shared_prefix) -> None:
     model = model_of(shared_prefix, 5)
     assert rows(XRay(), model) == ["No kernel was traced: choose a running sequence and press X."]
-    model.trace = Trace([], problem="The sequence\x1b[2J ended before its next token.")
+    model.remembered.trace = trace_of([], problem="The sequence\x1b[2J ended before its next token.")
     assert rows(XRay(), model) == ["The sequence[2J ended before its next token."]
 
 
@@ -214,7 +178,7 @@ def test_mass_and_x_ray_stay_in_their_room_and_can_be_drawn_in_ascii(size: tuple
     model = model_of(shared_prefix, 22)
     table = model.fold.sequences["r0.0"].block_table
     model.mass["r0.0"] = [0.7, *[0.3 / (len(table) - 1)] * (len(table) - 1)]
-    model.trace = a_trace(table * 20, splits=40)
+    model.remembered.trace = a_trace(table * 20, splits=40)
     panel = XRay()
     for counter in range(0, num_ticks(model.trace), 37):
         panel.counter = counter

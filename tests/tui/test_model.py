@@ -3,7 +3,7 @@
 import pytest
 
 from minivllm.events import types as ev
-from minivllm.tui.model import RATE_WINDOW, DashboardModel
+from minivllm.tui.model import MODELS, RATE_WINDOW, DashboardModel
 
 
 def feed(model: DashboardModel, events: list[ev.Event]) -> DashboardModel:
@@ -66,21 +66,22 @@ def test_a_sequence_has_its_letter_from_its_first_block_on(shared_prefix) -> Non
     assert {model.letter("r0.0"), model.letter("r1.0")} == {"a", "b"}
 
 
-def test_a_still_picture_does_not_move_while_the_model_goes_on(memory_pressure) -> None:
-    events = memory_pressure.run().events
-    cut = len(events) // 2
-    model = feed(DashboardModel(memory_pressure.header), events[:cut])
-    twin = feed(DashboardModel(memory_pressure.header), events[:cut])
-    still = model.still()
-    feed(model, events[cut:])
-    assert still.fold.state == twin.fold.state != model.fold.state
-    assert list(still.fold.history) == list(twin.fold.history)
-    assert still.log.decisions == twin.log.decisions
-    assert (still.changed, still.used) == (twin.changed, twin.used)
-    assert still.tokens_per_second() == twin.tokens_per_second()
-    seq_ids = [event.seq_id for event in events if hasattr(event, "seq_id")]
-    assert [still.letter(s) for s in seq_ids] == [twin.letter(s) for s in seq_ids]
-    assert [still.last_owner_letter(b) for b in range(24)] == [twin.last_owner_letter(b) for b in range(24)]
+@pytest.mark.parametrize("scenario", ["memory_pressure", "samples", "beams"])
+def test_a_packed_model_is_restored_with_all_that_it_knew_and_goes_on_alike(
+    scenario: str, request: pytest.FixtureRequest
+) -> None:
+    stage = request.getfixturevalue(scenario).run(60)
+    events = stage.events
+    for cut in range(0, len(events), 97):
+        model = feed(DashboardModel(stage.header), events[:cut])
+        pieces = MODELS.pack(model)
+        restored = MODELS.restore(stage.header, pieces)
+        assert restored.fold.state == model.fold.state
+        assert restored.remembered == model.remembered
+        feed(model, events[cut:])
+        assert MODELS.restore(stage.header, pieces).fold.last_seq == cut - 1, "what is packed does not move"
+        feed(restored, events[cut:])
+        assert MODELS.pack(restored) == MODELS.pack(model)
 
 
 def test_every_running_beam_has_a_letter_and_a_dead_one_holds_none_back(beams) -> None:
@@ -90,7 +91,7 @@ def test_every_running_beam_has_a_letter_and_a_dead_one_holds_none_back(beams) -
         if isinstance(event, ev.StepEnd):
             letters = [model.letter(seq_id) for seq_id in model.fold.running]
             assert all(letters) and len(set(letters)) == len(letters)
-            assert model.letters._live == set(model.fold.running)
+            assert model.letters.live == set(model.fold.running)
 
 
 def test_dead_beams_do_not_push_out_those_that_finished(beams) -> None:

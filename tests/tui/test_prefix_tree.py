@@ -80,7 +80,7 @@ def test_the_chosen_sequences_lookup_is_told_and_without_one_the_last(shared_pre
 
 def test_blocks_that_were_hit_and_reused_since_are_not_marked(shared_prefix) -> None:
     model = model_of(shared_prefix, 26)
-    model.ages.born[3] = model.lookups.recent[-1].step + 1
+    model.ages.blocks[3].born = model.lookups.recent[-1].step + 1
     assert rows(tree(), model)[1] == "0-5 abcd 6 blocks ● 3 hit"
     model.fold.blocks[0].hash = None
     assert not any("hit" in row for row in rows(tree(), model)[1:])

@@ -36,7 +36,9 @@ class Header(Panel):
         """Where in time the picture is, and whether the engine or the source goes on."""
         transport, control = self.context.transport, self.context.control
         status = transport.source.status
-        behind = f", {plural(transport.steps_behind, 'step')} behind" if transport.steps_behind else ""
+        # A file runs away from nobody; how far one is in it the time line says.
+        moves_on = status.state in ("live", "lost") and transport.steps_behind
+        behind = f", {plural(transport.steps_behind, 'step')} behind" if moves_on else ""
         if status.state == "lost":
             return f" {status.text or 'SOURCE LOST'} ", "bad*!"
         match transport.state:

@@ -9,17 +9,15 @@ were traced.
 
 from bisect import bisect_right
 from itertools import accumulate, groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from minivllm.events.types.kernels import KernelTraced, TracedProgram, TracedTile
 from minivllm.tui.letters import hue
 from minivllm.tui.lines import Line, Row, first_that_fits
 from minivllm.tui.model import DashboardModel
 from minivllm.tui.selection import Target, block, sequence
 from minivllm.tui.text import clean, short_name
 from minivllm.tui.widgets.panel import Panel
-
-if TYPE_CHECKING:
-    from minivllm.events.types.kernels import KernelTraced, TracedProgram, TracedTile
 
 TILES_PER_SECOND = 4
 _REST = 8
@@ -37,12 +35,12 @@ class Moment(NamedTuple):
     """Of that program; 0 also if it has none."""
 
 
-def num_ticks(trace: "KernelTraced") -> int:
+def num_ticks(trace: KernelTraced) -> int:
     """Counters from 0 on that show something new: one for each tile, and one for a program without any."""
     return sum(max(len(program.tiles), 1) for program in trace.programs)
 
 
-def moment(trace: "KernelTraced", counter: int) -> Moment:
+def moment(trace: KernelTraced, counter: int) -> Moment:
     """Where a counter stands; past the end it stays there."""
     ends = list(accumulate(max(len(program.tiles), 1) for program in trace.programs))
     counter = min(max(counter, 0), ends[-1] - 1)
@@ -109,11 +107,11 @@ class XRay(Panel):
         return [_head(model, trace, width), *grid, _place(trace, at, width), *tiles, *softmax][:height]
 
 
-def _head(model: DashboardModel, trace: "KernelTraced", width: int) -> Line:
+def _head(model: DashboardModel, trace: KernelTraced, width: int) -> Line:
     letter = model.letter(trace.seq_id)
     row = Row(width).put(f"{letter or '-'} ", f"{hue(letter)}*")
     row.put(short_name(trace.seq_id), "text*", target=sequence(trace.seq_id))
-    what = f" {clean(trace.rung)}, layer {trace.layer}, {trace.num_tokens:,} tokens, step {trace.step:,}"
+    what = f" layer {trace.layer}, {trace.num_tokens:,} tokens, step {trace.step:,}"
     return row.put(what, "muted").line()
 
 
@@ -121,7 +119,7 @@ def _sign(number: int, current: int) -> str:
     return DONE if number < current else PLAYING if number == current else TO_COME
 
 
-def _grid(trace: "KernelTraced", current: int, width: int, most: int) -> list[Line]:
+def _grid(trace: KernelTraced, current: int, width: int, most: int) -> list[Line]:
     """One sign a program, each kernel in rows of its own; of many rows those around the one that plays."""
     rows: dict[tuple[str, int], list[int]] = {}
     axes = {kernel: _row_axis(trace, kernel) for kernel in {program.kernel for program in trace.programs}}
@@ -139,7 +137,7 @@ def _grid(trace: "KernelTraced", current: int, width: int, most: int) -> list[Li
     return _around([row for _, row in drawn], at, most)
 
 
-def _row_axis(trace: "KernelTraced", kernel: str) -> int:
+def _row_axis(trace: KernelTraced, kernel: str) -> int:
     """Programs of one kernel stand in one row for each place along the first axis that has several."""
     places = zip(*(program.program for program in trace.programs if program.kernel == kernel), strict=True)
     return next((axis for axis, along in enumerate(places) if len(set(along)) > 1), 0)
@@ -151,7 +149,7 @@ def _around(rows: list[Line], at: int, most: int) -> list[Line]:
     return rows[first : first + most]
 
 
-def _place(trace: "KernelTraced", at: Moment, width: int) -> Line:
+def _place(trace: KernelTraced, at: Moment, width: int) -> Line:
     """In words which program plays, and where it is."""
     program = trace.programs[at.program]
     grid = f" at ({', '.join(map(str, program.program))})"
@@ -166,7 +164,7 @@ def _place(trace: "KernelTraced", at: Moment, width: int) -> Line:
     )
 
 
-def _tiles(program: "TracedProgram", current: int, width: int, most: int) -> list[Line]:
+def _tiles(program: TracedProgram, current: int, width: int, most: int) -> list[Line]:
     """The tiles in order with their blocks; of many those around the one that is read."""
     if not program.tiles:
         return [Row(width).put("reads no key: puts together what the others have found", "muted").line()]
@@ -191,7 +189,7 @@ def _read(read: object) -> tuple[str, Target]:
     return f"{read.block_id}:{slots}", block(read.block_id)
 
 
-def _softmax(program: "TracedProgram", current: int, width: int, most: int) -> list[Line]:
+def _softmax(program: TracedProgram, current: int, width: int, most: int) -> list[Line]:
     """The running maximum and sum of each query head after the last tiles, newest last."""
     if not program.tiles:
         return []
@@ -199,7 +197,7 @@ def _softmax(program: "TracedProgram", current: int, width: int, most: int) -> l
     return [_after(program.tiles[number], number, number == current, width) for number in range(first, current + 1)]
 
 
-def _after(tile: "TracedTile", number: int, newest: bool, width: int) -> Line:
+def _after(tile: TracedTile, number: int, newest: bool, width: int) -> Line:
     style = "text*" if newest else "muted"
     largest = [f"{value:.2f}" for value in tile.running_max]
     sums = [f"{value:.2f}" for value in tile.running_sum]
