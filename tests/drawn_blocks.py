@@ -8,6 +8,16 @@ from minivllm.tui.widgets.blockmap import lay_out
 from minivllm.tui.widgets.cells import CACHED, EMPTY, FILL
 
 
+def ids_of(text: str) -> list[int]:
+    """The blocks of `3 9-12 8-5`."""
+    found: list[int] = []
+    for item in text.split():
+        first, _, last = item.partition("-")
+        step = 1 if not last or int(last) >= int(first) else -1
+        found += range(int(first), int(last or first) + step, step)
+    return found
+
+
 def read_cells(lines: list[Line], num_blocks: int, width: int, height: int) -> list[str]:
     """The two characters of every block, read off the drawn map as a person would."""
     grid = lay_out(num_blocks, width, height - 1)

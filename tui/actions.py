@@ -8,6 +8,7 @@ import time
 
 from rich.text import Text
 
+from minivllm.errors import EventLogError
 from minivllm.events.perfetto import export_perfetto
 from minivllm.tui.code import rule_of, source_of
 from minivllm.tui.control import EngineControl
@@ -15,7 +16,7 @@ from minivllm.tui.diff import difference
 from minivllm.tui.screens.dialogs import AskScreen, TextScreen
 from minivllm.tui.screens.help import HelpScreen
 from minivllm.tui.selection import Target, block, sequence
-from minivllm.tui.text import clean
+from minivllm.tui.text import clean, fit
 from minivllm.tui.why import why
 from minivllm.tui.widgets.panel import Panel
 
@@ -26,6 +27,19 @@ class Actions:
     """Methods of `DashboardApp`."""
 
     _records_mass = False
+
+    # ---- sentences ----
+
+    def tell(self, sentence: str, title: str = "") -> None:
+        """Say something that is not part of the picture."""
+        self.notify(sentence, title=title, markup=False, timeout=8)
+
+    def _tell_trouble(self) -> None:
+        """The source's own sentence when it is lost, ends or is damaged, once: the top line has no room for all of it."""
+        status = self.context.transport.source.status
+        if status.state != self._trouble and status.text and status.state != "indexing":
+            self.tell(clean(status.text))
+        self._trouble = status.state if status.text else None
 
     # ---- questions ----
 
@@ -62,16 +76,16 @@ class Actions:
         hint = "A step (412), a request by its name (ada), or a block (b9)."
 
         async def go(answer: str | None) -> None:
-            if answer is not None:
+            if answer:
                 await self._goto(answer)
 
         self.push_screen(AskScreen("Go to", hint), go)
 
     async def _goto(self, answer: str) -> None:
-        if answer.isdecimal():
-            self.context.transport.to_step(int(answer))
+        if (step := _number(answer)) is not None:
+            self.context.transport.to_step(step)
         elif (target := self.named(answer)) is None:
-            self.tell(f"There is no step, request or block called {clean(answer)} in this recording so far.")
+            self.tell(f"There is no step, request or block called {_short(answer)} in this recording so far.")
         else:
             if target.kind == "sequence":
                 self.context.transport.to_request(answer)
@@ -81,15 +95,18 @@ class Actions:
 
     def named(self, name: str) -> Target | None:
         """The block (b9) or the first sequence of the request that is called so, if there is one."""
-        if name[:1] == "b" and name[1:].isdecimal() and int(name[1:]) < len(self.model.fold.blocks):
-            return block(int(name[1:]))
+        number = _number(name[1:]) if name[:1] == "b" else None
+        if number is not None and number < len(self.model.fold.blocks):
+            return block(number)
         return sequence(f"{name}.0") if self.context.transport.find_request(name) is not None else None
 
     def action_filter(self) -> None:
         """Show only events that contain a word."""
 
         async def apply(answer: str | None) -> None:
-            self.context.event_filter = answer or ""
+            if answer is None:
+                return
+            self.context.event_filter = answer
             await self.action_screen("events")
             self.draw()
 
@@ -100,15 +117,27 @@ class Actions:
 
     def action_save_screenshot(self) -> None:
         """Save the screen as an SVG picture."""
-        path = self.save_screenshot(f"minivllm-step-{self.model.fold.step}.svg", path=".")
-        self.tell(f"Saved {path}.")
+        name = f"minivllm-step-{self.model.fold.step}.svg"
+        try:
+            self.save_screenshot(name, path=".")
+        except OSError as error:
+            self.tell(f"{name} cannot be written: {error.strerror}.")
+        else:
+            self.tell(f"Saved {name}.")
 
     def action_export(self) -> None:
         """Save the recording, and a trace of it for Perfetto."""
         name = f"minivllm-{time.strftime('%Y%m%d-%H%M%S')}"
-        self.context.transport.recording.save(f"{name}.jsonl")
-        with open(f"{name}.perfetto.json", "wb") as file:
-            export_perfetto(f"{name}.jsonl", file)
+        try:
+            self.context.transport.recording.save(f"{name}.jsonl")
+            with open(f"{name}.perfetto.json", "wb") as file:
+                export_perfetto(f"{name}.jsonl", file)
+        except OSError as error:
+            self.tell(f"{name}.jsonl cannot be written: {error.strerror}.")
+            return
+        except EventLogError as error:
+            self.tell(str(error))
+            return
         self.tell(f"Saved {name}.jsonl and {name}.perfetto.json (open it in ui.perfetto.dev).")
 
     # ---- the engine ----
@@ -162,13 +191,13 @@ class Actions:
         if control := self._control():
 
             def change(answer: str | None) -> None:
-                name, _, value = (answer or "").replace("=", " ").partition(" ")
-                if answer is None:
+                if not answer:
                     return
-                if not value.strip().isdecimal():
+                name, _, value = answer.replace("=", " ").partition(" ")
+                if (number := _number(value.strip())) is None:
                     self.tell("Write a name and a whole number, as in: max_num_seqs 2.")
                 else:
-                    control.set_option(name, int(value))
+                    control.set_option(name, number)
 
             self.push_screen(
                 AskScreen("Change an option", "max_num_batched_tokens N (the token budget) or max_num_seqs N (slots)."),
@@ -194,3 +223,17 @@ class Actions:
                 self.tell("Choose a running sequence first (tab to the slots, then ↑ and ↓).")
             else:
                 control.trace_kernel(seq_id)
+
+
+def _number(text: str) -> int | None:
+    """What a person wrote, if it is a whole number that anything could have."""
+    return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else None
+
+
+def _short(text: str) -> str:
+    """What a person wrote, to be said again."""
+    return fit(clean(text), _LONGEST_NAME) if len(text) > _LONGEST_NAME else clean(text)
+
+
+_MOST_DIGITS = 18
+_LONGEST_NAME = 60

@@ -19,6 +19,7 @@ from typing import ClassVar
 from textual.app import App
 from textual.binding import Binding, BindingType
 
+from minivllm.errors import EventLogError
 from minivllm.tui.actions import Actions
 from minivllm.tui.ascii import to_ascii
 from minivllm.tui.commands import bindings
@@ -90,6 +91,8 @@ class DashboardApp(Actions, App[str]):
             self.add_mode(screen.NAME, lambda screen=screen: screen(self.context))
         self._summary: list[str] | None = None
         self._visited: list[str] = []
+        self._trouble: str | None = None
+        """The state of the source that was told."""
         self._first_step = first_step
         self._has_next = has_next
         self._badge_seen: tuple | None = None
@@ -132,6 +135,7 @@ class DashboardApp(Actions, App[str]):
         if self.context.control is not None:
             for sentence in self.context.control.messages():
                 self.tell(sentence)
+        self._tell_trouble()
         if changed or self._badge_may_change():
             self.draw()
         elif self._summary is not None and not self.context.finished and self.context.transport.state == "live":
@@ -146,6 +150,13 @@ class DashboardApp(Actions, App[str]):
         transport.to_step(self._first_step)
         self._first_step = 0
         return True
+
+    def _handle_exception(self, error: Exception) -> None:
+        """A recording that cannot be read any more ends the dashboard with its sentence; all else is Textual's."""
+        if isinstance(error, EventLogError):
+            self.exit(return_code=1, message=str(error))
+        else:
+            super()._handle_exception(error)
 
     def _badge_may_change(self) -> bool:
         """The top line also says what is no event: that the source is lost, that the engine stands still."""
@@ -278,7 +289,3 @@ class DashboardApp(Actions, App[str]):
         if self.context.second is not None:
             self.context.second.to_step(self.model.fold.step)
         self.draw()
-
-    def tell(self, sentence: str, title: str = "") -> None:
-        """Say something that is not part of the picture."""
-        self.notify(sentence, title=title, markup=False, timeout=8)

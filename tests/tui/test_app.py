@@ -1,12 +1,11 @@
 """The real app, driven by keys at the sizes people have: what is on the screen, and what it costs."""
 
 import asyncio
-import re
 import time
-from collections.abc import Awaitable, Callable
 from threading import Thread
 
 import pytest
+from driven_app import FRAME, SIZES, all_drawn, drawn, drive, panel, put, source_of
 from textual.geometry import Region
 from textual.pilot import Pilot
 
@@ -17,44 +16,11 @@ from minivllm.tui.source import InProcessSource
 from minivllm.tui.theme import DARK, LIGHT
 from minivllm.tui.widgets.panel import Panel
 
-SIZES = [(80, 24), (120, 36), (200, 60)]
 WATCH = "The first blocks are computed once and shared."
-FRAME = 0.15
-"""Seconds in which at least one frame is drawn."""
-
-
-def drive(app: DashboardApp, script: Callable[[Pilot], Awaitable[None]], size: tuple[int, int] = (120, 36)) -> None:
-    """Run `app` without a terminal while `script` presses its keys."""
-
-    async def main() -> None:
-        async with app.run_test(size=size) as pilot:
-            await pilot.pause(FRAME)
-            await script(pilot)
-
-    asyncio.run(main())
 
 
 def app_for(stage, watch: str = WATCH, **options: object) -> DashboardApp:
-    return DashboardApp(InProcessSource(stage.header, stage.events, codec=MODELS), watch=watch, **options)
-
-
-def put(app: DashboardApp, event: ev.Event) -> None:
-    app.context.transport.source.put(event)
-
-
-def panel(app: DashboardApp, id: str) -> Panel:
-    return app.dashboard_screen.query_one(f"#{id}", Panel)
-
-
-def drawn(app: DashboardApp, id: str) -> list[str]:
-    """The rows of a panel as they are painted."""
-    shown = panel(app, id)
-    return [shown.render_line(y).text for y in range(shown.content_size.height)]
-
-
-def all_drawn(app: DashboardApp) -> str:
-    panels = app.dashboard_screen.query(Panel)
-    return "\n".join("\n".join([str(p.border_title or ""), *drawn(app, p.id)]) for p in panels if p.display)
+    return DashboardApp(source_of(stage), watch=watch, **options)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -77,20 +43,6 @@ def test_every_panel_has_its_place_and_shows_the_run(size: tuple[int, int], shar
             assert words in text
         assert "smell of their own hive" in text
         assert WATCH in text
-
-    drive(app, script, size)
-
-
-@pytest.mark.parametrize("size", [(20, 5), (40, 12), (300, 90)])
-def test_odd_sizes_do_no_harm(size: tuple[int, int], memory_pressure) -> None:
-    app = app_for(memory_pressure.run(40))
-
-    async def script(pilot: Pilot) -> None:
-        await pilot.press("question_mark", "escape", "t", "space")
-        await pilot.resize_terminal(97, 30)
-        await pilot.pause(FRAME)
-        assert "memory" not in app.screen.classes
-        assert "r0" in all_drawn(app)
 
     drive(app, script, size)
 
@@ -152,25 +104,6 @@ def test_the_theme_changes_between_dark_and_light(shared_prefix) -> None:
         assert background() == DARK.background
 
     drive(app, script)
-
-
-def test_without_colour_the_same_characters_are_drawn_in_grey(shared_prefix, monkeypatch: pytest.MonkeyPatch) -> None:
-    shared_prefix.run(60)
-    texts: list[str] = []
-    colours: list[set[str]] = []
-
-    async def script(pilot: Pilot) -> None:
-        texts.append(all_drawn(pilot.app))
-        found = re.findall(r"fill: #(..)(..)(..)", pilot.app.export_screenshot())
-        colours.append({"".join(rgb) for rgb in found if len(set(rgb)) > 1})
-
-    drive(app_for(shared_prefix), script)
-    monkeypatch.setenv("NO_COLOR", "1")
-    drive(app_for(shared_prefix), script)
-    assert texts[0] == texts[1]
-    assert len(colours[0]) > 10
-    # What is left is the foreground that Rich gives to text without a style.
-    assert colours[1] <= {"c5c8c6"}
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -246,26 +179,6 @@ def test_a_run_that_was_cut_short_still_shows_its_slots(shared_prefix) -> None:
         assert panel(app, "slots").display and "r0" in drawn(app, "slots")[0]
 
     drive(app, script)
-
-
-HOSTILE = "\x1b[31m\x1b]0;owned\x07[bold red]x[/bold red] [@click=app.quit]y[/] \u202egnp.exe\x9b2J {0} %s \\[ 漢字"
-
-
-@pytest.mark.parametrize("size", SIZES)
-def test_text_from_outside_can_neither_steer_the_terminal_nor_the_markup(size: tuple[int, int], stage, ask) -> None:
-    asks = [ask(f"{HOSTILE}{i}", HOSTILE, f"{HOSTILE}\n" * 9, arrives=3 * i) for i in range(7)]
-    run = stage(asks, model=HOSTILE).run(30)
-    app = app_for(run, watch=HOSTILE)
-
-    async def script(pilot: Pilot) -> None:
-        for text in (all_drawn(app), app.export_screenshot()):
-            assert not set(text) & {chr(c) for c in (*range(9), *range(11, 32), *range(127, 160), 0x202E)}
-        assert "[bold red]x[/bold red]" in all_drawn(app)
-        app.show_summary([HOSTILE])
-        await pilot.pause(2 * FRAME)
-        assert "[bold red]x[/bold red]" in drawn(app, "summary")[0]
-
-    drive(app, script, size)
 
 
 def test_a_frame_repaints_only_the_rows_that_changed(shared_prefix) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
-from drawn_blocks import expected_cells, read_cells
+from drawn_blocks import expected_cells, ids_of, read_cells
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -38,16 +38,6 @@ asks = st.lists(
     min_size=1,
     max_size=8,
 )
-
-
-def ids_of(text: str) -> list[int]:
-    """The blocks of `3 9-12 8-5`."""
-    found: list[int] = []
-    for item in text.split():
-        first, _, last = item.partition("-")
-        step = 1 if not last or int(last) >= int(first) else -1
-        found += range(int(first), int(last or first) + step, step)
-    return found
 
 
 def chosen(block_id: int | None) -> SimpleNamespace:

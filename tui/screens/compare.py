@@ -29,6 +29,6 @@ class CompareScreen(DashboardScreen):
         first, second = self.context.transport, self.context.second
         if second is not None and second.view.fold.step != first.view.fold.step:
             second.to_step(first.view.fold.step)
-        self.query_one(Comparison).display = second is not None
+        self.query_one(Comparison).set_class(second is None, "-away")
         for panel in self.panels():
             panel.show(second.view if second is not None and panel.id == "side-b" else first.view)

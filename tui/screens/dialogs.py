@@ -15,7 +15,7 @@ _ROWS_ABOVE = 6
 
 
 class AskScreen(ModalScreen[str | None]):
-    """Asks for one line; the result is None if nothing was entered."""
+    """Asks for one line; the result is None if it was closed, and empty if nothing was entered."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Back", id="ask.close")]
 
@@ -31,7 +31,7 @@ class AskScreen(ModalScreen[str | None]):
             yield Static(Content(self._hint), id="hint")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        self.dismiss(event.value.strip() or None)
+        self.dismiss(event.value.strip())
 
 
 class TextScreen(ModalScreen[None]):

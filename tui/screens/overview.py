@@ -23,7 +23,9 @@ class Overview(DashboardScreen):
 
     def body(self) -> Iterable[Widget]:
         yield Watch(self.context.watch, id="watch")
-        yield Summary(id="summary")
+        summary = Summary(id="summary")
+        summary.add_class("-away")
+        yield summary
         yield Slots(id="slots")
         with Horizontal(id="body"):
             with Vertical(id="memory"):
@@ -39,9 +41,10 @@ class Overview(DashboardScreen):
         """The summary comes once the run is over, and while the picture stands at its end."""
         transport, summary, slots = self.context.transport, self.query_one(Summary), self.query_one(Slots)
         told = self.context.finished if transport.state == "live" else None
-        if told is not None and not summary.display:
+        if told is not None and summary.has_class("-away"):
             summary.tell(told)
-        summary.display = told is not None
+        # By a class and not by `display`, which would be stronger than a terminal that is too small.
+        summary.set_class(told is None, "-away")
         # When nothing runs any more, the summary takes the place of the empty slots.
-        slots.display = told is None or bool(transport.view.fold.running)
+        slots.set_class(told is not None and not transport.view.fold.running, "-away")
         super().draw()

@@ -7,6 +7,9 @@ from minivllm.tui.model import DashboardModel
 from minivllm.tui.text import clean, plural
 from minivllm.tui.widgets.panel import Panel
 
+_ROOM_FOR_FACTS = 40
+"""Columns of the model's name and the step, which a long sentence must leave."""
+
 
 class Header(Panel):
     """One line. Where it is narrow, the last facts are left out, never cut."""
@@ -18,7 +21,7 @@ class Header(Panel):
     )
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
-        badge = self._badge()
+        badge = self._badge(width)
         row = Row(width - cell_len(badge[0]) - 2)
         row.put(" minivllm  " if width >= 100 else "", "accent*")
         gap = "   " if width >= 100 else "  "
@@ -32,7 +35,7 @@ class Header(Panel):
         row.put(" ").put(*badge).put(" ")
         return [row.line()]
 
-    def _badge(self) -> Span:
+    def _badge(self, width: int) -> Span:
         """Where in time the picture is, and whether the engine or the source goes on."""
         transport, control = self.context.transport, self.context.control
         status = transport.source.status
@@ -40,7 +43,9 @@ class Header(Panel):
         moves_on = status.state in ("live", "lost") and transport.steps_behind
         behind = f", {plural(transport.steps_behind, 'step')} behind" if moves_on else ""
         if status.state == "lost":
-            return f" {status.text or 'SOURCE LOST'} ", "bad*!"
+            # The app says the whole sentence once; here it stands where the step has room beside it.
+            text = clean(status.text)
+            return f" {text if text and cell_len(text) <= width - _ROOM_FOR_FACTS else 'SOURCE LOST'} ", "bad*!"
         match transport.state:
             case "paused":
                 return f" PAUSED{behind} ", "warn*!"
@@ -53,6 +58,8 @@ class Header(Panel):
         match status.state:
             case "indexing":
                 return f" {status.text} ", "accent*!"
+            case "recording" if status.text:
+                return "■ DAMAGED", "warn*"
             case "recording":
                 return "■ END", "muted*"
             case "ended":

@@ -19,7 +19,8 @@ class Watch(Panel):
     def __init__(self, sentence: str, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._sentence = clean(sentence)
-        self.display = bool(self._sentence)
+        if not self._sentence:
+            self.display = False
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         label = " What to watch: " if width >= 100 else " Watch: "
