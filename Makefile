@@ -10,7 +10,7 @@ INSTALLED := $(VENV)/.installed
 CACHES := .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 .DEFAULT_GOAL := help
-.PHONY: help setup model demo test test-slow test-gpu gpu-report gpu-wheels lint format bench clean
+.PHONY: help setup model demo pictures test test-slow test-gpu gpu-report gpu-wheels lint format bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,6 +23,9 @@ model: setup ## download the default model, unless it is there
 
 demo: model ## watch a real chat model answer several users at once
 	$(BIN)/minivllm demo --model $(MODEL)
+
+pictures: setup ## draw the pictures of the docs from the committed traces
+	$(BIN)/python tools/make_pictures.py
 
 test: model ## run the tests
 	$(BIN)/python -m pytest -m "not slow and not gpu"

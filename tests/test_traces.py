@@ -16,13 +16,15 @@ from minivllm.lessons.scenarios import SCENARIOS
 ROOT = Path(__file__).parents[1]
 TRACES = ROOT / "docs/assets/traces"
 MAKE_TRACES = ROOT / "tools/make_traces.py"
-LARGEST = 400_000
+POLICIES = TRACES / "policies"
+LARGEST = 480_000
 """Bytes: they are a part of every clone."""
 
 
 def test_each_scenario_has_a_trace_and_nothing_else_lies_there():
-    assert {path.name for path in TRACES.iterdir()} == {f"{name}.jsonl" for name in SCENARIOS}
-    assert all(path.stat().st_size < LARGEST for path in TRACES.iterdir())
+    assert {path.name for path in TRACES.iterdir()} == {"policies", *(f"{name}.jsonl" for name in SCENARIOS)}
+    assert {path.name for path in POLICIES.iterdir()} == {"static+contiguous.jsonl", "continuous+paged.jsonl"}
+    assert all(path.stat().st_size < LARGEST for path in TRACES.rglob("*.jsonl"))
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -42,6 +44,17 @@ def test_a_committed_trace_opens_and_folds_to_its_end(name: str):
     assert len(re.findall(r"\b[a-z]{3,}\b", text)) > 50, "words that a person can read"
 
 
+def test_two_policies_answer_the_same_requests_with_the_same_tokens() -> None:
+    sides = [Recording(POLICIES / f"{name}.jsonl") for name in ("static+contiguous", "continuous+paged")]
+    assert sides[0].header.num_blocks == sides[1].header.num_blocks
+    differing = {name for name, value in sides[0].header.config.items() if value != sides[1].header.config[name]}
+    assert differing == {"batching", "kv_cache_allocator"}
+    folds = [side.view_at_event(len(side)) for side in sides]
+    texts = [{one.seq_id: one.text for one in fold.history} for fold in folds]
+    assert texts[0] == texts[1] and len(texts[0]) == 12
+    assert folds[0].step > 2 * folds[1].step, "what the comparison is there to show"
+
+
 @pytest.fixture(scope="module")
 def make_traces() -> ModuleType:
     """The command, as a module: tools are no package."""
@@ -59,9 +72,11 @@ def test_the_same_scenario_gives_the_same_bytes_again(make_traces: ModuleType, t
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("name", [*SCENARIOS, "policies"])
 def test_a_committed_trace_is_what_the_engine_does_today(name: str, tmp_path: Path, smollm2_path: Path):
     """If it is not, and that is meant: tools/make_traces.py. (In `beams` another processor may round other last digits.)"""
     command = [sys.executable, MAKE_TRACES, "--out", tmp_path, "--scenario", name]
     subprocess.run(command, check=True, capture_output=True)
-    assert (tmp_path / f"{name}.jsonl").read_bytes() == (TRACES / f"{name}.jsonl").read_bytes()
+    made = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*.jsonl"))
+    assert len(made) == (2 if name == "policies" else 1)
+    assert [(tmp_path / path).read_bytes() for path in made] == [(TRACES / path).read_bytes() for path in made]

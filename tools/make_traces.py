@@ -4,6 +4,7 @@
     tools/make_traces.py                                         # all scenarios on smollm2, in place
     tools/make_traces.py --model tiny-random --out /tmp/traces   # no download, and text that says nothing
     tools/make_traces.py --scenario burst                        # this one alone; may be given several times
+    tools/make_traces.py --scenario policies                     # one scenario under two policies, for `replay --with`
 
 The engine runs on the virtual clock, on the CPU, in float32 and in one thread, so a trace is the same byte for byte
 each time (a test makes them again and compares). The easy thing to get wrong is a setting that is chosen by the machine:
@@ -17,14 +18,21 @@ from pathlib import Path
 import torch
 
 from minivllm.clock import VirtualClock
+from minivllm.compare.configurations import parse_configuration
+from minivllm.compare.run import play
+from minivllm.compare.trace import make_trace
 from minivllm.config import EngineConfig
 from minivllm.engine import LLMEngine
 from minivllm.events.log import LogWriter
 from minivllm.lessons.player import ScenarioPlayer
 from minivllm.lessons.scenarios import SCENARIOS, Scenario
+from minivllm.runtime.loader import load_model
 
 TRACES = Path(__file__).resolve().parents[1] / "docs/assets/traces"
 FIXED = {"dtype": "float32", "device": "cpu", "attention_backend": "torch", "check_invariants": True}
+POLICIES = ("static+contiguous", "continuous+paged")
+"""Written as `minivllm compare` writes them: what serving was, and what it is."""
+POLICIES_SCENARIO = "burst"
 
 
 def record(scenario: Scenario, model: str, path: Path) -> None:
@@ -40,18 +48,41 @@ def record(scenario: Scenario, model: str, path: Path) -> None:
             player.before_step()
 
 
+def record_policies(model_name: str, folder: Path) -> list[Path]:
+    """Send the same requests to two policies, as `minivllm compare` does, and record each; the files."""
+    common = {**FIXED, "model": model_name}
+    model = load_model(EngineConfig(**common))
+    trace = make_trace(POLICIES_SCENARIO, model.tokenizer, seed=0)
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for name in POLICIES:
+        config = EngineConfig(**{**common, **parse_configuration(name).options_for(trace.options)})
+        engine = LLMEngine.from_model(config, model, clock=VirtualClock())
+        path = folder / f"{name}.jsonl"
+        with LogWriter(path, engine.log_header()) as writer:
+            engine.subscribe(writer.write)
+            play(engine, trace)
+        paths.append(path)
+    return paths
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Record the demo's scenarios, byte for byte the same each time.")
     parser.add_argument("--model", default="smollm2", help="(default: %(default)s)")
     parser.add_argument("--out", type=Path, default=TRACES, metavar="FOLDER", help="(default: docs/assets/traces)")
-    parser.add_argument("--scenario", choices=tuple(SCENARIOS), action="append", help="(default: all of them)")
+    choices = (*SCENARIOS, "policies")
+    parser.add_argument("--scenario", choices=choices, action="append", help="(default: all of them)")
     args = parser.parse_args()
     torch.set_num_threads(1)
     args.out.mkdir(parents=True, exist_ok=True)
-    for name in args.scenario or SCENARIOS:
-        path = args.out / f"{name}.jsonl"
-        record(SCENARIOS[name], args.model, path)
-        print(f"{path}: {path.stat().st_size / 1000:,.0f} kB")
+    for name in args.scenario or choices:
+        if name == "policies":
+            paths = record_policies(args.model, args.out / name)
+        else:
+            paths = [args.out / f"{name}.jsonl"]
+            record(SCENARIOS[name], args.model, *paths)
+        for path in paths:
+            print(f"{path}: {path.stat().st_size / 1000:,.0f} kB")
 
 
 if __name__ == "__main__":

@@ -12,10 +12,13 @@ from minivllm.cli.terminal import note
 from minivllm.errors import ConfigError
 
 if TYPE_CHECKING:
+    from minivllm.tui.app import DashboardApp
     from minivllm.tui.model import DashboardModel
+    from minivllm.tui.selection import Target
     from minivllm.tui.source import ReplaySource
 
-_SIZE = re.compile(r"(\d+)x(\d+)")
+_SIZE = re.compile(r"(\d{1,4})x(\d{1,4})")
+_LARGEST = 1000
 _REMOTE_FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 
 
@@ -32,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="WHAT",
-        help="a block (b9) or a request (ada) to choose; may be given twice",
+        help="a block (b9), a request (ada) or an event (e993) to choose; may be given several times",
     )
     parser.add_argument("--with", dest="other", metavar="LOG", help="a second recording, for the screen compare")
     parser.add_argument("--light", action="store_true", help="in the light theme")
@@ -43,40 +46,57 @@ def run(args: argparse.Namespace) -> int:
     import asyncio
 
     size = _SIZE.fullmatch(args.size)
-    if size is None:
-        raise ConfigError(f"--size must be columns and rows, as in 120x36; got {args.size!r}.")
-    svg = asyncio.run(_draw(args, (int(size[1]), int(size[2]))))
-    Path(args.output).write_text(svg, encoding="utf-8")
+    columns, rows = (int(size[1]), int(size[2])) if size is not None else (0, 0)
+    if not (1 <= columns <= _LARGEST and 1 <= rows <= _LARGEST):
+        raise ConfigError(f"--size must be columns and rows up to {_LARGEST}, as in 120x36; got {args.size!r}.")
+    output = Path(args.output)
+    if any(log is not None and output.exists() and output.samefile(log) for log in (args.log, args.other)):
+        raise ConfigError(f"{args.output} is the recording itself: give the picture another name.")
+    svg = asyncio.run(_draw(args, (columns, rows)))
+    output.write_text(svg, encoding="utf-8")
     note(f"Wrote {args.output}.")
     return 0
 
 
 async def _draw(args: argparse.Namespace, size: tuple[int, int]) -> str:
     from minivllm.tui.app import SCREENS, DashboardApp
+    from minivllm.tui.text import clean
     from minivllm.tui.theme import LIGHT
 
     names = [screen.NAME for screen in SCREENS]
     if args.screen not in names:
         raise ConfigError(f"--screen must be one of {', '.join(names)}; got {args.screen!r}.")
     source, other = _open(args.log), None if args.other is None else _open(args.other)
+    first_step, last_step = source.recording.first_step, source.recording.last_step
+    if args.step is not None and not first_step <= args.step <= last_step:
+        raise ConfigError(f"--step {args.step}: {args.log} has the steps {first_step} to {last_step}.")
     app = DashboardApp(source, other=other, state="paused", ascii=args.ascii)
     if args.light:
         app.theme = LIGHT.name
     async with app.run_test(size=size) as pilot:
         transport = app.context.transport
-        transport.to_step(transport.recording.last_step if args.step is None else args.step)
+        transport.to_step(last_step if args.step is None else args.step)
         for what in args.choose:
-            target = app.named(what)
-            if target is None:
-                raise ConfigError(
-                    f"--choose {what}: there is no such request in {args.log}, and no such block (b0 to b{len(app.model.fold.blocks) - 1})."
-                )
-            app.context.selection.choose(target)
+            app.context.selection.choose(_target(app, what, args.log))
         await app.action_screen(args.screen)
         await pilot.pause()
         app.draw()
         await pilot.pause()
-        return standalone(app.export_screenshot(title=f"minivllm: {Path(args.log).name}"))
+        return standalone(app.export_screenshot(title=f"minivllm: {clean(Path(args.log).name)}"))
+
+
+def _target(app: "DashboardApp", what: str, log: str) -> "Target":
+    from minivllm.tui.event_search import index_of
+    from minivllm.tui.selection import event
+
+    if what[:1] == "e" and what[1:].isdecimal():
+        target = None if index_of(app.context.transport.recording, int(what[1:])) is None else event(int(what[1:]))
+    else:
+        target = app.named(what)
+    if target is None:
+        last_block = len(app.model.fold.blocks) - 1
+        raise ConfigError(f"--choose {what}: {log} has no such request, block (b0 to b{last_block}) or event (e993).")
+    return target
 
 
 def _open(path: str) -> "ReplaySource[DashboardModel]":
@@ -87,9 +107,15 @@ def _open(path: str) -> "ReplaySource[DashboardModel]":
     source = ReplaySource(path, codec=MODELS)
     while source.poll(1.0):
         pass
+    if source.recording.damage is not None:
+        note(f"{source.recording.damage} The picture shows what stands before it.")
     return source
 
 
 def standalone(svg: str) -> str:
-    """The picture without fonts from elsewhere: whoever shows it uses a monospaced font of their own."""
+    """The picture without fonts from elsewhere: whoever shows it uses a monospaced font of their own.
+
+    Some programs that are no browsers drop the blanks at the ends of a text unless they are told to keep them.
+    """
+    svg = svg.replace("<svg ", '<svg xml:space="preserve" ', 1)
     return _REMOTE_FONTS.sub("", svg).replace("Fira Code", "ui-monospace")

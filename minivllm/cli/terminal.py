@@ -5,6 +5,7 @@ thing to get wrong is trust: a model or a prompt may hold escape sequences, and 
 """
 
 import json
+import os
 import re
 import sys
 from typing import TextIO
@@ -16,8 +17,9 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def terminal_attached() -> bool:
-    """Whether a person can see what we write and answer by key."""
-    return sys.stdin.isatty() and sys.stdout.isatty()
+    """Whether a person can see what we draw and answer by key: in a terminal, or in a browser through `textual serve`."""
+    in_browser = "WebDriver" in os.environ.get("TEXTUAL_DRIVER", "")
+    return in_browser or (sys.stdin.isatty() and sys.stdout.isatty())
 
 
 def require_terminal(instead: str) -> None:

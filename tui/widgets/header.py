@@ -73,6 +73,9 @@ class Header(Panel):
         facts: list[list[Span]] = []
         if counters.invariant_violations:
             facts.append([(f" {plural(counters.invariant_violations, 'invariant violation').upper()} ", "bad*!")])
+        status = self.context.transport.source.status
+        if status.state == "recording" and status.text:
+            facts.append([(" LOG DAMAGED ", "bad*!")])
         if model.fold.lost_events:
             facts.append([(f" {plural(model.fold.lost_events, 'event').upper()} LOST ", "bad*!")])
         facts.append([(f" {clean(model.header.model)[-24:]}", "text*")])

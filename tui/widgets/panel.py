@@ -91,6 +91,8 @@ class Panel(Widget, can_focus=True):
         title = self.title(model, width)
         if not self.styles.border_left[0]:
             title = f" {title} "  # a rule without corners comes right up to the words
+        if self._plain:
+            title = to_ascii(title)
         if title != self.border_title:
             self.border_title = title
         new, old = self.lines(model, width, height), self._lines
@@ -167,13 +169,17 @@ class Panel(Widget, can_focus=True):
 
     def _paint(self, line: Line) -> Strip:
         width = self.content_size.width
-        plain = self.context is not None and self.context.ascii
-        segments = [Segment(to_ascii(text) if plain else text, self._style(name)) for text, name in line]
+        segments = [Segment(to_ascii(text) if self._plain else text, self._style(name)) for text, name in line]
         room = width - sum(cell_len(text) for text, _ in line)
         if room < 0:
             return Strip(segments).crop(0, width)
         segments.append(Segment(" " * room, self._style("text")))
         return Strip(segments, width)
+
+    @property
+    def _plain(self) -> bool:
+        """Whether only plain characters may be drawn."""
+        return self.context is not None and self.context.ascii
 
     def _style(self, name: str) -> Style:
         """The palette's style on the panel's own background."""

@@ -130,7 +130,8 @@ def _phases(model: DashboardModel, life: Life) -> list[Span]:
         until = (life.end[:2] if life.end else now) if last else life.phases[number + 1][:2]
         words = _WORDS[phase] if number or phase != "decode" else "is forked and decodes"
         if phase == "preempted" and life.preemption is not None and life.preemption.step == step:
-            words = f"is preempted for {short_name(life.preemption.victim_of)} and waits"
+            whom = life.preemption.victim_of
+            words = f"is preempted for {'itself' if whom == life.preemption.seq_id else short_name(whom)} and waits"
         lasted = f" for {plural(until[0] - step, 'step')}, {duration(until[1] - t)}" if until[0] > step else ""
         going_on = " so far" if lasted and last and life.end is None else ""
         sentences.append(

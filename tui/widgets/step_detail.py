@@ -76,7 +76,8 @@ def _preempted(model: DashboardModel, preemption: Preemption, width: int) -> Lin
     letter = model.letter(preemption.seq_id)
     row = Row(width).put(f"{letter or '?'} ", f"{hue(letter)}*")
     row.put(short_name(preemption.seq_id), "bad*", target=to_sequence(preemption.seq_id)).put(" preempted for ", "bad")
-    row.put(short_name(preemption.victim_of), "bad", target=to_sequence(preemption.victim_of))
+    whom = "itself" if preemption.victim_of == preemption.seq_id else short_name(preemption.victim_of)
+    row.put(whom, "bad", target=to_sequence(preemption.victim_of))
     return row.put(f" (needs {preemption.need}, {preemption.free} free)", "bad").line()
 
 

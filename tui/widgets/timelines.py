@@ -134,7 +134,7 @@ def duration(seconds: float | None) -> str:
     """A time in at most six characters."""
     if seconds is None:
         return ""
-    if 0 < seconds < 0.01:
+    if 0 < seconds < 0.00995:  # from here on it is 10ms
         return f"{seconds * 1000:.1f}ms"
     if seconds < 1:
         return f"{seconds * 1000:.0f}ms"

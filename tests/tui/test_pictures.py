@@ -1,0 +1,98 @@
+"""The pictures of the docs are what the dashboard draws today, and need nothing from elsewhere.
+
+A picture that differs is written beside the old one as NAME.new.svg, to be looked at. If the change is meant,
+`make pictures` draws all of them again.
+"""
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+from xml.etree import ElementTree
+
+import pytest
+from rich.cells import cell_len
+from svg_rows import CELL, rows_of, texts_of
+
+ROOT = Path(__file__).parents[2]
+PICTURES = ROOT / "docs/assets/dashboard"
+
+
+def _load_tool() -> ModuleType:
+    """The command, as a module: tools are no package."""
+    spec = importlib.util.spec_from_file_location("make_pictures", ROOT / "tools/make_pictures.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+TOOL = _load_tool()
+
+
+def comparable(svg: str) -> list[tuple]:
+    """Every element, without what may differ: the number in every id, which hangs on all of the content, and code.
+
+    The Events screen quotes the lines of the engine that emitted an event. They move with every change of the engine,
+    and whether they are the right ones is tested where they are looked up (test_code.py).
+    """
+    elements = list(ElementTree.fromstring(re.sub(r"terminal-\d+", "terminal", svg)).iter())
+    above = next((one for one in elements if (one.text or "").startswith("emitted\xa0by")), None)
+    if above is not None:
+        left, top = float(above.get("x")), float(above.get("y"))
+        under = (one for one in texts_of(svg) if float(one.get("x")) >= left and float(one.get("y")) > top)
+        quoted = {(one.get("x"), one.get("y")) for one in under}
+        elements = [one for one in elements if (one.get("x"), one.get("y")) not in quoted]
+    return [(one.tag, sorted(one.attrib.items()), one.text) for one in elements]
+
+
+def test_there_are_under_ten_pictures_and_no_others() -> None:
+    committed = {path.name for path in PICTURES.iterdir() if not path.name.endswith(".new.svg")}
+    assert committed == {f"{name}.svg" for name in TOOL.SHOTS}
+    assert len(committed) < 10
+    assert {words[words.index("--screen") + 1] for words in TOOL.SHOTS.values() if "--screen" in words} == {
+        "blocks", "scheduler", "requests", "events", "compare",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TOOL.SHOTS)
+def test_a_picture_is_what_the_dashboard_draws_today(name: str, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    drawn, golden = tmp_path / "drawn.svg", PICTURES / f"{name}.svg"
+    TOOL.draw(name, drawn)
+    new = golden.with_suffix(".new.svg")
+    new.unlink(missing_ok=True)
+    if comparable(drawn.read_text("utf-8")) != comparable(golden.read_text("utf-8")):
+        new.write_bytes(drawn.read_bytes())
+        pytest.fail(f"{golden.name} has changed: look at {new}, and if that is meant, run `make pictures`.")
+
+
+def test_a_picture_is_compared_to_the_last_character_and_without_the_engines_code() -> None:
+    svg = (PICTURES / "events.svg").read_text("utf-8")
+    assert comparable(svg) == comparable(svg.replace("self.running.remove", "self.running.append"))
+    assert "self.running.remove" in svg
+    for word in ("request.preempted", "Scheduler._preempt", "Help"):
+        assert word in svg and comparable(svg) != comparable(svg.replace(word, word[::-1]))
+
+
+@pytest.mark.parametrize("name", TOOL.SHOTS)
+def test_a_picture_asks_no_other_host_for_anything(name: str) -> None:
+    text = (PICTURES / f"{name}.svg").read_text("utf-8")
+    assert set(re.findall(r"\w+://[^\"'\s]*", text)) <= {"http://www.w3.org/2000/svg", "https://www.textualize.io"}
+    assert "@font-face" not in text and "@import" not in text
+    for element in ElementTree.fromstring(text).iter():
+        assert not any(key.endswith("href") or key == "src" for key in element.attrib)
+        assert all(
+            url.startswith("#") for value in element.attrib.values() for url in re.findall(r"url\((.*?)\)", value)
+        )
+
+
+@pytest.mark.parametrize("name", TOOL.SHOTS)
+def test_every_text_of_a_picture_is_as_wide_as_its_cells(name: str) -> None:
+    """Whatever font draws it: `textLength` holds each run of text to its columns, and the fallback is monospaced."""
+    svg = (PICTURES / f"{name}.svg").read_text("utf-8")
+    assert re.search(r"-matrix \{\s*font-family: ui-monospace, monospace;", svg)
+    texts = texts_of(svg)
+    assert len(texts) > 100
+    for one in texts:
+        assert float(one.get("textLength")) == pytest.approx(cell_len(one.text) * CELL), one.text
+    assert max(map(cell_len, rows_of(svg))) <= 120

@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""Draws the pictures of the docs and the README, docs/assets/dashboard/*.svg, from the committed traces.
+
+    tools/make_pictures.py                              # all of them, in place; `make pictures` does the same
+    tools/make_pictures.py --only blocks --out /tmp/x   # this one alone, elsewhere; may be given several times
+
+Each picture is one `minivllm shot` command, and nothing else: whoever wants to see more of a moment runs the command
+without its last half. They are also what tests/tui/test_pictures.py holds the dashboard to, so a picture that changes is
+looked at, and drawn again by this command if the change is meant. The easy thing to get wrong is what differs from one
+machine to the next; `shot` draws in the process itself, so the terminal, its colours and its size have no say.
+"""
+
+import argparse
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from minivllm.cli import main as minivllm
+
+ROOT = Path(__file__).resolve().parents[1]
+PICTURES = ROOT / "docs/assets/dashboard"
+TRACES = ROOT / "docs/assets/traces"
+
+SHOTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        # Four users on one system prompt, found again: shared and cached blocks at once.
+        "overview": ("shared-prefix.jsonl", "--step", "110"),
+        "overview-light": ("memory-pressure.jsonl", "--step", "76", "--light"),
+        "blocks": ("shared-prefix.jsonl", "--step", "110", "--screen", "blocks", "--choose", "b3", "--choose", "gil"),
+        "scheduler": ("long-and-short.jsonl", "--step", "26", "--screen", "scheduler", "--choose", "diary"),
+        "requests": ("memory-pressure.jsonl", "--step", "175", "--screen", "requests", "--choose", "cleo"),
+        "events": ("memory-pressure.jsonl", "--step", "93", "--screen", "events", "--choose", "e993"),
+        "compare": (
+            "policies/static+contiguous.jsonl", "--with", "policies/continuous+paged.jsonl",
+            "--step", "100", "--screen", "compare",
+        ),
+        "beams": ("beams.jsonl", "--step", "30"),
+    }
+)  # fmt: skip
+"""Name of the picture -> the arguments of `minivllm shot`; recordings lie under docs/assets/traces."""
+
+
+def draw(name: str, path: Path) -> None:
+    """Draw one picture into `path`."""
+    arguments = [str(TRACES / word) if word.endswith(".jsonl") else word for word in SHOTS[name]]
+    status = minivllm(["shot", *arguments, "-o", str(path)])
+    if status:
+        sys.exit(status)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Draw the pictures of the docs from the committed traces.")
+    parser.add_argument("--out", type=Path, default=PICTURES, metavar="FOLDER", help="(default: docs/assets/dashboard)")
+    parser.add_argument("--only", choices=tuple(SHOTS), action="append", help="(default: all of them)")
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    for name in args.only or SHOTS:
+        draw(name, args.out / f"{name}.svg")
+
+
+if __name__ == "__main__":
+    main()
