@@ -20,11 +20,12 @@ from minivllm.tui.app import DashboardApp
 from minivllm.tui.text import clean, short_name
 
 WALKS = settings(
-    max_examples=3,
+    max_examples=4,
     deadline=None,
-    phases=[Phase.generate],
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
+"""Few, and not made smaller when one fails: each starts an app and paints it at a dozen moments."""
 
 _KEYS = ("right", "left", "right_square_bracket", "left_square_bracket", "right_curly_bracket", "left_curly_bracket")
 _MOVE = st.one_of(
