@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 
 from drawn_blocks import expected_cells, ids_of, read_cells
-from driven_app import app_for, drawn, drive, panel, put, settle
+from driven_app import app_for, drawn, drive, panel, put, settle, until
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from random_traces import OPTIONS, REQUESTS, run_of
@@ -56,6 +56,8 @@ async def go(pilot: Pilot, move: str | int | float | tuple[int], waiting: list) 
     if app.context.transport.state == "playing":
         await pilot.press("space")
     await settle(pilot)
+    # A screen that has just come to the front is drawn once it has its sizes.
+    await until(pilot, lambda: f"event {app.context.transport.position:,}/" in drawn(app, "timeline")[0])
 
 
 def check_the_picture(app: DashboardApp, events: list) -> None:
@@ -76,8 +78,9 @@ def check_the_picture(app: DashboardApp, events: list) -> None:
 
 def check_the_header(app: DashboardApp, truth: Fold) -> None:
     text = drawn(app, "header")[0]
-    used = sum(block.ref_cnt > 0 for block in truth.blocks)
-    cached = sum(block.ref_cnt == 0 and block.hash is not None for block in truth.blocks)
+    # In the middle of a step a block may be out of the queue and not held yet: it is no longer free.
+    used = len(truth.blocks) - len(truth.free_queue)
+    cached = sum(truth.blocks[number].hash is not None for number in truth.free_queue)
     counts = {"used": used, "cached": cached, "empty": len(truth.blocks) - used - cached}
     counts |= {"preempted": truth.counters.num_preemptions, "evicted": truth.counters.evicted_blocks}
     assert {word: int(re.search(rf"([\d,]+) {word}", text)[1]) for word in counts} == counts
