@@ -18,7 +18,7 @@ SMALLEST = (40, 12)
 """Columns and rows below which there is nothing to read."""
 
 
-class DashboardScreen(Screen):
+class DashboardScreen(Screen, inherit_bindings=False):
     """One of the screens behind the keys 1 to 6."""
 
     NAME: ClassVar[str]
