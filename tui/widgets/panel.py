@@ -54,9 +54,9 @@ class Panel(Widget, can_focus=True):
         self._model: DashboardModel | None = None
         self._lines: list[Line] = []
         self._strips: dict[int, Strip] = {}
-        self._rows: dict[int, Strip] = {}
+        self._kept_rows: dict[int, Strip] = {}
         """Rows with the border and the padding on both sides; beside the panel's own also its first and last."""
-        self._rows_made_for: tuple[object, ...] = ()
+        self._kept_for: tuple[object, ...] = ()
         self._palette = Palette(dark=True)
         self._styles: dict[str, Style] = {}
 
@@ -102,7 +102,7 @@ class Panel(Widget, can_focus=True):
         changed = [y for y in range(max(len(new), len(old))) if new[y : y + 1] != old[y : y + 1]]
         for y in changed:
             self._strips.pop(y, None)
-            self._rows.pop(y + self.gutter.top, None)
+            self._kept_rows.pop(y + self.gutter.top, None)
         if changed:
             self.refresh(*(Region(0, y, width, 1) for y in changed))
 
@@ -122,11 +122,11 @@ class Panel(Widget, can_focus=True):
         super().notify_style_update()
         self._styles.clear()
         self._strips.clear()
-        self._rows.clear()
+        self._kept_rows.clear()
 
     def on_resize(self, event: Resize) -> None:
         self._strips.clear()
-        self._rows.clear()
+        self._kept_rows.clear()
         self.show_again()
 
     def get_line_filters(self) -> list[LineFilter]:
@@ -139,27 +139,27 @@ class Panel(Widget, can_focus=True):
         if self.get_line_filters() or crop != size.region or self.opacity < 1:
             return super().render_lines(crop)
         made_for = size, self.styles.border, self.background_colors, self.border_title, self.gutter
-        if made_for != self._rows_made_for:
-            self._rows_made_for = made_for
-            self._rows.clear()
-        missing = [y for y in range(size.height) if y not in self._rows]
+        if made_for != self._kept_for:
+            self._kept_for = made_for
+            self._kept_rows.clear()
+        missing = [y for y in range(size.height) if y not in self._kept_rows]
         if missing:
             self._make_rows(missing)
-        return [self._rows[y] for y in range(size.height)]
+        return [self._kept_rows[y] for y in range(size.height)]
 
     def _make_rows(self, missing: list[int]) -> None:
         width, gutter, content = self.outer_size.width, self.gutter, self.content_size
         whole = [y for y in missing if not gutter.top <= y < gutter.top + content.height]
         edge_row = gutter.top if content.height else 0
         # Of a row of the content Textual makes the two ends, once; they are the same in all of them.
-        ends = self._rows.get(-1) or super().render_lines(Region(0, edge_row, width, 1))[0]
-        self._rows[-1] = ends
+        ends = self._kept_rows.get(-1) or super().render_lines(Region(0, edge_row, width, 1))[0]
+        self._kept_rows[-1] = ends
         left, right = ends.crop(0, gutter.left), ends.crop(width - gutter.right, width)
         for y in missing:
             if y in whole:
-                self._rows[y] = super().render_lines(Region(0, y, width, 1))[0]
+                self._kept_rows[y] = super().render_lines(Region(0, y, width, 1))[0]
             else:
-                self._rows[y] = Strip.join((left, self.render_line(y - gutter.top), right))
+                self._kept_rows[y] = Strip.join((left, self.render_line(y - gutter.top), right))
 
     def render_line(self, y: int) -> Strip:
         strip = self._strips.get(y)
