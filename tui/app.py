@@ -169,7 +169,7 @@ class DashboardApp(Actions, App[str]):
     def draw(self) -> None:
         """Show the moment that the transport stands at, on the screen in front."""
         screen = self.dashboard_screen
-        if screen is not None and screen.is_mounted:  # a frame may come before a new screen has its panels
+        if screen is not None and screen.has_panels:  # a frame may come before a new screen has them
             with self.batch_update():
                 screen.draw()
 

@@ -15,9 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from random import Random
-from typing import Literal
-
-from textual.pilot import Pilot
+from typing import TYPE_CHECKING, Literal
 
 from minivllm.bench.terminal import COLUMNS, ROWS, DashboardProcess
 from minivllm.bench.workloads import MAX_NUM_SEQS, WorkloadSpec, make_requests
@@ -25,9 +23,9 @@ from minivllm.clock import MonotonicClock
 from minivllm.engine import LLMEngine
 from minivllm.events.log import LogWriter
 from minivllm.sampling_params import SamplingParams
-from minivllm.tui.app import FRAMES_PER_SECOND, DashboardApp
-from minivllm.tui.model import MODELS
-from minivllm.tui.source import InProcessSource
+
+if TYPE_CHECKING:
+    from textual.pilot import Pilot
 
 Watched = Literal["nobody", "in_process", "another_process"]
 WAYS: tuple[Watched, ...] = ("nobody", "in_process", "another_process")
@@ -56,13 +54,17 @@ class StepTimer:
                 return self._another_process()
 
     def _in_process(self) -> float:
+        from minivllm.tui.app import FRAMES_PER_SECOND, DashboardApp
+        from minivllm.tui.model import MODELS
+        from minivllm.tui.source import InProcessSource
+
         engine = self._engine
         source = InProcessSource(engine.log_header(), codec=MODELS, state=engine.inspect())
         app = DashboardApp(source)
         unsubscribe = engine.subscribe(source.put)
         seconds = 0.0
 
-        async def script(pilot: Pilot) -> None:
+        async def script(pilot: "Pilot") -> None:
             nonlocal seconds
             await pilot.pause(2 / FRAMES_PER_SECOND)
             seconds = await asyncio.to_thread(self._decode)

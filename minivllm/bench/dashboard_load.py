@@ -15,16 +15,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-
-from textual.pilot import Pilot
+from typing import TYPE_CHECKING
 
 from minivllm.bench.terminal import COLUMNS, ROWS, DashboardProcess
 from minivllm.clock import MonotonicClock
 from minivllm.errors import BenchError
 from minivllm.events.recording import Recording
-from minivllm.tui.app import FRAMES_PER_SECOND, DashboardApp
-from minivllm.tui.model import MODELS
-from minivllm.tui.source import InProcessSource
+
+if TYPE_CHECKING:
+    from textual.pilot import Pilot
 
 SCREENS = {"overview": "1", "blocks": "2", "scheduler": "3", "requests": "4", "events": "5"}
 """Screen -> its key."""
@@ -82,6 +81,8 @@ def cpu_of_screens(recording: Path, copy: Path, seconds: float) -> dict[str, flo
     """Screen -> the share of one core that the whole process takes while it is in front."""
     clock = MonotonicClock()
     shares: dict[str, float] = {}
+    from minivllm.tui.app import FRAMES_PER_SECOND
+
     with GrowingLog(recording, copy, FRAMES_PER_SECOND) as log, DashboardProcess("attach", str(copy)) as dashboard:
         dashboard.wait_for("LIVE")
         for screen, key in SCREENS.items():
@@ -109,6 +110,10 @@ class Flood:
 
 def flood(recording: Path, num_events: int, events_per_second: float) -> Flood:
     """Put the first events of `recording` into a dashboard at a rate that should be no trouble."""
+    from minivllm.tui.app import FRAMES_PER_SECOND, DashboardApp
+    from minivllm.tui.model import MODELS
+    from minivllm.tui.source import InProcessSource
+
     replayed = Recording(recording, index=False)
     while len(replayed) < num_events and replayed.index_more(0.0):
         pass
@@ -132,7 +137,7 @@ def flood(recording: Path, num_events: int, events_per_second: float) -> Flood:
 
     result: list[Flood] = []
 
-    async def script(pilot: Pilot) -> None:
+    async def script(pilot: "Pilot") -> None:
         await pilot.pause(_SETTLE_SECONDS)
         started, used = clock.now(), time.process_time()
         await asyncio.to_thread(put_all)

@@ -79,8 +79,8 @@ def test_each_way_of_watching_is_timed_in_each_round(tmp_path: Path) -> None:
     assert len(rounds) == 1 and set(rounds[0]) == {"nobody", "in_process", "another_process"}
     assert all(seconds > 0 for seconds in rounds[0].values())
     assert not engine.has_unfinished_requests()
-    # Both of the watched engines were really recorded; the dashboard in another process has read this file.
-    assert [len(Recording(path)) > 8 * 16 for path in sorted(tmp_path.glob("*.jsonl"))] == [True, True]
+    # The dashboard in another process has read this file.
+    assert [len(Recording(path)) > 8 * 16 for path in sorted(tmp_path.glob("*.jsonl"))] == [True]
 
 
 def test_the_slowdown_is_the_middle_one_of_the_rounds_own_ratios() -> None:

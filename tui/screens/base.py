@@ -29,6 +29,7 @@ class DashboardScreen(Screen, inherit_bindings=False):
     def __init__(self, context: Context) -> None:
         super().__init__()
         self.context = context
+        self.has_panels = False
 
     def body(self) -> Iterable[Widget]:
         """The screen's panels, in their containers."""
@@ -45,6 +46,7 @@ class DashboardScreen(Screen, inherit_bindings=False):
         for panel in self.panels():
             panel.context = self.context
             panel.restyle(self.app.palette)
+        self.has_panels = True
 
     def on_resize(self, event: Resize) -> None:
         """Say so where there is too little room for anything."""
