@@ -9,7 +9,6 @@ import time
 from rich.text import Text
 
 from minivllm.errors import EventLogError
-from minivllm.events.perfetto import export_perfetto
 from minivllm.tui.code import rule_of, source_of
 from minivllm.tui.control import EngineControl
 from minivllm.tui.diff import difference
@@ -127,6 +126,8 @@ class Actions:
 
     def action_export(self) -> None:
         """Save the recording, and a trace of it for Perfetto."""
+        from minivllm.events.perfetto import export_perfetto
+
         name = f"minivllm-{time.strftime('%Y%m%d-%H%M%S')}"
         try:
             self.context.transport.recording.save(f"{name}.jsonl")

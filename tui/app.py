@@ -14,6 +14,8 @@ summary is only noted there and shown once the source is empty.
 """
 
 import time
+from functools import partial
+from importlib import import_module
 from typing import ClassVar
 
 from textual.app import App
@@ -28,12 +30,6 @@ from minivllm.tui.control import EngineControl
 from minivllm.tui.model import DashboardModel
 from minivllm.tui.palette import CommandList
 from minivllm.tui.screens.base import DashboardScreen
-from minivllm.tui.screens.blocks import BlocksScreen
-from minivllm.tui.screens.compare import CompareScreen
-from minivllm.tui.screens.events import EventsScreen
-from minivllm.tui.screens.overview import Overview
-from minivllm.tui.screens.requests import RequestsScreen
-from minivllm.tui.screens.scheduler import SchedulerScreen
 from minivllm.tui.source import EventSource
 from minivllm.tui.theme import DARK, LIGHT, Palette, plain
 from minivllm.tui.transport import State, Transport
@@ -43,10 +39,15 @@ FRAMES_PER_SECOND = 15
 SECONDS_OF_EVENTS = 0.02
 """Most time spent on new events between two frames, so that a flood delays the picture and never the keys."""
 
-SCREENS: tuple[type[DashboardScreen], ...] = (
-    Overview, BlocksScreen, SchedulerScreen, RequestsScreen, EventsScreen, CompareScreen,
-)  # fmt: skip
-"""In the order of their keys, 1 to 6."""
+SCREENS = {
+    "overview": "Overview",
+    "blocks": "BlocksScreen",
+    "scheduler": "SchedulerScreen",
+    "requests": "RequestsScreen",
+    "events": "EventsScreen",
+    "compare": "CompareScreen",
+}
+"""Name of a screen, which is also its module in `screens` -> its class; in the order of their keys, 1 to 6."""
 
 
 class DashboardApp(Actions, App[str]):
@@ -87,8 +88,8 @@ class DashboardApp(Actions, App[str]):
         self.palette = Palette(dark=True)
         second = None if other is None else Transport(other, "paused")
         self.context = Context(Transport(source, state), control, second=second, ascii=ascii, watch=watch)
-        for screen in SCREENS:
-            self.add_mode(screen.NAME, lambda screen=screen: screen(self.context))
+        for name in SCREENS:
+            self.add_mode(name, partial(self._make_screen, name))
         self._summary: list[str] | None = None
         self._visited: list[str] = []
         self._trouble: str | None = None
@@ -101,6 +102,10 @@ class DashboardApp(Actions, App[str]):
         """A key as the footer writes it."""
         display = super().get_key_display(binding)
         return to_ascii(display) if self.context.ascii else display
+
+    def _make_screen(self, name: str) -> DashboardScreen:
+        # Imported when it is looked at: the first picture does not wait for the other five.
+        return getattr(import_module(f"minivllm.tui.screens.{name}"), SCREENS[name])(self.context)
 
     @property
     def model(self) -> DashboardModel:
@@ -116,7 +121,7 @@ class DashboardApp(Actions, App[str]):
     async def on_mount(self) -> None:
         self.palette = Palette(self.current_theme.dark)
         self.theme_changed_signal.subscribe(self, lambda theme: self._restyle(theme.dark))
-        await self.switch_mode(Overview.NAME)
+        await self.switch_mode("overview")
         self.draw()
         self.set_interval(1 / FRAMES_PER_SECOND, self._frame)
 

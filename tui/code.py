@@ -15,7 +15,6 @@ from textwrap import dedent
 from typing import NamedTuple
 
 from rich.console import RenderableType
-from rich.syntax import Syntax
 from rich.text import Text
 
 from minivllm.events import types as ev
@@ -52,6 +51,8 @@ class SourceLines(NamedTuple):
                 "This minivllm is not the one that wrote the recording, or it was installed without its source."
             )
         chrome = DARK if dark else LIGHT
+        from rich.syntax import Syntax  # imports a highlighter of many parts, which the first picture need not wait for
+
         shown = Syntax(
             dedent(self.code),
             "python",

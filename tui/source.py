@@ -11,7 +11,6 @@ from typing import Protocol
 from minivllm.events.fold_codec import FOLD
 from minivllm.events.keyframes import V, ViewCodec
 from minivllm.events.recording import Recording
-from minivllm.tui.sources.http_source import HttpSource
 from minivllm.tui.sources.in_process import InProcessSource
 from minivllm.tui.sources.replay import ReplaySource
 from minivllm.tui.sources.status import SourceState, SourceStatus
@@ -19,7 +18,6 @@ from minivllm.tui.sources.tail import TailSource
 
 __all__ = [
     "EventSource",
-    "HttpSource",
     "InProcessSource",
     "ReplaySource",
     "SourceState",
@@ -52,5 +50,8 @@ def open_source(text: str, *, follow: bool, codec: ViewCodec[V] = FOLD) -> Event
     sentence, for what cannot be opened.
     """
     if text.lower().startswith(("http://", "https://")):
+        # Here, because http.client takes longer to import than a small recording to open.
+        from minivllm.tui.sources.http_source import HttpSource
+
         return HttpSource(text, codec=codec)
     return TailSource(text, codec=codec) if follow else ReplaySource(text, codec=codec)

@@ -63,9 +63,8 @@ async def _draw(args: argparse.Namespace, size: tuple[int, int]) -> str:
     from minivllm.tui.text import clean
     from minivllm.tui.theme import LIGHT
 
-    names = [screen.NAME for screen in SCREENS]
-    if args.screen not in names:
-        raise ConfigError(f"--screen must be one of {', '.join(names)}; got {args.screen!r}.")
+    if args.screen not in SCREENS:
+        raise ConfigError(f"--screen must be one of {', '.join(SCREENS)}; got {args.screen!r}.")
     source, other = _open(args.log), None if args.other is None else _open(args.other)
     first_step, last_step = source.recording.first_step, source.recording.last_step
     if args.step is not None and not first_step <= args.step <= last_step:

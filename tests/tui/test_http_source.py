@@ -11,8 +11,8 @@ from polled_sources import all_events, poll_until
 from minivllm.errors import EventLogError
 from minivllm.events.fold import fold
 from minivllm.events.types import Gap
-from minivllm.tui.source import HttpSource
 from minivllm.tui.sources import event_stream
+from minivllm.tui.sources.http_source import HttpSource
 from minivllm.tui.sources.sse import MAX_MESSAGE_BYTES, SseMessage, SseParser
 
 

@@ -16,7 +16,8 @@ from minivllm.errors import EventLogError
 from minivllm.events.fold import fold
 from minivllm.events.lines import encode_event, encode_header
 from minivllm.events.log import LogWriter
-from minivllm.tui.source import HttpSource, InProcessSource, ReplaySource, TailSource, open_source
+from minivllm.tui.source import InProcessSource, ReplaySource, TailSource, open_source
+from minivllm.tui.sources.http_source import HttpSource
 
 
 @pytest.fixture
