@@ -34,6 +34,15 @@ SCHEDULES = {
     "a pool so small that sequences are preempted": {"num_gpu_blocks_override": 12},
 }
 
+QUICK_SCHEDULES = (
+    "batched",
+    "chunks of 16",
+    "blocks of 8",
+    "without prefix caching",
+    "a pool so small that sequences are preempted",
+)
+"""One of each kind, for the tests that run at every change; all of them are for the slow ones."""
+
 
 def run(
     model: LoadedModel, prompts: list[list[int]], params: SamplingParams, **options: object

@@ -12,7 +12,8 @@ from rich.cells import cell_len
 from svg_rows import rows_of
 
 from minivllm.cli import main
-from minivllm.tui.source import HttpSource, TailSource
+from minivllm.tui.source import TailSource
+from minivllm.tui.sources.http_source import HttpSource
 from minivllm.tui.theme import DARK, LIGHT
 
 ROOT = Path(__file__).parents[1]

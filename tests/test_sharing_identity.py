@@ -18,19 +18,25 @@ TIE = 1e-3
 """Two float32 log-probabilities of a whole text that are closer than this are a few roundings apart."""
 
 SEARCHES = {
-    "six beams": {"beam_width": 6},
     "early stopping": {"beam_width": 4, "early_stopping": True},
     "short texts favoured": {"beam_width": 4, "length_penalty": -2.0},
     "never early, long texts favoured": {"beam_width": 3, "early_stopping": "never", "length_penalty": 3.0},
+    "six beams": {"beam_width": 6},
 }
 SCHEDULES = {
     "all at once": {},
-    "one search at a time": {"max_num_seqs": 6},
     "chunks of 16": {"max_num_batched_tokens": 16},
+    "a pool so small that beams are preempted": {"num_gpu_blocks_override": 22},
+    "one search at a time": {"max_num_seqs": 6},
     "blocks of 1": {"block_size": 1, "num_gpu_blocks_override": 4096},
     "without prefix caching": {"enable_prefix_caching": False},
-    "a pool so small that beams are preempted": {"num_gpu_blocks_override": 22},
 }
+
+
+def quick_first(names, num_quick: int) -> list:
+    """The first ones run at every change, all others with the slow tests."""
+    slow = (pytest.param(name, marks=pytest.mark.slow) for name in list(names)[num_quick:])
+    return [*list(names)[:num_quick], *slow]
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +88,7 @@ def assert_same_or_tie(peer, prompt: list[int], ours: list[list[int]], theirs: l
             assert gap < TIE, f"{mine} instead of {other}, and their log-probabilities are {gap} apart"
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("schedule", quick_first(SCHEDULES, 3))
 def test_four_beams_are_those_of_transformers_under_every_schedule(
     schedule, smollm2, smollm2_peer, prompts, four_beams
 ):
@@ -96,7 +102,7 @@ def test_four_beams_are_those_of_transformers_under_every_schedule(
         assert counters.num_preemptions >= 3
 
 
-@pytest.mark.parametrize("search", SEARCHES)
+@pytest.mark.parametrize("search", quick_first(SEARCHES, 2))
 def test_beams_are_those_of_transformers_with_every_option(search, smollm2, smollm2_peer, prompts):
     options, some = SEARCHES[search], prompts[2:6]
     # Full stops and commas end a text, so that texts end early and at different lengths: the options then decide.
