@@ -140,6 +140,17 @@ def test_a_prefill_shows_how_far_it_is_and_the_prompt(stage, ask) -> None:
     assert shown[0].endswith("end?")
 
 
+def test_a_prefill_that_has_given_its_first_token_is_complete(stage, ask) -> None:
+    run = stage([ask("r0", "word " * 100 + "end?", "yes it is")], max_num_batched_tokens=32)
+    model = model_of(run, 4)
+    assert model.fold.sequences["r0.0"].output_token_ids
+    assert "PREFILL 101/101 " in rows(Slots(), model, 110, 4)[0]
+    assert rows(BatchOrder(), model)[0].endswith(" 101/101 computed")
+    # A chunk that ends one token before the end of the prompt is not.
+    run = stage([ask("r1", "word " * 95 + "end?", "yes it is")], max_num_batched_tokens=95)
+    assert "PREFILL 95/96 " in rows(Slots(), model_of(run, 1), 110, 4)[0]
+
+
 def test_a_sequence_that_was_preempted_is_marked_when_it_runs_again(memory_pressure) -> None:
     model = DashboardModel(memory_pressure.header)
     marked = set()

@@ -84,7 +84,7 @@ def _running_row(model: DashboardModel, seq_id: str, item: ScheduledState | None
         row.put(f"{item.kind:<7} ", "accent" if item.kind == "prefill" else "good").put(
             f"+{item.num_tokens:<5,}", "text*"
         )
-    row.put(f" {sequence.num_computed_tokens:,}/{sequence.num_tokens:,}", "muted")
+    row.put(f" {sequence.num_computed_tokens:,}/{model.num_tokens_planned(seq_id):,}", "muted")
     return row.put(" computed" if row.room >= 9 else "", "muted").line()
 
 
