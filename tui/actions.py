@@ -98,7 +98,7 @@ class Actions:
         number = _number(name[1:]) if name[:1] == "b" else None
         if number is not None and number < len(self.model.fold.blocks):
             return block(number)
-        return sequence(f"{name}.0") if self.context.transport.find_request(name) is not None else None
+        return sequence(f"{name}.0") if self.context.transport.recording.arrival(name) is not None else None
 
     def action_filter(self) -> None:
         """Show only events that contain a word."""

@@ -197,18 +197,13 @@ class Recording(Generic[V]):
                     raise _DamageError(f"an event of step {event.step} stands there after step {step}")
                 step = event.step
                 index.begin_step(step, number)
-            kind = type(event)
-            if kind in NOTABLE_KINDS:
-                index.add_notable(step, kind, number)
+            if type(event) in NOTABLE_KINDS:
+                index.add_notable(event, number)
             try:
                 view.apply(event)
             except (LookupError, ValueError) as error:
                 late = self.header.first_seq > 0 and not self._has_state
-                why = (
-                    "this log begins in the middle of a run, without a state"
-                    if late
-                    else "something before it is missing"
-                )
+                why = "this log begins in the middle of a run, without a state" if late else "a line before is missing"
                 raise _DamageError(f"event {event.seq}, {event.__struct_config__.tag}, cannot be: {why}") from error
             self._count = number + 1
             self._expected_seq = event.seq + 1
@@ -273,6 +268,10 @@ class Recording(Generic[V]):
     def previous_notable(self, index: int) -> int | None:
         """The number of the last notable event before `index`."""
         return self._index.previous_notable(index)
+
+    def arrival(self, request_id: str) -> int | None:
+        """The number of the event with which the first request of this name arrived; None if there is none so far."""
+        return self._index.arrival(request_id)
 
     def save(self, path: str | Path) -> None:
         """Write what is indexed so far as a recording of its own."""

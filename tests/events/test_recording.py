@@ -12,7 +12,7 @@ from minivllm.events.fold import Fold
 from minivllm.events.keyframes import Keyframes
 from minivllm.events.log import LogWriter
 from minivllm.events.recording import Recording
-from minivllm.events.types import Gap
+from minivllm.events.types import Gap, RequestArrived
 
 
 def many_keyframes(path: Path) -> Recording:
@@ -64,6 +64,15 @@ def test_the_events_read_back_are_the_events_written(recorded):
     assert list(recording.events(recording.step_begin(3), recording.step_end(3))) == [
         event for event in engine.events if event.step == 3
     ]
+
+
+def test_a_request_is_found_without_reading_an_event(recorded):
+    engine, path, _ = recorded
+    recording = Recording(path)
+    recording.close()
+    arrived = {one.request_id: index for index, one in enumerate(engine.events) if isinstance(one, RequestArrived)}
+    assert len(arrived) > 3
+    assert {name: recording.arrival(name) for name in [*arrived, "nobody"]} == {**arrived, "nobody": None}
 
 
 def test_a_torn_last_line_ends_the_log(recorded, tmp_path):
