@@ -21,7 +21,7 @@ from minivllm.errors import EventLogError
 from minivllm.events.event_index import NOTABLE_KINDS, EventIndex
 from minivllm.events.fold_codec import FOLD
 from minivllm.events.keyframes import Keyframes, V, ViewCodec
-from minivllm.events.lines import decode_header, decode_if_all_known, decode_known, decode_line, decode_state
+from minivllm.events.lines import decode_again, decode_header, decode_if_all_known, decode_line, decode_state
 from minivllm.events.types import Event, Gap, LogHeader
 
 BATCH_BYTES = 1 << 16
@@ -236,7 +236,8 @@ class Recording(Generic[V]):
         while start < stop:
             begin, end = self._index.last_mark(start), self._index.first_mark(start + 1)
             lines = self._read(begin.offset, end.offset if end else self.indexed_bytes)
-            events = decode_known(lines)[start - begin.count : stop - begin.count]
+            known = (end.count if end else self._count) - begin.count
+            events = decode_again(self.name, lines, known)[start - begin.count : stop - begin.count]
             yield events
             start += len(events)
 

@@ -108,6 +108,29 @@ def test_a_damaged_line_in_the_middle_is_an_error_and_not_a_wrong_picture(record
         Recording(damaged)
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("num_blocks", -3), ("num_blocks", 10**9), ("block_size", 0), ("max_num_seqs", 0), ("max_num_batched_tokens", 0)],
+)
+def test_a_header_with_impossible_numbers_is_refused(recorded, tmp_path, field, value):
+    _, path, _ = recorded
+    header, *lines = path.read_bytes().splitlines(keepends=True)
+    changed = msgspec.json.encode({**msgspec.json.decode(header), field: value}) + b"\n"
+    with pytest.raises(EventLogError, match=f"its header says {field} {value:,}, where only 1 to [0-9,]+ can be"):
+        Recording(written(tmp_path, [changed, *lines]))
+
+
+@pytest.mark.parametrize("new", [b"x", b"\n", b"\xff", b'{"seq":1}\n'])
+def test_a_file_that_is_overwritten_while_it_is_shown_ends_in_a_sentence(recorded, tmp_path, new):
+    _, path, _ = recorded
+    changed = written(tmp_path, [path.read_bytes()])
+    recording = Recording(changed)
+    with open(changed, "r+b") as file:
+        file.write((new * path.stat().st_size)[: path.stat().st_size])
+    with pytest.raises(EventLogError, match=r"changed\.jsonl was changed while it was read"):
+        recording.view_at_event(len(recording) // 2)
+
+
 def written(tmp_path: Path, lines: list[bytes]) -> Path:
     """A recording of these lines."""
     path = tmp_path / "changed.jsonl"

@@ -29,7 +29,9 @@ def test_a_name_on_the_screen_a_step_as_it_is_drawn_and_a_step_that_is_not_there
         assert (app.context.selection.seq_id, transport.position) == ("r0.1", here)
         assert app.current_mode == "requests" and not told(app)
         await go_to(pilot, "9,999")
-        assert told(app)[-1] == "There is no step 9,999 in this recording so far (they are 0 to 8): this is the nearest."
+        assert (
+            told(app)[-1] == "There is no step 9,999 in this recording so far (they are 0 to 8): this is the nearest."
+        )
         assert transport.position == len(samples.events)
         await go_to(pilot, "nobody")
         assert told(app)[-1].endswith("called nobody in this recording so far: write 412, ada or b9.")
