@@ -79,7 +79,8 @@ def check_the_picture(app: DashboardApp, events: list) -> None:
 
 def check_the_header(app: DashboardApp, truth: Fold) -> None:
     text = drawn(app, "header")[0]
-    # In the middle of a step a block may be out of the queue and not held yet: it is no longer free.
+    # Not those with an owner: between `block.released` and `block.freed` a block has none and is not in the queue yet.
+    # It is the only such moment, it lasts one event, and the block counts as used until it is over.
     used = len(truth.blocks) - len(truth.free_queue)
     cached = sum(truth.blocks[number].hash is not None for number in truth.free_queue)
     counts = {"used": used, "cached": cached, "empty": len(truth.blocks) - used - cached}
