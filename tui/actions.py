@@ -81,23 +81,31 @@ class Actions:
         self.push_screen(AskScreen("Go to", hint), go)
 
     async def _goto(self, answer: str) -> None:
-        if (step := _number(answer)) is not None:
-            self.context.transport.to_step(step)
+        if (step := _step(answer)) is not None:
+            transport = self.context.transport
+            transport.to_step(step)
+            if transport.view.fold.step != step:
+                last = f"they are {transport.recording.first_step:,} to {transport.recording.last_step:,}"
+                self.tell(f"There is no step {step:,} in this recording so far ({last}): this is the nearest.")
         elif (target := self.named(answer)) is None:
-            self.tell(f"There is no step, request or block called {_short(answer)} in this recording so far.")
+            self.tell(
+                f"There is no step, request or block called {_short(answer)} in this recording so far: write 412, ada or b9."
+            )
         else:
             if target.kind == "sequence":
-                self.context.transport.to_request(answer)
+                self.context.transport.to_request(answer)  # a sample or beam is shown where it was named
             self.context.selection.choose(target)
             await self.action_open()
         self._moved()
 
     def named(self, name: str) -> Target | None:
-        """The block (b9) or the first sequence of the request that is called so, if there is one."""
+        """The block (b9), the first sequence of the request, or the sequence on the screen that is called so, if any."""
         number = _number(name[1:]) if name[:1] == "b" else None
         if number is not None and number < len(self.model.fold.blocks):
             return block(number)
-        return sequence(f"{name}.0") if self.context.transport.find_request(name) is not None else None
+        if self.context.transport.recording.arrival(name) is not None:
+            return sequence(f"{name}.0")
+        return sequence(name) if name in self.model.lives.by_sequence else None
 
     def action_filter(self) -> None:
         """Show only events that contain a word."""
@@ -229,6 +237,11 @@ class Actions:
 def _number(text: str) -> int | None:
     """What a person wrote, if it is a whole number that anything could have."""
     return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else None
+
+
+def _step(text: str) -> int | None:
+    """The step that is meant by 412, 1,000 or "step 412"."""
+    return _number(text.casefold().removeprefix("step").strip().replace(",", ""))
 
 
 def _short(text: str) -> str:

@@ -66,6 +66,8 @@ class BlockAge(msgspec.Struct, gc=False):
     last_owner: str | None = None
     born: int | None = None
     """Step in which it was last taken from the free queue; None if that was before the recording began."""
+    taken_by: str | None = None
+    """The sequence that it was taken for then."""
 
 
 class BlockAges(msgspec.Struct):
@@ -127,7 +129,7 @@ class BlockAges(msgspec.Struct):
         if owner is not None:
             age.last_owner = owner
         if is_new:
-            age.born = step
+            age.born, age.taken_by = step, owner
 
     APPLY: ClassVar[dict[type[ev.Event], Callable]] = {
         ev.StepBegin: _begin,

@@ -29,6 +29,7 @@ class Life(msgspec.Struct, gc=False):
     last_token: float | None = None
     num_tokens: int = 0
     """Output tokens."""
+    last_token_step: int | None = None
     preemption: Preemption | None = None
     """The last one that it suffered."""
     end: tuple[int, float, str] | None = None
@@ -89,6 +90,7 @@ class Lives(msgspec.Struct):
         if life.first_token is None:
             life.first_token = event.t
         life.last_token = event.t
+        life.last_token_step = event.step
         life.num_tokens += 1
 
     def _finished(self, event: ev.RequestFinished) -> None:

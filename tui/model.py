@@ -156,6 +156,12 @@ class DashboardModel:
             if block_id in sequence.block_table
         ]
 
+    def num_tokens_planned(self, seq_id: str) -> int:
+        """Tokens that a sequence had when the step was planned: one that the step has sampled since is not its work."""
+        life = self.lives.by_sequence.get(seq_id)
+        is_new = life is not None and life.last_token_step == self.fold.step
+        return self.fold.sequences[seq_id].num_tokens - is_new
+
     def pool_use(self) -> PoolUse:
         return pool_use(self.fold)
 

@@ -164,21 +164,9 @@ class Transport:
         """To just after event number `position - 1`."""
         self._pause_at(position)
 
-    def find_request(self, request_id: str) -> int | None:
-        """The number of the event with which a request arrived; None if there is none of this name so far."""
-        index = -1
-        while (index := self.recording.next_notable(index + 1)) is not None:
-            # Arrivals that come together are one place to stop at.
-            for number, event in enumerate(self.recording.events(index, len(self.recording)), index):
-                if not isinstance(event, ev.RequestArrived):
-                    break
-                if event.request_id == request_id:
-                    return number
-        return None
-
     def to_request(self, request_id: str) -> bool:
         """To the arrival of a request; false if there is none of this name so far."""
-        index = self.find_request(request_id)
+        index = self.recording.arrival(request_id)
         if index is not None:
             self._pause_at(index + 1)
         return index is not None

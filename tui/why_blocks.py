@@ -58,19 +58,22 @@ def _taken(model: DashboardModel, seq_id: str, block_id: int) -> str:
 def _shared(model: DashboardModel, block_id: int) -> str:
     owners = [seq_id for seq_id, _ in model.owners(block_id)]
     count = model.fold.blocks[block_id].ref_cnt
-    hits = {seq_id: step for seq_id in owners if (step := _hit_in(model, seq_id, block_id)) is not None}
-    forks = {
-        seq_id: life.phases[0][0]
-        for seq_id in owners
-        if seq_id not in hits
-        and (life := model.lives.by_sequence.get(seq_id)) is not None
-        and life.phases[0][2] == "decode"
-    }
+    took, found, forked = {}, {}, {}
+    for seq_id in owners:
+        life = model.lives.by_sequence.get(seq_id)
+        if (step := _hit_in(model, seq_id, block_id)) is not None:
+            found[seq_id] = step
+        elif (step := _took_in(model, seq_id, life, block_id)) is not None:
+            took[seq_id] = step
+        elif _still_forked(life):
+            forked[seq_id] = life.phases[0][0]
     reasons = []
-    if hits:
-        reasons.append(f"{named(hits)} found it in the prefix cache {_in_steps(hits)}")
-    if forks:
-        reasons.append(f"{named(forks)} {'was' if len(forks) == 1 else 'were'} forked {_in_steps(forks)}")
+    if took:
+        reasons.append(f"{named(took)} took it {_in_steps(took)}")
+    if found:
+        reasons.append(f"{named(found)} found it in the prefix cache {_in_steps(found)}")
+    if forked:
+        reasons.append(f"{named(forked)} {'was' if len(forked) == 1 else 'were'} forked {_in_steps(forked)}")
     because = ", and ".join(reasons) or "how they came by it is not remembered"
     return (
         f"Block {block_id} is shared by {named(owners)} (reference count {count:,}): {because}; "
@@ -78,9 +81,17 @@ def _shared(model: DashboardModel, block_id: int) -> str:
     )
 
 
-def _still_forked(life: Life) -> bool:
-    """A fork that was preempted has lost what it was given, and came by its blocks in another way."""
-    return life.phases[0][2] == "decode" and life.preemption is None
+def _took_in(model: DashboardModel, seq_id: str, life: Life | None, block_id: int) -> int | None:
+    """The step in which the block was taken from the free queue for this sequence, if it holds it since then."""
+    age = model.ages.blocks[block_id]
+    if age is None or age.born is None or age.taken_by != seq_id or life is None:
+        return None
+    return age.born if life.preemption is None or life.preemption.step < age.born else None
+
+
+def _still_forked(life: Life | None) -> bool:
+    """Whether all its blocks that it did not take itself came with the fork: one that was preempted has lost those."""
+    return life is not None and life.phases[0][2] == "decode" and life.preemption is None
 
 
 def _what_sharing_costs(model: DashboardModel, block_id: int) -> str:

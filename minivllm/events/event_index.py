@@ -1,7 +1,8 @@
 """`EventIndex`: where things are in a recording: events in the file, steps and notable moments among the events.
 
 Flat arrays and no object for each event, so ten million events take a few dozen megabytes: one mark for every
-few hundred events, one entry for each step, one for each run of equal notable events.
+few hundred events, one entry for each step, one for each run of equal notable events. Only a request has an object,
+its name: to look through all arrivals for one would take seconds.
 
 The easy thing to get wrong is a prompt that hits thirty blocks: for somebody who steps from one notable
 event to the next that is one stop and not thirty, so of neighbours of one kind in one step the first counts.
@@ -53,6 +54,7 @@ class EventIndex:
         self._step_begins = array("Q")
         self._notable = array("Q")
         self._last_notable: tuple[int, type[ev.Event]] | None = None
+        self._arrivals: dict[str, int] = {}
 
     # ---- marks ----
 
@@ -99,11 +101,18 @@ class EventIndex:
 
     # ---- notable events ----
 
-    def add_notable(self, step: int, kind: type[ev.Event], index: int) -> None:
+    def add_notable(self, event: ev.Event, index: int) -> None:
         """Event number `index` is of a notable kind."""
-        if (step, kind) != self._last_notable:
-            self._last_notable = step, kind
+        place = event.step, type(event)
+        if place != self._last_notable:
+            self._last_notable = place
             self._notable.append(index)
+        if isinstance(event, ev.RequestArrived):
+            self._arrivals.setdefault(event.request_id, index)
+
+    def arrival(self, request_id: str) -> int | None:
+        """The event with which the first request of this name arrived; None if there is none."""
+        return self._arrivals.get(request_id)
 
     def next_notable(self, index: int) -> int | None:
         """The first notable event at or after `index`."""

@@ -40,6 +40,16 @@ _kind_decoder = msgspec.json.Decoder(_Kind)
 _KNOWN_TAGS = frozenset(kind.__struct_config__.tag for kind in EVENT_KINDS)
 
 
+_MOST = {
+    "num_blocks": 1 << 22,  # a reader has an object for each
+    "block_size": 1 << 31,
+    "max_num_seqs": 1 << 31,
+    "max_num_batched_tokens": 1 << 31,
+    "max_model_len": 1 << 31,
+}
+"""Sizes that no engine exceeds. A reader divides by them and makes lists of their length; none of them can be 0."""
+
+
 def encode_event(event: Event) -> bytes:
     return _encoder.encode(event) + b"\n"
 
@@ -70,6 +80,12 @@ def decode_header(name: str, line: bytes) -> LogHeader:
             f"{name} has version {header.version} of the recording format and this minivllm reads up to "
             f"{SCHEMA_VERSION}: upgrade minivllm to open it."
         )
+    for field, most in _MOST.items():
+        value = getattr(header, field)
+        if not 1 <= value <= most:
+            raise EventLogError(
+                f"{name} cannot be shown: its header says {field} {value:,}, where only 1 to {most:,} can be."
+            )
     return header
 
 
@@ -107,6 +123,17 @@ def decode_known(lines: bytes) -> list[Event]:
     except msgspec.ValidationError:
         decoded = (decode_line(line)[1] for line in lines.split(b"\n") if line)
         return [event for event in decoded if event is not None]
+
+
+def decode_again(name: str, lines: bytes, count: int) -> list[Event]:
+    """The events in lines of which `count` were known before. Raises `EventLogError` if something else stands there now."""
+    try:
+        events = decode_known(lines)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        events = []
+    if len(events) < count:
+        raise EventLogError(f"{name} was changed while it was read: what stood there cannot be shown any more.")
+    return events
 
 
 def decode_if_all_known(lines: bytes) -> list[Event] | None:

@@ -21,7 +21,7 @@ from minivllm.errors import EventLogError
 from minivllm.events.event_index import NOTABLE_KINDS, EventIndex
 from minivllm.events.fold_codec import FOLD
 from minivllm.events.keyframes import Keyframes, V, ViewCodec
-from minivllm.events.lines import decode_header, decode_if_all_known, decode_known, decode_line, decode_state
+from minivllm.events.lines import decode_again, decode_header, decode_if_all_known, decode_line, decode_state
 from minivllm.events.types import Event, Gap, LogHeader
 
 BATCH_BYTES = 1 << 16
@@ -197,18 +197,13 @@ class Recording(Generic[V]):
                     raise _DamageError(f"an event of step {event.step} stands there after step {step}")
                 step = event.step
                 index.begin_step(step, number)
-            kind = type(event)
-            if kind in NOTABLE_KINDS:
-                index.add_notable(step, kind, number)
+            if type(event) in NOTABLE_KINDS:
+                index.add_notable(event, number)
             try:
                 view.apply(event)
             except (LookupError, ValueError) as error:
                 late = self.header.first_seq > 0 and not self._has_state
-                why = (
-                    "this log begins in the middle of a run, without a state"
-                    if late
-                    else "something before it is missing"
-                )
+                why = "this log begins in the middle of a run, without a state" if late else "a line before is missing"
                 raise _DamageError(f"event {event.seq}, {event.__struct_config__.tag}, cannot be: {why}") from error
             self._count = number + 1
             self._expected_seq = event.seq + 1
@@ -241,7 +236,8 @@ class Recording(Generic[V]):
         while start < stop:
             begin, end = self._index.last_mark(start), self._index.first_mark(start + 1)
             lines = self._read(begin.offset, end.offset if end else self.indexed_bytes)
-            events = decode_known(lines)[start - begin.count : stop - begin.count]
+            known = (end.count if end else self._count) - begin.count
+            events = decode_again(self.name, lines, known)[start - begin.count : stop - begin.count]
             yield events
             start += len(events)
 
@@ -273,6 +269,10 @@ class Recording(Generic[V]):
     def previous_notable(self, index: int) -> int | None:
         """The number of the last notable event before `index`."""
         return self._index.previous_notable(index)
+
+    def arrival(self, request_id: str) -> int | None:
+        """The number of the event with which the first request of this name arrived; None if there is none so far."""
+        return self._index.arrival(request_id)
 
     def save(self, path: str | Path) -> None:
         """Write what is indexed so far as a recording of its own."""

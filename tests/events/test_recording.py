@@ -12,7 +12,7 @@ from minivllm.events.fold import Fold
 from minivllm.events.keyframes import Keyframes
 from minivllm.events.log import LogWriter
 from minivllm.events.recording import Recording
-from minivllm.events.types import Gap
+from minivllm.events.types import Gap, RequestArrived
 
 
 def many_keyframes(path: Path) -> Recording:
@@ -66,6 +66,15 @@ def test_the_events_read_back_are_the_events_written(recorded):
     ]
 
 
+def test_a_request_is_found_without_reading_an_event(recorded):
+    engine, path, _ = recorded
+    recording = Recording(path)
+    recording.close()
+    arrived = {one.request_id: index for index, one in enumerate(engine.events) if isinstance(one, RequestArrived)}
+    assert len(arrived) > 3
+    assert {name: recording.arrival(name) for name in [*arrived, "nobody"]} == {**arrived, "nobody": None}
+
+
 def test_a_torn_last_line_ends_the_log(recorded, tmp_path):
     engine, path, _ = recorded
     torn = tmp_path / "torn.jsonl"
@@ -97,6 +106,29 @@ def test_a_damaged_line_in_the_middle_is_an_error_and_not_a_wrong_picture(record
     damaged.write_bytes(b"".join([*lines[:5], b'{"ev":"block.\x00\n', *lines[6:]]))
     with pytest.raises(EventLogError, match="damaged"):
         Recording(damaged)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("num_blocks", -3), ("num_blocks", 10**9), ("block_size", 0), ("max_num_seqs", 0), ("max_num_batched_tokens", 0)],
+)
+def test_a_header_with_impossible_numbers_is_refused(recorded, tmp_path, field, value):
+    _, path, _ = recorded
+    header, *lines = path.read_bytes().splitlines(keepends=True)
+    changed = msgspec.json.encode({**msgspec.json.decode(header), field: value}) + b"\n"
+    with pytest.raises(EventLogError, match=f"its header says {field} {value:,}, where only 1 to [0-9,]+ can be"):
+        Recording(written(tmp_path, [changed, *lines]))
+
+
+@pytest.mark.parametrize("new", [b"x", b"\n", b"\xff", b'{"seq":1}\n'])
+def test_a_file_that_is_overwritten_while_it_is_shown_ends_in_a_sentence(recorded, tmp_path, new):
+    _, path, _ = recorded
+    changed = written(tmp_path, [path.read_bytes()])
+    recording = Recording(changed)
+    with open(changed, "r+b") as file:
+        file.write((new * path.stat().st_size)[: path.stat().st_size])
+    with pytest.raises(EventLogError, match=r"changed\.jsonl was changed while it was read"):
+        recording.view_at_event(len(recording) // 2)
 
 
 def written(tmp_path: Path, lines: list[bytes]) -> Path:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from random_traces import OPTIONS, REQUESTS, run_of
 from textual.pilot import Pilot
 
+from minivllm.events import types as ev
 from minivllm.events.fold import Fold, fold
 from minivllm.tui.app import DashboardApp
 from minivllm.tui.text import clean, short_name
@@ -66,7 +67,7 @@ def check_the_picture(app: DashboardApp, events: list) -> None:
     assert app.model.fold.state == truth.state
     check_the_header(app, truth)
     if app.current_mode == "overview":
-        check_the_slots(app, truth)
+        check_the_slots(app, truth, events[: transport.position])
         check_the_queue(app, truth)
         check_the_budget(app, truth)
         check_the_map(app, truth, "blockmap")
@@ -78,7 +79,8 @@ def check_the_picture(app: DashboardApp, events: list) -> None:
 
 def check_the_header(app: DashboardApp, truth: Fold) -> None:
     text = drawn(app, "header")[0]
-    # In the middle of a step a block may be out of the queue and not held yet: it is no longer free.
+    # Not those with an owner: between `block.released` and `block.freed` a block has none and is not in the queue yet.
+    # It is the only such moment, it lasts one event, and the block counts as used until it is over.
     used = len(truth.blocks) - len(truth.free_queue)
     cached = sum(truth.blocks[number].hash is not None for number in truth.free_queue)
     counts = {"used": used, "cached": cached, "empty": len(truth.blocks) - used - cached}
@@ -90,7 +92,8 @@ def check_the_header(app: DashboardApp, truth: Fold) -> None:
 _SLOT = re.compile(r" *(\d+) (\S) (\S+) +(?:↺(\d+))? *(PREFILL|DECODE) +(\S+) +blocks (.*?)(?:   *prompt .*)?$")
 
 
-def check_the_slots(app: DashboardApp, truth: Fold) -> None:
+def check_the_slots(app: DashboardApp, truth: Fold, events: list) -> None:
+    of_this_step = [one for one in events if one.step == truth.step]
     rows = drawn(app, "slots")
     by_slot = {truth.sequences[seq_id].slot: seq_id for seq_id in truth.running}
     kinds = {item.seq_id: item.kind for item in truth.scheduled}
@@ -109,7 +112,9 @@ def check_the_slots(app: DashboardApp, truth: Fold) -> None:
         known_before = sequence.num_computed_tokens < sequence.num_tokens - 1
         is_prefill = kinds.get(seq_id, "prefill" if known_before else "decode") == "prefill"
         assert phase == ("PREFILL" if is_prefill else "DECODE")
-        done = f"{sequence.num_computed_tokens}/{sequence.num_tokens}"
+        # A token that this very step has sampled is no part of what it had to work through.
+        new = any(isinstance(one, ev.TokenSampled) and one.seq_id == seq_id for one in of_this_step)
+        done = f"{sequence.num_computed_tokens}/{sequence.num_tokens - new}"
         assert count == (done if is_prefill else f"+{len(sequence.output_token_ids)}")
         assert ids_of(blocks) == sequence.block_table
         assert clean(sequence.text).strip().endswith(text.removeprefix("…")) and bool(text) == bool(sequence.text)

@@ -9,7 +9,10 @@ from textual.geometry import Region
 from textual.pilot import Pilot
 
 from minivllm.events import types as ev
+from minivllm.tui.event_owners import EventOwners
+from minivllm.tui.event_search import EVENTS_PER_LOOK
 from minivllm.tui.lines import text_of
+from minivllm.tui.model import DashboardModel
 from minivllm.tui.screens.events import EventsScreen
 from minivllm.tui.selection import event as event_target
 from minivllm.tui.selection import sequence
@@ -42,6 +45,43 @@ def test_each_row_is_an_event_of_the_recording_in_order_and_the_last_one_is_mark
             assert event.__struct_config__.tag in row and f" {event.step} " in row
             assert row.startswith("▶") == (seq == position - 1)
         assert position == 0 or position - 1 in seqs
+
+
+def test_a_block_event_has_the_letter_of_whose_block_it_was_then(memory_pressure) -> None:
+    run = memory_pressure.run(60)
+    # The slow twin: the model that has just heard of the event.
+    model, whose = DashboardModel(run.header), {}
+    for one in run.events:
+        model.apply(one)
+        whose[one.seq] = getattr(one, "seq_id", None) or (
+            model.ages.last_owner(one.block_id) if hasattr(one, "block_id") else None
+        )
+    for position in (len(run.events) // 3, len(run.events)):
+        panel = panel_at(EventList, run, position)
+        now = panel.context.transport.view
+        moved = 0
+        for at in range(20, len(run.events), 15):
+            panel.context.transport.position = at  # the rows of another place, the letters of this picture
+            for row in drawn(panel, 110, 21)[1:]:
+                seq = int(row[2:].split()[0])
+                assert row[26:29].strip() == (now.letter(whose[seq]) or ""), row
+                block_id = getattr(run.events[seq], "block_id", None)
+                moved += block_id is not None and now.ages.last_owner(block_id) != whose[seq]
+        assert moved > 20
+
+
+def test_owners_far_apart_are_learnt_a_few_a_frame(memory_pressure) -> None:
+    run = memory_pressure.run()
+    recording = context_of(run).transport.recording
+    found = [(index, one) for index, one in enumerate(run.events) if isinstance(one, ev.BlockFreed)][::20]
+    owners, looks = EventOwners(), 0
+    while looks == 0 or not owners.has_all:
+        recording.num_read = 0
+        owners.learn(recording, found)
+        looks += 1
+        assert recording.num_read <= EVENTS_PER_LOOK + 500
+    assert 1 < looks < 20
+    assert all(owners.owner(*one) is not None for one in found)
 
 
 def test_what_has_not_happened_yet_is_faint(memory_pressure) -> None:

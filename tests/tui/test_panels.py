@@ -13,6 +13,7 @@ from minivllm.events import types as ev
 from minivllm.events.state import ScheduledState
 from minivllm.tui.lines import targets_of, text_of
 from minivllm.tui.model import DashboardModel
+from minivllm.tui.widgets.batch_order import BatchOrder
 from minivllm.tui.widgets.blockmap import BlockMap
 from minivllm.tui.widgets.budget import Budget, bar_cells
 from minivllm.tui.widgets.eventlog import EventLog
@@ -139,6 +140,17 @@ def test_a_prefill_shows_how_far_it_is_and_the_prompt(stage, ask) -> None:
     assert shown[0].endswith("end?")
 
 
+def test_a_prefill_that_has_given_its_first_token_is_complete(stage, ask) -> None:
+    run = stage([ask("r0", "word " * 100 + "end?", "yes it is")], max_num_batched_tokens=32)
+    model = model_of(run, 4)
+    assert model.fold.sequences["r0.0"].output_token_ids
+    assert "PREFILL 101/101 " in rows(Slots(), model, 110, 4)[0]
+    assert rows(BatchOrder(), model)[0].endswith(" 101/101 computed")
+    # A chunk that ends one token before the end of the prompt is not.
+    run = stage([ask("r1", "word " * 95 + "end?", "yes it is")], max_num_batched_tokens=95)
+    assert "PREFILL 95/96 " in rows(Slots(), model_of(run, 1), 110, 4)[0]
+
+
 def test_a_sequence_that_was_preempted_is_marked_when_it_runs_again(memory_pressure) -> None:
     model = DashboardModel(memory_pressure.header)
     marked = set()
@@ -244,6 +256,17 @@ def test_unused_budget_has_the_reason_of_the_first_in_the_queue(shared_prefix, m
     _, need, free = model.fold.sequences[model.fold.waiting[0]].deferred
     assert f"unused: r2: needs {need} blocks, {free} free" in rows(Budget(), model)
     assert "unused: nobody waits" in rows(Budget(), model_of(memory_pressure))
+
+
+def test_nothing_is_said_of_unused_tokens_while_the_plan_is_being_made(shared_prefix) -> None:
+    model, said = DashboardModel(shared_prefix.header), []
+    for event in shared_prefix.run(22).events:
+        model.apply(event)
+        planned = {item.seq_id for item in model.fold.scheduled}
+        if model.steps.current is not None and not planned >= set(model.fold.running):
+            said.append(rows(Budget(), model)[2])
+            assert any("no tokens yet" in row for row in rows(BatchOrder(), model, height=20))
+    assert len(set(said)) > 10 and all(re.fullmatch(r"step \d+ is under way", one) for one in said)
 
 
 # ---- the free queue, finished, header, events ----

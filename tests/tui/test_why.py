@@ -241,7 +241,7 @@ def test_a_block_that_was_hit_is_shared_since_then(shared_prefix) -> None:
     hits = {e.seq_id: e.step for e in shared_prefix.events if isinstance(e, ev.BlockHit) and e.block_id == 0}
     steps = sorted(set(hits.values()))
     assert ask_why(model, block(0)) == (
-        f"Block 0 is shared by r0, r1, r2 and r3 (reference count 4): r1, r2 and r3 found it in the prefix cache in steps "
+        f"Block 0 is shared by r0, r1, r2 and r3 (reference count 4): r0 took it in step 1, and r1, r2 and r3 found it in the prefix cache in steps "
         f"{steps[0]} to {steps[-1]}; it is full, so its 8 tokens are stored once for all of them."
     )
 
@@ -250,7 +250,7 @@ def test_a_block_of_forks_is_shared_since_they_parted(samples) -> None:
     model = folded(samples.run(1))
     common = [one for one, state in enumerate(model.fold.blocks) if state.ref_cnt == 3]
     full, partial = common[0], common[-1]
-    start = "is shared by r0, r0.1 and r0.2 (reference count 3): r0.1 and r0.2 were forked in step 1; "
+    start = "is shared by r0, r0.1 and r0.2 (reference count 3): r0 took it in step 1, and r0.1 and r0.2 were forked in step 1; "
     assert (
         ask_why(model, block(full))
         == f"Block {full} {start}it is full, so its 8 tokens are stored once for all of them."

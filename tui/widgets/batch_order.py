@@ -79,12 +79,12 @@ def _running_row(model: DashboardModel, seq_id: str, item: ScheduledState | None
     row = Row(width).put(f"{letter or '?'} ", f"{hue(letter)}*", target=target)
     row.put(short_name(seq_id), "text*", 14 if width >= 48 else 8, target).put(" ")
     if item is None:
-        row.put("no tokens     ", "warn")
+        row.put("no tokens yet " if model.steps.current else "no tokens     ", "warn")
     else:
         row.put(f"{item.kind:<7} ", "accent" if item.kind == "prefill" else "good").put(
             f"+{item.num_tokens:<5,}", "text*"
         )
-    row.put(f" {sequence.num_computed_tokens:,}/{sequence.num_tokens:,}", "muted")
+    row.put(f" {sequence.num_computed_tokens:,}/{model.num_tokens_planned(seq_id):,}", "muted")
     return row.put(" computed" if row.room >= 9 else "", "muted").line()
 
 

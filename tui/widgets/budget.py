@@ -105,17 +105,27 @@ def _bar_row(model: DashboardModel, cells: list[ScheduledState | str], width: in
 
 def _why_unused(model: DashboardModel, unused: int) -> str:
     fold = model.fold
-    if not fold.scheduled:
-        return "nothing to compute"
     if unused == 0:
         return "all used"
+    if _may_give_more(model):
+        return f"step {fold.step:,} is under way"
     if not fold.waiting:
-        return "unused: nobody waits"
+        return "unused: nobody waits" if fold.scheduled else "nothing to compute"
     first = fold.waiting[0]
     deferred = fold.sequences[first].deferred
     if deferred is None:
         return f"unused: {short_name(first)} came after the plan"
     return f"unused: {short_name(first)}: {deferral(*deferred, model.max_num_seqs)}"
+
+
+def _may_give_more(model: DashboardModel) -> bool:
+    """Whether the step's plan may not be complete: nobody was turned away, and somebody has no part of it so far."""
+    fold, current = model.fold, model.steps.current
+    if current is None or current.deferred is not None:
+        return False
+    served = {item.seq_id for item in fold.scheduled}
+    running = (fold.sequences[seq_id] for seq_id in fold.running if seq_id not in served)
+    return bool(fold.waiting) or any(one.num_computed_tokens < one.num_tokens for one in running)
 
 
 def _history(model: DashboardModel, width: int) -> Line:

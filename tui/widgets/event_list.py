@@ -8,6 +8,7 @@ how far it has come, and asks for the next frame itself, since nothing else chan
 
 from minivllm.events import types as ev
 from minivllm.tui.decisions import sentence_of, style_of
+from minivllm.tui.event_owners import EventOwners
 from minivllm.tui.event_search import EventCache, EventFilter, EventSearch
 from minivllm.tui.letters import hue
 from minivllm.tui.lines import Line, Row
@@ -32,6 +33,7 @@ class EventList(Panel):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._cache = EventCache()
+        self._owners = EventOwners()
         self._search: EventSearch | None = None
         self._will_look_on = False
 
@@ -50,17 +52,21 @@ class EventList(Panel):
         found = self._all_around(room) if wanted is None else self._wanted_around(wanted, room)
         if wanted is not None and height > 1:
             head[0] = _search_note(self.context.event_filter, self._search, len(transport.recording), width)
+        self._owners.learn(transport.recording, found)
         last = max((index for index, _ in found if index < transport.position), default=None)
         now = None if last is None or last != transport.position - 1 else last
-        rows = [
-            _row(model, event, width, here=index == now, to_come=index >= transport.position) for index, event in found
-        ]
+        rows = []
+        for index, event in found:
+            letter = model.letter(self._owners.owner(index, event))
+            rows.append(_row(model, event, letter, width, here=index == now, to_come=index >= transport.position))
         return [*head, *rows]
 
     def show(self, model: DashboardModel) -> None:
         super().show(model)
-        searching = self.is_attached and self.context is not None and self.context.event_filter
-        if searching and self._search is not None and not self._search.done and not self._will_look_on:
+        if not self.is_attached or self.context is None or self._will_look_on:
+            return
+        searching = self.context.event_filter and self._search is not None and not self._search.done
+        if searching or not self._owners.has_all:
             self._will_look_on = True
             self.set_timer(SECONDS_BETWEEN_LOOKS, self._look_on)
 
@@ -123,7 +129,7 @@ def _heading(width: int) -> Line:
     return row.put("what it says", "faint").line()
 
 
-def _row(model: DashboardModel, event: ev.Event, width: int, here: bool, to_come: bool) -> Line:
+def _row(model: DashboardModel, event: ev.Event, letter: str | None, width: int, *, here: bool, to_come: bool) -> Line:
     target = event_target(event.seq)
     number = "faint" if to_come else "muted"
     row = Row(width).put("▶ " if here else "  ", "accent*", target=target)
@@ -132,21 +138,11 @@ def _row(model: DashboardModel, event: ev.Event, width: int, here: bool, to_come
         row.put(f"{event.step:>{_Columns.STEP}} ", number, target=target)
     if width >= 90:
         row.put(f"{event.t - model.header.mono:>{_Columns.TIME}.3f} ", number, target=target)
-    letter = _letter(model, event)
     row.put(f" {letter or ' '} ", "faint" if to_come else f"{hue(letter)}*", target=target)
     kind = event.__struct_config__.tag
     row.put(f"{kind:<{_Columns.KIND}} ", "faint" if to_come else "accent*" if here else "muted", target=target)
     style = "faint" if to_come else style_of(event)
     return row.put(sentence_of(event), style, row.room, target=target).line()
-
-
-def _letter(model: DashboardModel, event: ev.Event) -> str | None:
-    """Of whom it tells: its sequence, or who held its block last."""
-    seq_id = getattr(event, "seq_id", None)
-    if seq_id is not None:
-        return model.letter(seq_id)
-    block_id = getattr(event, "block_id", None)
-    return None if block_id is None else model.last_owner_letter(block_id)
 
 
 def _search_note(text: str, search: EventSearch, total: int, width: int) -> Line:

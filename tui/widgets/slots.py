@@ -93,7 +93,8 @@ def _slot(
     prefilling = sequence.num_computed_tokens < sequence.num_tokens - 1 if item is None else item.kind == "prefill"
     count_width = 8 if width < 100 else 10
     if prefilling:
-        row.put("PREFILL ", "accent*").put(f"{sequence.num_computed_tokens}/{sequence.num_tokens}", "text", count_width)
+        done = f"{sequence.num_computed_tokens}/{model.num_tokens_planned(seq_id)}"
+        row.put("PREFILL ", "accent*").put(done, "text", count_width)
     else:
         row.put("DECODE  ", "good*").put(f"+{len(sequence.output_token_ids)}", "text", count_width)
     blocks = _newest_blocks(sequence.block_table)
