@@ -34,6 +34,7 @@ from minivllm.tui.screens.events import EventsScreen
 from minivllm.tui.screens.overview import Overview
 from minivllm.tui.screens.requests import RequestsScreen
 from minivllm.tui.screens.scheduler import SchedulerScreen
+from minivllm.tui.signals import leave_on_signals
 from minivllm.tui.source import EventSource
 from minivllm.tui.theme import DARK, LIGHT, Palette, plain
 from minivllm.tui.transport import State, Transport
@@ -114,6 +115,7 @@ class DashboardApp(Actions, App[str]):
     # ---- frames ----
 
     async def on_mount(self) -> None:
+        leave_on_signals(self)
         self.palette = Palette(self.current_theme.dark)
         self.theme_changed_signal.subscribe(self, lambda theme: self._restyle(theme.dark))
         await self.switch_mode(Overview.NAME)

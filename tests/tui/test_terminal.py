@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -68,6 +69,23 @@ def test_ctrl_c_leaves_the_terminal_as_it_was() -> None:
         replay.press(b"\x03")
         assert replay.wait_for_end() == 0
         replay.check_it_is_restored()
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_ends_it_leaves_the_terminal_as_it_was(sent: signal.Signals) -> None:
+    with Program.minivllm("replay", TRACES / "burst.jsonl") as replay:
+        replay.wait_for(r"Batch slots")
+        replay.process.send_signal(sent)
+        assert replay.wait_for_end() == 128 + sent
+        replay.check_it_is_restored()
+        assert "Traceback" not in replay.after_the_screen()
+
+
+def test_a_terminal_that_goes_away_takes_the_dashboard_with_it() -> None:
+    with Program.minivllm("replay", TRACES / "burst.jsonl") as replay:
+        replay.wait_for(r"Batch slots")
+        replay.hang_up()
+        replay.process.wait(timeout=SOON)
 
 
 @pytest.mark.slow
