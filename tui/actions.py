@@ -31,8 +31,9 @@ class Actions:
     # ---- sentences ----
 
     def tell(self, sentence: str, title: str = "") -> None:
-        """Say something that is not part of the picture."""
-        self.notify(sentence, title=title, markup=False, timeout=8)
+        """Say something that is not part of the picture. It takes the place of what was said before: one hides little."""
+        self.clear_notifications()
+        self.notify(sentence, title=title, markup=False, timeout=_SECONDS_TO_READ)
 
     def _tell_trouble(self) -> None:
         """The source's own sentence when it is lost, ends or is damaged, once: the top line has no room for all of it."""
@@ -235,5 +236,6 @@ def _short(text: str) -> str:
     return fit(clean(text), _LONGEST_NAME) if len(text) > _LONGEST_NAME else clean(text)
 
 
+_SECONDS_TO_READ = 5
 _MOST_DIGITS = 18
 _LONGEST_NAME = 60

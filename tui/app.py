@@ -135,8 +135,8 @@ class DashboardApp(Actions, App[str]):
         if self.context.second is not None:
             changed |= self.context.second.tick(now, SECONDS_OF_EVENTS)
         if self.context.control is not None:
-            for sentence in self.context.control.messages():
-                self.tell(sentence)
+            if refused := self.context.control.messages():
+                self.tell(" ".join(refused))
         self._tell_trouble()
         if changed or self._badge_may_change():
             self.draw()

@@ -430,13 +430,15 @@ async def goes_back_and_then_chooses_nothing(seat: Seat, key: str) -> None:
 @of_command("look.why")
 async def says_why(seat: Seat, key: str) -> None:
     await seat.press(key)
+    said = told(seat.app)
     for target in (sequence(seat.app.model.fold.waiting[0]), block(0), step(MIDDLE)):
         await seat.choose(target)
         await seat.press(key)
-        assert told(seat.app)[-1] == why(seat.app.model, seat.app.context.selection)
+        assert told(seat.app) == [why(seat.app.model, seat.app.context.selection)]
+        said += told(seat.app)
     # Of the moment itself the most interesting fact is who waits.
-    assert told(seat.app)[0] == told(seat.app)[1] and len(set(told(seat.app))) == 3
-    assert all(sentence.endswith(".") and "\n" not in sentence for sentence in told(seat.app))
+    assert said[0] == said[1] and len(set(said)) == 3
+    assert all(sentence.endswith(".") and "\n" not in sentence for sentence in said)
 
 
 @of_command("look.source")
@@ -693,18 +695,32 @@ def test_engine_keys_that_need_somebody_chosen_say_so_and_what_was_refused_is_to
     app = app_for(memory_pressure.run(MIDDLE), control=control)
 
     async def script(pilot: Pilot) -> None:
-        await pilot.press("x", "X")
-        await settle(pilot)
-        assert [sentence.split(" (")[0] for sentence in told(app)] == [
-            "Choose a running or waiting request first",
-            "Choose a running sequence first",
-        ]
+        for key, sentence in (
+            ("x", "Choose a running or waiting request first"),
+            ("X", "Choose a running sequence first"),
+        ):
+            await pilot.press(key)
+            await settle(pilot)
+            assert [one.split(" (")[0] for one in told(app)] == [sentence]
         assert control.calls == []
-        control.to_say = ["max_num_seqs can be at most 4 [b]."]
-        await until(pilot, lambda: "max_num_seqs can be at most 4 [b]." in told(app))
+        control.to_say = ["max_num_seqs can be at most 4 [b].", "There is no request eve."]
+        await until(pilot, lambda: told(app) == ["max_num_seqs can be at most 4 [b]. There is no request eve."])
         await pilot.press("space", "n")
         await settle(pilot)
         assert app.context.transport.state == "live", "who takes a step wants to see it"
+
+    drive(app, script)
+
+
+def test_a_new_sentence_takes_the_place_of_the_one_before(memory_pressure) -> None:
+    app = app_for(memory_pressure.run(MIDDLE))
+
+    async def script(pilot: Pilot) -> None:
+        await pilot.press("p", "p", "p", "D", "m")
+        await settle(pilot)
+        assert len(told(app)) == 1 and told(app)[0].startswith("Mark m1")
+        await until(pilot, lambda: app.export_screenshot().count("Mark") == 1)
+        assert "not&#160;in&#160;this&#160;process" not in app.export_screenshot()
 
     drive(app, script)
 
@@ -717,10 +733,11 @@ def test_what_cannot_be_saved_is_one_sentence(memory_pressure, tmp_path: Path, m
     app = app_for(memory_pressure.run(5))
 
     async def script(pilot: Pilot) -> None:
-        await pilot.press("ctrl+s", "E")
-        await settle(pilot)
-        assert len(told(app)) == 2
-        assert all("cannot be written" in sentence and "\n" not in sentence for sentence in told(app))
+        for key in ("ctrl+s", "E"):
+            await pilot.press(key)
+            await settle(pilot)
+            (sentence,) = told(app)
+            assert "cannot be written" in sentence and "\n" not in sentence
 
     drive(app, script)
 
