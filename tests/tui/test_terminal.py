@@ -125,6 +125,17 @@ def test_a_replay_opens_where_it_is_told_and_goes_from_screen_to_screen() -> Non
         replay.check_it_is_restored()
 
 
+def test_an_unreadable_recording_among_several_is_told_and_left_out(tmp_path: Path) -> None:
+    (empty := tmp_path / "empty.jsonl").touch()
+    with Program.minivllm("replay", TRACES / "burst.jsonl", empty, TRACES / "beams.jsonl") as replay:
+        replay.wait_for(r"burst.jsonl, 1 of 3")
+        replay.press(b"\x0e")
+        replay.wait_for(r"empty.jsonl.*beams.jsonl, 3 of 3")
+        replay.press(b"q")
+        assert replay.wait_for_end() == 0
+        replay.check_it_is_restored()
+
+
 @pytest.fixture
 def growing(tmp_path: Path) -> Iterator[Path]:
     """A recording that another process is writing."""
