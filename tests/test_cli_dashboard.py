@@ -215,7 +215,7 @@ def test_a_source_that_cannot_be_attached_to_is_one_sentence_and_status_1(
     [
         (["replay", str(LOG)], "shot LOG draws a picture of it"),
         (["attach", str(LOG)], "once SOURCE --json says in one line what the engine is doing"),
-        (["live", "--model", "tiny-random"], "serve and generate run an engine without one"),
+        (["live", "--model", "tiny-random"], "demo --headless and generate run an engine without one"),
     ],
 )
 def test_without_a_terminal_a_command_says_what_works_instead(

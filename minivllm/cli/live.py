@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     from minivllm.tui.model import MODELS
     from minivllm.tui.source import InProcessSource
 
-    require_terminal("serve and generate run an engine without one")
+    require_terminal("demo --headless and generate run an engine without one")
     config = engine_config(args, OPTIONS)
     if args.record is not None:
         open(args.record, "ab").close()  # if it cannot be written, say so before the model is loaded
