@@ -20,6 +20,7 @@ from minivllm.tui.text import clean, fit
 from minivllm.tui.why import why
 from minivllm.tui.widgets.panel import Panel
 
+NO_FOCUS = "No panel has the focus: tab goes to one, ↑ and ↓ choose in it."
 _NO_CONTROL = "This engine is not in this process, so it can only be watched."
 
 
@@ -31,9 +32,12 @@ class Actions:
     # ---- sentences ----
 
     def tell(self, sentence: str, title: str = "") -> None:
-        """Say something that is not part of the picture. It takes the place of what was said before: one hides little."""
-        self.clear_notifications()
+        """Say something that is not part of the picture."""
         self.notify(sentence, title=title, markup=False, timeout=_SECONDS_TO_READ)
+
+    def on_notify(self) -> None:
+        """Before Textual takes in a new sentence: it takes the place of the last one, so that little is hidden."""
+        self.clear_notifications()
 
     def _tell_trouble(self) -> None:
         """The source's own sentence when it is lost, ends or is damaged, once: the top line has no room for all of it."""
@@ -224,6 +228,9 @@ class Actions:
                 self.tell("Choose a running sequence first (tab to the slots, then ↑ and ↓).")
             else:
                 control.trace_kernel(seq_id)
+                self.tell(
+                    "Its next token is traced: it takes the engine some seconds, then it is on the Blocks screen (2)."
+                )
 
 
 def _number(text: str) -> int | None:
