@@ -6,10 +6,13 @@ why, instead of doing nothing.
 
 import time
 
+from rich.console import RenderableType
 from rich.text import Text
+from textual.command import CommandPalette
 
 from minivllm.errors import EventLogError
 from minivllm.events.perfetto import export_perfetto
+from minivllm.tui.ascii import Ascii, to_ascii
 from minivllm.tui.code import rule_of, source_of
 from minivllm.tui.control import EngineControl
 from minivllm.tui.diff import difference
@@ -33,7 +36,9 @@ class Actions:
 
     def tell(self, sentence: str, title: str = "") -> None:
         """Say something that is not part of the picture."""
-        self.notify(sentence, title=title, markup=False, timeout=_SECONDS_TO_READ)
+        self.notify(
+            to_ascii(sentence) if self.context.ascii else sentence, title=title, markup=False, timeout=_SECONDS_TO_READ
+        )
 
     def on_notify(self) -> None:
         """Before Textual takes in a new sentence: it takes the place of the last one, so that little is hidden."""
@@ -59,7 +64,7 @@ class Actions:
             self.tell("Choose an event or step to one: its source is shown then.")
             return
         found = source_of(rule)
-        self.push_screen(TextScreen(found.title, found.syntax(dark=self.theme.endswith("dark")), row=found.row))
+        self._show_text(found.title, found.syntax(dark=self.theme.endswith("dark")), found.row)
 
     def action_diff(self) -> None:
         """Show what changed between two marks."""
@@ -68,13 +73,24 @@ class Actions:
             self.tell("Set a mark first (m), go elsewhere, and press D again.")
             return
         title = f"From step {two[0].fold.step:,} to step {two[1].fold.step:,}"
-        self.push_screen(TextScreen(title, Text("\n".join(difference(*two)))))
+        self._show_text(title, Text("\n".join(difference(*two))))
+
+    def _show_text(self, title: str, body: RenderableType, row: int = 0) -> None:
+        if self.context.ascii:
+            title, body = to_ascii(title), Ascii(body)
+        self.push_screen(TextScreen(title, body, row))
 
     def action_help(self) -> None:
         """What the focused panel shows, and all keys."""
         screen = self.dashboard_screen
         panels = [panel for panel in screen.panels() if panel.display] if screen else []
-        self.push_screen(HelpScreen(panels, self.focused if isinstance(self.focused, Panel) else None))
+        focused = self.focused if isinstance(self.focused, Panel) else None
+        self.push_screen(HelpScreen(panels, focused, ascii=self.context.ascii))
+
+    def action_command_palette(self) -> None:
+        """All commands, to be found by name."""
+        if not CommandPalette.is_open(self):
+            self.push_screen(CommandPalette(placeholder="Search for commands", id="--command-palette"))
 
     def action_goto(self) -> None:
         """To a step, a request or a block."""
