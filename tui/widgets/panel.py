@@ -39,6 +39,9 @@ class Panel(Widget, can_focus=True):
     RULE: ClassVar[str | None] = None
     """What decides the thing that is shown, for `s`: `module:Class.function` of the engine."""
 
+    NEWEST_LAST: ClassVar[bool] = False
+    """Whether the cursor begins at the last thing, whichever way it goes."""
+
     class Chosen(Message):
         """A person has chosen something. `opened`: and wants to see it on the screen that is made for it."""
 
@@ -198,7 +201,7 @@ class Panel(Widget, can_focus=True):
             return False
         chosen = self.context.selection.holds if self.context is not None else lambda target: False
         at = next((index for index, target in enumerate(targets) if chosen(target)), None)
-        first = 0 if by > 0 else len(targets) - 1
+        first = 0 if by > 0 and not self.NEWEST_LAST else len(targets) - 1
         to = first if at is None else min(max(at + by, 0), len(targets) - 1)
         self.post_message(self.Chosen(targets[to], opened=False))
         return True
