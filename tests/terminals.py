@@ -39,6 +39,7 @@ class Program:
 
     def __init__(self, *command: str | Path, size: tuple[int, int] = (120, 36)) -> None:
         self._ours, self._its = pty.openpty()
+        self._ends = [self._ours, self._its]
         fcntl.ioctl(self._its, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
         self._stty_before = termios.tcgetattr(self._its)
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "TERM": "xterm-256color"}
@@ -66,8 +67,13 @@ class Program:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
-        os.close(self._ours)
-        os.close(self._its)
+        for end in self._ends:
+            os.close(end)
+
+    def hang_up(self) -> None:
+        """The terminal is closed, as by its window's button: nobody reads it any more."""
+        while self._ends:
+            os.close(self._ends.pop())
 
     def press(self, keys: bytes) -> None:
         """Send keys; the next `wait_for` sees only what is painted from now on."""

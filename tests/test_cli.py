@@ -40,6 +40,7 @@ def test_asking_for_help_succeeds(arguments: list[str], capsys: pytest.CaptureFi
         ["serv"],
         ["demo", "--scenario", "nothing"],
         ["demo", "--slow", "-1"],
+        ["live", "--slow", "-1"],
         ["demo", "--slow", "soon"],
         ["demo", "--max-num", "4"],
         ["generate", "x", "--max-tokens", "many"],

@@ -51,7 +51,7 @@ def shoot(tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch) -> Shoot:
 # ---- pictures ----
 
 
-@pytest.mark.parametrize("size", ["80x24", "200x60"])  # test_pictures.py: 120x36
+@pytest.mark.parametrize("size", ["80x24", pytest.param("200x60", marks=pytest.mark.slow)])  # test_pictures.py: 120x36
 @pytest.mark.parametrize("screen", SCREENS)
 def test_every_screen_is_drawn_at_every_size(screen: str, size: str, shoot: Shoot) -> None:
     columns, num_rows = map(int, size.split("x"))
@@ -216,7 +216,7 @@ def test_a_source_that_cannot_be_attached_to_is_one_sentence_and_status_1(
     [
         (["replay", str(LOG)], "shot LOG draws a picture of it"),
         (["attach", str(LOG)], "once SOURCE --json says in one line what the engine is doing"),
-        (["live", "--model", "tiny-random"], "serve and generate run an engine without one"),
+        (["live", "--model", "tiny-random"], "demo --headless and generate run an engine without one"),
     ],
 )
 def test_without_a_terminal_a_command_says_what_works_instead(

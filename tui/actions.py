@@ -6,9 +6,12 @@ why, instead of doing nothing.
 
 import time
 
+from rich.console import RenderableType
 from rich.text import Text
+from textual.command import CommandPalette
 
 from minivllm.errors import EventLogError
+from minivllm.tui.ascii import Ascii, to_ascii
 from minivllm.tui.code import rule_of, source_of
 from minivllm.tui.control import EngineControl
 from minivllm.tui.diff import difference
@@ -19,6 +22,7 @@ from minivllm.tui.text import clean, fit
 from minivllm.tui.why import why
 from minivllm.tui.widgets.panel import Panel
 
+NO_FOCUS = "No panel has the focus: tab goes to one, ↑ and ↓ choose in it."
 _NO_CONTROL = "This engine is not in this process, so it can only be watched."
 
 
@@ -31,7 +35,13 @@ class Actions:
 
     def tell(self, sentence: str, title: str = "") -> None:
         """Say something that is not part of the picture."""
-        self.notify(sentence, title=title, markup=False, timeout=8)
+        self.notify(
+            to_ascii(sentence) if self.context.ascii else sentence, title=title, markup=False, timeout=_SECONDS_TO_READ
+        )
+
+    def on_notify(self) -> None:
+        """Before Textual takes in a new sentence: it takes the place of the last one, so that little is hidden."""
+        self.clear_notifications()
 
     def _tell_trouble(self) -> None:
         """The source's own sentence when it is lost, ends or is damaged, once: the top line has no room for all of it."""
@@ -53,7 +63,7 @@ class Actions:
             self.tell("Choose an event or step to one: its source is shown then.")
             return
         found = source_of(rule)
-        self.push_screen(TextScreen(found.title, found.syntax(dark=self.theme.endswith("dark")), row=found.row))
+        self._show_text(found.title, found.syntax(dark=self.theme.endswith("dark")), found.row)
 
     def action_diff(self) -> None:
         """Show what changed between two marks."""
@@ -62,13 +72,24 @@ class Actions:
             self.tell("Set a mark first (m), go elsewhere, and press D again.")
             return
         title = f"From step {two[0].fold.step:,} to step {two[1].fold.step:,}"
-        self.push_screen(TextScreen(title, Text("\n".join(difference(*two)))))
+        self._show_text(title, Text("\n".join(difference(*two))))
+
+    def _show_text(self, title: str, body: RenderableType, row: int = 0) -> None:
+        if self.context.ascii:
+            title, body = to_ascii(title), Ascii(body)
+        self.push_screen(TextScreen(title, body, row))
 
     def action_help(self) -> None:
         """What the focused panel shows, and all keys."""
         screen = self.dashboard_screen
         panels = [panel for panel in screen.panels() if panel.display] if screen else []
-        self.push_screen(HelpScreen(panels, self.focused if isinstance(self.focused, Panel) else None))
+        focused = self.focused if isinstance(self.focused, Panel) else None
+        self.push_screen(HelpScreen(panels, focused, ascii=self.context.ascii))
+
+    def action_command_palette(self) -> None:
+        """All commands, to be found by name."""
+        if not CommandPalette.is_open(self):
+            self.push_screen(CommandPalette(placeholder="Search for commands", id="--command-palette"))
 
     def action_goto(self) -> None:
         """To a step, a request or a block."""
@@ -232,6 +253,9 @@ class Actions:
                 self.tell("Choose a running sequence first (tab to the slots, then ↑ and ↓).")
             else:
                 control.trace_kernel(seq_id)
+                self.tell(
+                    "Its next token is traced: it takes the engine some seconds, then it is on the Blocks screen (2)."
+                )
 
 
 def _number(text: str) -> int | None:
@@ -249,5 +273,6 @@ def _short(text: str) -> str:
     return fit(clean(text), _LONGEST_NAME) if len(text) > _LONGEST_NAME else clean(text)
 
 
+_SECONDS_TO_READ = 5
 _MOST_DIGITS = 18
 _LONGEST_NAME = 60

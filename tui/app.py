@@ -2,7 +2,7 @@
 
 Fifteen times a second it lets the transport take in what has come, and has the screen in front draw the moment that
 the transport stands at. It never asks the engine anything and the engine never waits for it. What a person can do is
-in `commands`; the methods that do it are here (`actions` for those that open a window). The easy thing to get wrong is
+in `commands`; the methods that do it are here, in `moves` (in time) and in `actions` (those that open a window). The easy thing to get wrong is
 the end: `show_summary` is called from the engine's thread while the last events are still in the source, so the
 summary is only noted there and shown once the source is empty.
 
@@ -22,14 +22,16 @@ from textual.app import App
 from textual.binding import Binding, BindingType
 
 from minivllm.errors import EventLogError
-from minivllm.tui.actions import Actions
+from minivllm.tui.actions import NO_FOCUS, Actions
 from minivllm.tui.ascii import to_ascii
 from minivllm.tui.commands import bindings
 from minivllm.tui.context import Context
 from minivllm.tui.control import EngineControl
 from minivllm.tui.model import DashboardModel
+from minivllm.tui.moves import Moves
 from minivllm.tui.palette import CommandList
 from minivllm.tui.screens.base import DashboardScreen
+from minivllm.tui.signals import leave_on_signals
 from minivllm.tui.source import EventSource
 from minivllm.tui.theme import DARK, LIGHT, Palette, plain
 from minivllm.tui.transport import State, Transport
@@ -50,7 +52,7 @@ SCREENS = {
 """Name of a screen, which is also its module in `screens` -> its class; in the order of their keys, 1 to 6."""
 
 
-class DashboardApp(Actions, App[str]):
+class DashboardApp(Actions, Moves, App[str]):
     """The dashboard of one engine or one recording."""
 
     CSS_PATH = "dashboard.tcss"
@@ -119,6 +121,7 @@ class DashboardApp(Actions, App[str]):
     # ---- frames ----
 
     async def on_mount(self) -> None:
+        leave_on_signals(self)
         self.palette = Palette(self.current_theme.dark)
         self.theme_changed_signal.subscribe(self, lambda theme: self._restyle(theme.dark))
         await self.switch_mode("overview")
@@ -137,9 +140,8 @@ class DashboardApp(Actions, App[str]):
             changed = True
         if self.context.second is not None:
             changed |= self.context.second.tick(now, SECONDS_OF_EVENTS)
-        if self.context.control is not None:
-            for sentence in self.context.control.messages():
-                self.tell(sentence)
+        if self.context.control is not None and (refused := self.context.control.messages()):
+            self.tell(" ".join(refused))
         self._tell_trouble()
         if changed or self._badge_may_change():
             self.draw()
@@ -166,7 +168,8 @@ class DashboardApp(Actions, App[str]):
     def _badge_may_change(self) -> bool:
         """The top line also says what is no event: that the source is lost, that the engine stands still."""
         control, transport = self.context.control, self.context.transport
-        seen = transport.source.status, transport.state, None if control is None else control.state()
+        stands = int(transport.quiet_seconds) if control is None else control.state()
+        seen = transport.source.status, transport.state, stands
         changed = seen != self._badge_seen
         self._badge_seen = seen
         return changed
@@ -216,8 +219,10 @@ class DashboardApp(Actions, App[str]):
 
     def action_cursor(self, by: int) -> None:
         """Choose the next thing in the focused panel."""
-        if isinstance(self.focused, Panel):
-            self.focused.move_cursor(by)
+        if not isinstance(self.focused, Panel):
+            self.tell(NO_FOCUS)
+        elif not self.focused.move_cursor(by):
+            self.tell("There is nothing to choose in this panel now: tab goes to the next one.")
 
     async def on_panel_chosen(self, message: Panel.Chosen) -> None:
         self.context.selection.choose(message.target)
@@ -229,7 +234,9 @@ class DashboardApp(Actions, App[str]):
         """To the screen that is made for what was chosen last."""
         target = self.context.selection.last
         made_for = {"block": "blocks", "sequence": "requests", "step": "scheduler", "event": "events"}
-        if target is not None:
+        if target is None:
+            self.tell("Nothing is chosen: tab goes to a panel, ↑ and ↓ choose in it.")
+        else:
             await self.action_screen(made_for[target.kind])
 
     def action_maximize(self) -> None:
@@ -238,6 +245,8 @@ class DashboardApp(Actions, App[str]):
             self.screen.minimize()
         elif self.focused is not None:
             self.screen.maximize(self.focused)
+        else:
+            self.tell(NO_FOCUS)
         self.call_after_refresh(self.draw)
 
     def action_next_recording(self) -> None:
@@ -249,48 +258,3 @@ class DashboardApp(Actions, App[str]):
 
     def action_toggle_theme(self) -> None:
         self.theme = LIGHT.name if self.theme == DARK.name else DARK.name
-
-    # ---- moving in time ----
-
-    def action_toggle(self) -> None:
-        self.context.transport.toggle()
-        self._moved()
-
-    def action_step(self, by: int) -> None:
-        self.context.transport.step(by)
-        self._moved()
-
-    def action_event(self, by: int) -> None:
-        self.context.transport.event(by)
-        self._moved()
-
-    def action_notable(self, by: int) -> None:
-        self.context.transport.notable(by)
-        self._moved()
-
-    def action_start(self) -> None:
-        self.context.transport.to_start()
-        self._moved()
-
-    def action_live(self) -> None:
-        self.context.transport.to_live()
-        self._moved()
-
-    def action_speed(self, by: int) -> None:
-        self.context.transport.change_speed(by)
-        self._moved()
-
-    def action_mark(self) -> None:
-        mark = self.context.transport.mark()
-        self.tell(f"Mark {mark.name} is at step {mark.step:,}.")
-        self._moved()
-
-    def action_previous_mark(self) -> None:
-        if self.context.transport.to_previous_mark() is None:
-            self.tell("There is no mark yet: m sets one.")
-        self._moved()
-
-    def _moved(self) -> None:
-        if self.context.second is not None:
-            self.context.second.to_step(self.model.fold.step)
-        self.draw()

@@ -27,13 +27,14 @@ class Command(NamedTuple):
     """One sentence."""
     group: str
     in_footer: bool = False
+    """All that are must fit into 80 columns, or the last one, which is how to leave, is not seen."""
     display: str | None = None
     """How the key is written, where Textual's name for it is not what stands on the keyboard."""
 
 
 COMMANDS: tuple[Command, ...] = (
     Command("time.toggle", "space", "toggle", "Pause", "Pause or play; the engine and the recording go on.", "Time", True),
-    Command("time.step_back", "left,h", "step(-1)", "Step back", "To the end of the step before.", "Time", True, "←"),
+    Command("time.step_back", "left,h", "step(-1)", "Step back", "To the end of the step before.", "Time", False, "←"),
     Command("time.step", "right,l", "step(1)", "Step", "To the end of the next step.", "Time", True, "→"),
     Command("time.event_back", "left_square_bracket", "event(-1)", "Event back", "One event back.", "Time", False, "["),
     Command("time.event", "right_square_bracket", "event(1)", "Event", "One event forward.", "Time", False, "]"),

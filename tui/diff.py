@@ -38,6 +38,8 @@ def difference(a: DashboardModel, b: DashboardModel) -> list[str]:
 
 def _time(a: DashboardModel, b: DashboardModel) -> str:
     steps, seconds = b.fold.step - a.fold.step, b.fold.t - a.fold.t
+    if not steps and not seconds:
+        return "At the same time."
     return f"{plural(abs(steps), 'step')} and {abs(seconds):.3f} seconds {'earlier' if seconds < 0 else 'later'}"
 
 

@@ -2,6 +2,7 @@
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 
+from minivllm.tui.ascii import to_ascii
 from minivllm.tui.commands import COMMANDS, Command, key_label
 
 
@@ -10,14 +11,14 @@ class CommandList(Provider):
 
     async def discover(self) -> Hits:
         for command in COMMANDS:
-            yield DiscoveryHit(_name(command), self._run(command), help=command.help)
+            yield DiscoveryHit(self._name(command), self._run(command), help=command.help)
 
     async def search(self, query: str) -> Hits:
         matcher = self.matcher(query)
         for command in COMMANDS:
-            score = max(matcher.match(_name(command)), matcher.match(command.help))
+            score = max(matcher.match(self._name(command)), matcher.match(command.help))
             if score > 0:
-                yield Hit(score, matcher.highlight(_name(command)), self._run(command), help=command.help)
+                yield Hit(score, matcher.highlight(self._name(command)), self._run(command), help=command.help)
 
     def _run(self, command: Command):
         async def run() -> None:
@@ -25,6 +26,6 @@ class CommandList(Provider):
 
         return run
 
-
-def _name(command: Command) -> str:
-    return f"{command.label} ({key_label(command)})"
+    def _name(self, command: Command) -> str:
+        name = f"{command.label} ({key_label(command)})"
+        return to_ascii(name) if self.app.context.ascii else name

@@ -50,6 +50,8 @@ class Transport:
         self._due = 0.0
         """Steps that playing owes, a fraction of one included."""
         self._last_tick: float | None = None
+        self.quiet_seconds = 0.0
+        """Since an event came from the source, or since the first tick."""
         if state == "live":
             self._follow()
 
@@ -63,6 +65,7 @@ class Transport:
         num_new = self.source.poll(seconds)
         elapsed = 0.0 if self._last_tick is None else now - self._last_tick
         self._last_tick = now
+        self.quiet_seconds = 0.0 if num_new else self.quiet_seconds + elapsed
         if self.state == "live":
             self._follow()
         elif self.state == "playing":
@@ -174,7 +177,9 @@ class Transport:
     # ---- marks ----
 
     def mark(self) -> Mark:
-        """Remember this moment."""
+        """Remember this moment; the mark that is here already, if there is one."""
+        if (here := next((mark for mark in self.marks if mark.position == self.position), None)) is not None:
+            return here
         mark = Mark(f"m{len(self.marks) + 1}", self.position, self.view.fold.step)
         self.marks.append(mark)
         return mark

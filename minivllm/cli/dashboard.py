@@ -37,9 +37,15 @@ def make_app(args: argparse.Namespace, source: object, **options: object) -> "Da
 
 
 def run_app(app: "DashboardApp") -> str | None:
-    """Until the person leaves; `NEXT` if the next recording is wanted."""
+    """Until the person leaves; `NEXT` if the next recording is wanted.
+
+    Raises `SystemExit` with the exit status if it was ended by a signal, or by something that cannot be shown.
+    """
     # A frame makes thousands of small objects that are gone with the next one. By default the collector would look for
     # rings among them several times a frame, and now and then through all modules, which are there to stay.
     gc.freeze()
     gc.set_threshold(_COLLECT_EVERY)
-    return app.run()
+    result = app.run()
+    if app.return_code:
+        raise SystemExit(app.return_code)
+    return result

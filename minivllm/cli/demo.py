@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
 from minivllm.cli.demo_report import ProgressLines, print_report, report_json
 from minivllm.cli.loading import load_engine
-from minivllm.cli.options import add_engine_options, engine_config
+from minivllm.cli.options import add_engine_options, engine_config, seconds
 from minivllm.cli.terminal import note, print_json, terminal_attached
 from minivllm.engine import LLMEngine
 from minivllm.engine_thread import EngineThread
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--record", metavar="FILE", help="write every event into FILE (JSON Lines)")
     parser.add_argument(
         "--slow",
-        type=_seconds,
+        type=seconds,
         metavar="SECONDS",
         help=f"let each step take at least this long (default: {SECONDS_PER_STEP_WATCHED} in the dashboard, else 0)",
     )
@@ -142,13 +142,3 @@ class _Demo:
         self._player.before_step()
         if self._player.over and not self._over.done():
             self._over.set_result(None)
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0.0 <= value < 3600.0:
-        raise argparse.ArgumentTypeError(f"must be a number of seconds, 0 or more; got {text!r}")
-    return value

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
 from minivllm.cli.loading import load_engine
-from minivllm.cli.options import add_engine_options, engine_config
+from minivllm.cli.options import add_engine_options, engine_config, seconds
 from minivllm.cli.terminal import note, require_terminal
 from minivllm.engine_control import EngineThreadControl
 from minivllm.engine_thread import EngineThread
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--record", metavar="FILE", help="write every event into FILE (JSON Lines)")
     parser.add_argument(
         "--slow",
-        type=float,
+        type=seconds,
         default=0.1,
         metavar="SECONDS",
         help="let each step take at least this long (default: %(default)s)",
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     from minivllm.tui.model import MODELS
     from minivllm.tui.source import InProcessSource
 
-    require_terminal("serve and generate run an engine without one")
+    require_terminal("demo --headless and generate run an engine without one")
     config = engine_config(args, OPTIONS)
     if args.record is not None:
         open(args.record, "ab").close()  # if it cannot be written, say so before the model is loaded

@@ -157,3 +157,14 @@ def _bool_or_word(words: Any) -> dict[str, Any]:
         return values[text]
 
     return {"type": read, "metavar": "{" + ",".join(values) + "}"}
+
+
+def seconds(text: str) -> float:
+    """For argparse: a time that somebody can wait for."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0.0 <= value < 3600.0:
+        raise argparse.ArgumentTypeError(f"must be a number of seconds, 0 or more; got {text!r}")
+    return value

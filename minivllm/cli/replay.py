@@ -5,6 +5,7 @@ from pathlib import Path
 
 from minivllm.cli.dashboard import NEXT, add_dashboard_options, make_app, run_app
 from minivllm.cli.terminal import require_terminal
+from minivllm.errors import EventLogError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,14 +21,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     require_terminal("once LOG --json says what a recording holds, and shot LOG draws a picture of it")
-    number = 0
-    while _show(args, number) == NEXT:
+    number, unreadable = 0, ""
+    bad: dict[int, EventLogError] = {}
+    while True:
+        try:
+            if _show(args, number, unreadable) != NEXT:
+                return 0
+            unreadable = ""
+        except EventLogError as error:
+            bad[number] = error
+            if len(bad) == len(args.logs):  # there is nothing to show
+                raise
+            unreadable = f"{error} "
         number = (number + 1) % len(args.logs)
-    return 0
 
 
-def _show(args: argparse.Namespace, number: int) -> str | None:
-    """One of the recordings until the person leaves it; `NEXT` if the next one is wanted."""
+def _show(args: argparse.Namespace, number: int, unreadable: str) -> str | None:
+    """One of the recordings until the person leaves it; `NEXT` if the next one is wanted.
+
+    unreadable: why the one before is not shown
+    """
     from minivllm.tui.model import MODELS
     from minivllm.tui.source import ReplaySource
 
@@ -35,7 +48,11 @@ def _show(args: argparse.Namespace, number: int) -> str | None:
     source = ReplaySource(log, codec=MODELS)
     other = None if args.other is None else ReplaySource(args.other, codec=MODELS)
     has_next = len(args.logs) > 1
-    watch = f"{Path(log).name}, {number + 1} of {len(args.logs)} recordings; ctrl+n opens the next." if has_next else ""
+    watch = (
+        f"{unreadable}{Path(log).name}, {number + 1} of {len(args.logs)} recordings; ctrl+n opens the next."
+        if has_next
+        else ""
+    )
     state, step = ("playing", 0) if args.step is None else ("paused", args.step)
     app = make_app(args, source, watch=watch, other=other, state=state, first_step=step, has_next=has_next)
     return run_app(app)

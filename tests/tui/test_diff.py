@@ -142,7 +142,7 @@ def test_a_moment_does_not_differ_from_itself(memory_pressure) -> None:
     run = memory_pressure.run(30)
     recording = MemoryRecording(run.header, run.events)
     same = difference(recording.view_at_event(200), recording.view_at_event(200))
-    assert same == ["0 steps and 0.000 seconds later", "Nothing else differs."]
+    assert same == ["At the same time.", "Nothing else differs."]
 
 
 def test_who_came_and_went_in_between_is_named(shared_prefix) -> None:

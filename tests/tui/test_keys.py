@@ -12,7 +12,20 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from driven_app import SCREENS, all_drawn, app_for, drawn, drive, panel, settle, source_of, told, until, visible
+from driven_app import (
+    SCREENS,
+    all_drawn,
+    app_for,
+    drawn,
+    drive,
+    panel,
+    settle,
+    show_screen,
+    source_of,
+    told,
+    until,
+    visible,
+)
 from fake_control import FakeControl
 from textual.pilot import Pilot
 from textual.widgets import Input
@@ -338,6 +351,7 @@ for _name in SCREENS:
 
 
 async def _goes_round(seat: Seat, key: str, order: list[str]) -> None:
+    assert not {"header", "watch", "timeline", "summary"} & set(order), "there is nothing to choose in them"
     seen = []
     for _ in order:
         await seat.press(key)
@@ -347,14 +361,16 @@ async def _goes_round(seat: Seat, key: str, order: list[str]) -> None:
 
 @of_command("look.next_panel")
 async def gives_the_next_panel_the_focus(seat: Seat, key: str) -> None:
-    ids = [one.id for one in visible(seat.app)]
+    ids = [one.id for one in visible(seat.app) if one.focusable]
+    seat.app.set_focus(None)
+    await _goes_round(seat, key, ["slots"])
     at = ids.index("slots") + 1
     await _goes_round(seat, key, ids[at:] + ids[:at])
 
 
 @of_command("look.previous_panel")
 async def gives_the_panel_before_the_focus(seat: Seat, key: str) -> None:
-    ids = [one.id for one in visible(seat.app)]
+    ids = [one.id for one in visible(seat.app) if one.focusable]
     at = ids.index("slots")
     await _goes_round(seat, key, [*reversed(ids[:at]), *reversed(ids[at:])])
 
@@ -415,7 +431,7 @@ async def shows_what_is_chosen_on_its_own_screen(seat: Seat, key: str) -> None:
 @of_command("look.back")
 async def goes_back_and_then_chooses_nothing(seat: Seat, key: str) -> None:
     await seat.choose(block(3))
-    await seat.press("2", "3", "z")
+    await seat.press("2", "3", "tab", "z")
     assert seat.app.screen.maximized is not None
     await seat.press(key)
     assert seat.app.screen.maximized is None and seat.app.current_mode == "scheduler"
@@ -430,13 +446,15 @@ async def goes_back_and_then_chooses_nothing(seat: Seat, key: str) -> None:
 @of_command("look.why")
 async def says_why(seat: Seat, key: str) -> None:
     await seat.press(key)
+    said = told(seat.app)
     for target in (sequence(seat.app.model.fold.waiting[0]), block(0), step(MIDDLE)):
         await seat.choose(target)
         await seat.press(key)
-        assert told(seat.app)[-1] == why(seat.app.model, seat.app.context.selection)
+        assert told(seat.app) == [why(seat.app.model, seat.app.context.selection)]
+        said += told(seat.app)
     # Of the moment itself the most interesting fact is who waits.
-    assert told(seat.app)[0] == told(seat.app)[1] and len(set(told(seat.app))) == 3
-    assert all(sentence.endswith(".") and "\n" not in sentence for sentence in told(seat.app))
+    assert said[0] == said[1] and len(set(said)) == 3
+    assert all(sentence.endswith(".") and "\n" not in sentence for sentence in said)
 
 
 @of_command("look.source")
@@ -448,7 +466,7 @@ async def shows_the_line_that_decided(seat: Seat, key: str) -> None:
     assert "core/scheduler.py" in str(seat.app.screen.query_one("#text").border_title)
     assert "RequestPreempted" in seat.window_text()
     await seat.press("escape")
-    seat.app.set_focus(panel(seat.app, "header"))
+    seat.app.set_focus(None)
     await seat.stand_at(0)
     await seat.press(key)
     assert told(seat.app) == ["Choose an event or step to one: its source is shown then."]
@@ -509,7 +527,7 @@ def asks_of_the_engine(*expected: tuple, prepare: str = "", answer: str | None =
             await seat.answer(answer)
         names = {"REQUEST": running.removesuffix(".0"), "SEQUENCE": running}
         assert seat.control.calls == [tuple(names.get(part, part) for part in call) for call in expected]
-        assert told(seat.app) == []
+        assert told(seat.app) == [] or "takes the engine some seconds" in told(seat.app)[-1]
 
     return check
 
@@ -693,18 +711,33 @@ def test_engine_keys_that_need_somebody_chosen_say_so_and_what_was_refused_is_to
     app = app_for(memory_pressure.run(MIDDLE), control=control)
 
     async def script(pilot: Pilot) -> None:
-        await pilot.press("x", "X")
-        await settle(pilot)
-        assert [sentence.split(" (")[0] for sentence in told(app)] == [
-            "Choose a running or waiting request first",
-            "Choose a running sequence first",
-        ]
+        for key, sentence in (
+            ("x", "Choose a running or waiting request first"),
+            ("X", "Choose a running sequence first"),
+        ):
+            await pilot.press(key)
+            await settle(pilot)
+            assert [one.split(" (")[0] for one in told(app)] == [sentence]
         assert control.calls == []
-        control.to_say = ["max_num_seqs can be at most 4 [b]."]
-        await until(pilot, lambda: "max_num_seqs can be at most 4 [b]." in told(app))
+        control.to_say = ["max_num_seqs can be at most 4 [b].", "There is no request eve."]
+        await until(pilot, lambda: told(app) == ["max_num_seqs can be at most 4 [b]. There is no request eve."])
         await pilot.press("space", "n")
         await settle(pilot)
         assert app.context.transport.state == "live", "who takes a step wants to see it"
+
+    drive(app, script)
+
+
+def test_a_new_sentence_takes_the_place_of_the_one_before(memory_pressure) -> None:
+    app = app_for(memory_pressure.run(MIDDLE))
+
+    async def script(pilot: Pilot) -> None:
+        for sentence in ("One.", "One.", "Two."):  # faster than they can be shown
+            app.tell(sentence)
+        await until(pilot, lambda: told(app) == ["Two."])
+        await pilot.press("p", "p", "D", "m")
+        await settle(pilot)
+        assert len(told(app)) == 1 and told(app)[0].startswith("Mark m1 is at step ")
 
     drive(app, script)
 
@@ -717,10 +750,11 @@ def test_what_cannot_be_saved_is_one_sentence(memory_pressure, tmp_path: Path, m
     app = app_for(memory_pressure.run(5))
 
     async def script(pilot: Pilot) -> None:
-        await pilot.press("ctrl+s", "E")
-        await settle(pilot)
-        assert len(told(app)) == 2
-        assert all("cannot be written" in sentence and "\n" not in sentence for sentence in told(app))
+        for key in ("ctrl+s", "E"):
+            await pilot.press(key)
+            await settle(pilot)
+            (sentence,) = told(app)
+            assert "cannot be written" in sentence and "\n" not in sentence
 
     drive(app, script)
 
@@ -734,6 +768,46 @@ def test_the_next_recording_is_opened_by_whoever_opened_this_one(memory_pressure
         assert app._exit and app.return_value == "next"
 
     drive(app, script)
+
+
+def test_a_key_that_can_do_nothing_here_says_so(memory_pressure) -> None:
+    app = app_for(memory_pressure.run(5), state="paused")
+    silent = {
+        "left": "the beginning", "left_square_bracket": "the beginning", "left_curly_bracket": "the beginning",
+        "down": "tab goes to one", "pageup": "tab goes to one", "z": "tab goes to one", "enter": "Nothing is chosen",
+    }  # fmt: skip
+
+    async def script(pilot: Pilot) -> None:
+        async def says(keys: str, words: str) -> None:
+            app.clear_notifications()
+            await pilot.press(*keys.split())
+            await until(pilot, lambda: told(app))
+            assert words in told(app)[0], keys
+
+        for key, words in silent.items():
+            await says(key, words)
+        await says("end right right", "nothing after this")
+        await says("m apostrophe", "This is mark m1, and there is no other.")
+        await says("minus minus minus", "slower than 0.25×")
+        await says("plus plus plus plus plus plus plus", "faster than 16×")
+        await show_screen(pilot, "requests")
+        app.set_focus(panel(app, "request-detail"))
+        await says("down", "nothing to choose in this panel now")
+
+    drive(app, script)
+
+
+def test_the_footer_fits_into_the_narrowest_usual_terminal(memory_pressure) -> None:
+    app = app_for(memory_pressure.run(5))
+
+    async def script(pilot: Pilot) -> None:
+        for number in range(1, len(SCREENS) + 1):
+            await pilot.press(str(number))
+            await settle(pilot)
+            keys = {key.description: key.region for key in app.screen.query(FooterKey)}
+            assert list(keys)[-1] == "Quit" and 0 < keys["Quit"].right <= 80
+
+    drive(app, script, (80, 24))
 
 
 def test_a_persons_own_keys_work_and_stand_in_the_footer_and_the_help(memory_pressure) -> None:

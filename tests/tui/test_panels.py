@@ -251,10 +251,10 @@ def test_a_token_has_a_cell_of_its_own_where_the_budget_fits(stage, ask) -> None
 
 
 def test_unused_budget_has_the_reason_of_the_first_in_the_queue(shared_prefix, memory_pressure) -> None:
-    assert "unused: r4: all 4 slots taken" in rows(Budget(), model_of(shared_prefix, 22))
+    assert "unused, r4: all 4 slots taken" in rows(Budget(), model_of(shared_prefix, 22))
     model = model_of(memory_pressure, 30)
     _, need, free = model.fold.sequences[model.fold.waiting[0]].deferred
-    assert f"unused: r2: needs {need} blocks, {free} free" in rows(Budget(), model)
+    assert f"unused, r2: needs {need} blocks, {free} free" in rows(Budget(), model)
     assert "unused: nobody waits" in rows(Budget(), model_of(memory_pressure))
 
 

@@ -151,3 +151,12 @@ def test_the_cursor_goes_from_life_to_life_beyond_what_is_in_sight(stage, ask) -
         assert " r45 " in drawn(app, "timelines") and "question 45" in drawn(app, "request-detail")
 
     drive(RequestsScreen, model, script)
+
+
+def test_the_cursor_over_the_steps_begins_at_the_newest(shared_prefix) -> None:
+    async def script(app: OneScreen, pilot: Pilot) -> None:
+        app.screen.query_one("#step-history", Panel).move_cursor(1)
+        await pilot.pause()
+        assert app.context.selection.step == 40
+
+    drive(SchedulerScreen, folded(shared_prefix.run(40)), script)

@@ -34,6 +34,13 @@ from minivllm.tui.selection import block, event, sequence, step
 from minivllm.tui.theme import LIGHT
 from minivllm.tui.widgets.blockmap import lay_out
 
+
+
+def SLOW(value: object):  # noqa: N802 - stands where a value does
+    """One of several that differ little: for the slow tests."""
+    return pytest.param(value, marks=pytest.mark.slow)
+
+
 SCENARIOS = ("shared_prefix", "memory_pressure", "samples", "beams")
 WATCH = "The first blocks are computed once and shared."
 
@@ -83,7 +90,7 @@ def moments(stage) -> list[int]:
     return [0, len(stage.events) // 2, len(stage.events)]
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("scenario", [SLOW(s) if s in ("shared_prefix", "samples") else s for s in SCENARIOS])
 def test_every_panel_of_every_screen_has_its_place_at_every_size(scenario: str, request: pytest.FixtureRequest) -> None:
     stage = request.getfixturevalue(scenario).run()
     app = app_for(stage, watch=WATCH, other=source_of(stage))
@@ -102,7 +109,7 @@ def test_every_panel_of_every_screen_has_its_place_at_every_size(scenario: str, 
     drive(app, script, SIZES[0])
 
 
-@pytest.mark.parametrize("size", [(20, 5), (40, 12), (300, 90)])
+@pytest.mark.parametrize("size", [(20, 5), SLOW((40, 12)), SLOW((300, 90))])
 def test_odd_sizes_do_no_harm_and_leave_no_trace(size: tuple[int, int], memory_pressure) -> None:
     app = app_for(memory_pressure.run(40), watch=WATCH)
     tiny = size < (40, 12)
@@ -178,6 +185,7 @@ def test_nothing_from_outside_is_obeyed_on_any_screen(stage, ask) -> None:
     drive(app, script, SIZES[0])
 
 
+@pytest.mark.slow
 def test_without_colour_every_screen_has_the_same_characters_in_grey(
     memory_pressure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,6 +211,7 @@ def test_without_colour_every_screen_has_the_same_characters_in_grey(
     assert colours[1] <= {"c5c8c6"}
 
 
+@pytest.mark.slow
 def test_a_held_picture_can_be_laid_out_anew_and_painted_in_other_colours(memory_pressure) -> None:
     stage = memory_pressure.run()
     app = app_for(stage, watch=WATCH)

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -70,6 +71,23 @@ def test_ctrl_c_leaves_the_terminal_as_it_was() -> None:
         replay.check_it_is_restored()
 
 
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_ends_it_leaves_the_terminal_as_it_was(sent: signal.Signals) -> None:
+    with Program.minivllm("replay", TRACES / "burst.jsonl") as replay:
+        replay.wait_for(r"Batch slots")
+        replay.process.send_signal(sent)
+        assert replay.wait_for_end() == 128 + sent
+        replay.check_it_is_restored()
+        assert "Traceback" not in replay.after_the_screen()
+
+
+def test_a_terminal_that_goes_away_takes_the_dashboard_with_it() -> None:
+    with Program.minivllm("replay", TRACES / "burst.jsonl") as replay:
+        replay.wait_for(r"Batch slots")
+        replay.hang_up()
+        replay.process.wait(timeout=SOON)
+
+
 @pytest.mark.slow
 def test_an_engine_that_fails_is_told_on_the_screen_and_after_it() -> None:
     with Program(sys.executable, "-c", FAILING_DEMO) as demo:
@@ -102,6 +120,17 @@ def test_a_replay_opens_where_it_is_told_and_goes_from_screen_to_screen() -> Non
         replay.wait_for("To the end of the next step")
         replay.press(b"\x1b")
         time.sleep(0.5)  # an escape is one only if nothing follows it at once: the q would be alt+q
+        replay.press(b"q")
+        assert replay.wait_for_end() == 0
+        replay.check_it_is_restored()
+
+
+def test_an_unreadable_recording_among_several_is_told_and_left_out(tmp_path: Path) -> None:
+    (empty := tmp_path / "empty.jsonl").touch()
+    with Program.minivllm("replay", TRACES / "burst.jsonl", empty, TRACES / "beams.jsonl") as replay:
+        replay.wait_for(r"burst.jsonl, 1 of 3")
+        replay.press(b"\x0e")
+        replay.wait_for(r"empty.jsonl.*beams.jsonl, 3 of 3")
         replay.press(b"q")
         assert replay.wait_for_end() == 0
         replay.check_it_is_restored()

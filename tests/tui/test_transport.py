@@ -148,6 +148,26 @@ def test_playing_takes_steps_at_its_speed_and_becomes_live_at_the_end(shared_pre
     assert transport.state == "live" and transport.view.fold.step == 30
 
 
+def test_it_is_known_how_long_nothing_came(shared_prefix) -> None:
+    stage = shared_prefix.run(3)
+    source = InProcessSource(stage.header, stage.events[:-1], codec=MODELS)
+    transport = Transport(source)
+    for now in (100.0, 107.0, 112.5):
+        transport.tick(now, 1.0)
+    assert transport.quiet_seconds == 12.5
+    source.put(stage.events[-1])
+    transport.tick(113.0, 1.0)
+    assert transport.quiet_seconds == 0.0
+
+
+def test_two_marks_at_one_moment_are_one(shared_prefix) -> None:
+    transport = transport_of(shared_prefix.run(3), "paused")
+    first = transport.mark()
+    assert transport.mark() == first and transport.marks == [first]
+    transport.step(1)
+    assert transport.mark() != first and len(transport.marks) == 2
+
+
 def test_the_speed_has_a_least_and_a_most(shared_prefix) -> None:
     transport = transport_of(shared_prefix.run(2))
     for _ in range(20):

@@ -22,6 +22,7 @@ class DashboardScreen(Screen, inherit_bindings=False):
     """One of the screens behind the keys 1 to 6."""
 
     NAME: ClassVar[str]
+    AUTO_FOCUS = ""  # the first tab gives it to the first panel, and until then no title stands out
     # Under 110 columns the panels drop their boxes; tall and wide screens give each panel more.
     HORIZONTAL_BREAKPOINTS: ClassVar = [(0, "-narrow"), (110, "-wide")]
     VERTICAL_BREAKPOINTS: ClassVar = [(0, "-low"), (32, "-medium"), (48, "-tall")]

@@ -17,6 +17,7 @@ from textual.content import Content
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
 
+from minivllm.tui.ascii import Ascii, to_ascii
 from minivllm.tui.commands import COMMANDS, readable
 from minivllm.tui.widgets.panel import Panel
 
@@ -34,10 +35,11 @@ class HelpScreen(ModalScreen[None]):
         Binding("escape,question_mark,f1,q", "dismiss", "Back", id="help.close", key_display="esc"),
     ]
 
-    def __init__(self, panels: list[Panel], focused: Panel | None) -> None:
+    def __init__(self, panels: list[Panel], focused: Panel | None, ascii: bool = False) -> None:
         """`panels`: what is visible; `focused`: the one that was asked about, if any."""
         super().__init__()
         self._focused = focused
+        self._ascii = ascii
         others = [panel for panel in panels if panel is not focused]
         # Two panels of one kind say the same.
         self._others = {panel.HELP_TITLE: panel.HELP_TEXT for panel in others if type(panel) is not type(focused)}
@@ -47,10 +49,15 @@ class HelpScreen(ModalScreen[None]):
             box.border_title = "Help"
             box.border_subtitle = "esc back"
             if self._focused is not None:
-                yield _entry(self._focused.HELP_TITLE, self._focused.HELP_TEXT)
-            yield Static(self._keys(), classes="entry", id="keys")
+                yield self._entry(self._focused.HELP_TITLE, self._focused.HELP_TEXT)
+            yield Static(Ascii(self._keys()) if self._ascii else self._keys(), classes="entry", id="keys")
             for title, text in [_LETTERS, *self._others.items()]:
-                yield _entry(title, text)
+                yield self._entry(title, text)
+
+    def _entry(self, title: str, text: str) -> Static:
+        if self._ascii:
+            title, text = to_ascii(title), to_ascii(text)
+        return Static(Content.assemble((title, "bold $accent"), "  ", text), classes="entry")
 
     def _keys(self) -> Table:
         """Every command under its group, with the keys that it has now."""
@@ -80,7 +87,3 @@ def keys_now(screen: Screen) -> dict[str, list[str]]:
         if active.binding.id:
             keys[active.binding.id].append(key)
     return keys
-
-
-def _entry(title: str, text: str) -> Static:
-    return Static(Content.assemble((title, "bold $accent"), "  ", text), classes="entry")

@@ -38,6 +38,8 @@ class EventStream:
         self.lines: deque[bytes] = deque()
         """Take them from the left; the first is the header's. Empty entries are possible."""
         self.status = SourceStatus("lost", f"Connecting to {self._name}.")
+        self.trouble = f"{self._name} does not answer"
+        """What is wrong while the connection is lost, without an end: whoever gives up must not promise another try."""
         self.header: LogHeader | None = None
         self.settled = Event()
         """Set once there is a header, or there will never be one."""
@@ -78,7 +80,8 @@ class EventStream:
                 why = _reason(error)
             if self._heard:
                 delay = FIRST_DELAY
-            self.status = SourceStatus("lost", f"{self._name} does not answer ({why}): trying again in {delay:g} s.")
+            self.trouble = f"{self._name} does not answer ({why})"
+            self.status = SourceStatus("lost", f"{self.trouble}: trying again in {delay:g} s.")
             self._closing.wait(delay)
             delay = min(2 * delay, LAST_DELAY)
 

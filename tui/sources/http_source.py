@@ -31,7 +31,8 @@ class HttpSource(Generic[V]):
         self._stream.settled.wait(wait)
         try:
             if self._stream.header is None:
-                raise EventLogError(self._stream.status.text)
+                status = self._stream.status
+                raise EventLogError(status.text if status.state == "ended" else f"{self._stream.trouble}.")
             self._spool.write(self._stream.lines.popleft())
             self.recording: Recording[V] = Recording(self._spool.file, codec, index=False, name=url)
         except EventLogError:

@@ -115,7 +115,7 @@ def _why_unused(model: DashboardModel, unused: int) -> str:
     deferred = fold.sequences[first].deferred
     if deferred is None:
         return f"unused: {short_name(first)} came after the plan"
-    return f"unused: {short_name(first)}: {deferral(*deferred, model.max_num_seqs)}"
+    return f"unused, {short_name(first)}: {deferral(*deferred, model.max_num_seqs)}"
 
 
 def _may_give_more(model: DashboardModel) -> bool:

@@ -74,10 +74,10 @@ class EventList(Panel):
         self._will_look_on = False
         self.show_again()
 
-    def move_cursor(self, by: int) -> None:
+    def move_cursor(self, by: int) -> bool:
         """Choose the event that is so many rows from the one at the position, and go there."""
         if self.context is None or self._model is None:
-            return
+            return False
         height = max(self.content_size.height, 2 * abs(by) + 2)
         wanted = EventFilter.parse(self.context.event_filter)
         found = self._all_around(height) if wanted is None else self._wanted_around(wanted, height)
@@ -89,6 +89,7 @@ class EventList(Panel):
         rows = after[by - 1 : by] or after[-1:] if by > 0 else before[by:][:1]
         if rows:
             self.post_message(self.Chosen(event_target(rows[0][1].seq), opened=False))
+        return bool(found)
 
     def _all_around(self, room: int) -> list[tuple[int, ev.Event]]:
         transport = self.context.transport

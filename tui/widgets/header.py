@@ -10,8 +10,11 @@ from minivllm.tui.widgets.panel import Panel
 _ROOM_FOR_FACTS = 40
 """Columns of the model's name and the step, which a long sentence must leave."""
 
+_QUIET_SECONDS = 10
+"""Of a source that is somewhere else; an engine in this process says itself that it stands still."""
 
-class Header(Panel):
+
+class Header(Panel, can_focus=False):
     """One line. Where it is narrow, the last facts are left out, never cut."""
 
     HELP_TITLE = "Top line"
@@ -64,6 +67,9 @@ class Header(Panel):
                 return "■ END", "muted*"
             case "ended":
                 return "■ ENDED", "warn*"
+        if control is None and transport.quiet_seconds >= _QUIET_SECONDS:
+            # Whoever writes may have nothing to say or may be gone: a file does not tell which.
+            return f"● LIVE, nothing came for {_duration(int(transport.quiet_seconds))}", "warn*"
         return "● LIVE", "good*"
 
     def _facts(self, model: DashboardModel, width: int) -> list[list[Span]]:
@@ -91,6 +97,10 @@ class Header(Panel):
         facts.append(_count(counters.num_preemptions, "preempted"))
         facts.append(_count(counters.evicted_blocks, "evicted"))
         return facts
+
+
+def _duration(seconds: int) -> str:
+    return f"{seconds} s" if seconds < 60 else f"{seconds // 60} min"
 
 
 def _count(count: int, word: str) -> list[Span]:

@@ -30,7 +30,7 @@ from minivllm.tui.theme import Palette
 
 
 class Panel(Widget, can_focus=True):
-    """One part of the dashboard."""
+    """One part of the dashboard. One in which there is nothing to choose and nothing more to read has `can_focus=False`."""
 
     HELP_TITLE: ClassVar[str] = ""
     """What `?` calls it."""
@@ -38,6 +38,9 @@ class Panel(Widget, can_focus=True):
     """Two sentences on what it shows, for `?`."""
     RULE: ClassVar[str | None] = None
     """What decides the thing that is shown, for `s`: `module:Class.function` of the engine."""
+
+    NEWEST_LAST: ClassVar[bool] = False
+    """Whether the cursor begins at the last thing, whichever way it goes."""
 
     class Chosen(Message):
         """A person has chosen something. `opened`: and wants to see it on the screen that is made for it."""
@@ -191,16 +194,17 @@ class Panel(Widget, can_focus=True):
 
     # ---- choosing ----
 
-    def move_cursor(self, by: int) -> None:
-        """Choose the next thing in this panel, or the one before."""
+    def move_cursor(self, by: int) -> bool:
+        """Choose the next thing in this panel, or the one before; false if there is nothing to choose."""
         targets = self.targets()
         if not targets:
-            return
+            return False
         chosen = self.context.selection.holds if self.context is not None else lambda target: False
         at = next((index for index, target in enumerate(targets) if chosen(target)), None)
-        first = 0 if by > 0 else len(targets) - 1
+        first = 0 if by > 0 and not self.NEWEST_LAST else len(targets) - 1
         to = first if at is None else min(max(at + by, 0), len(targets) - 1)
         self.post_message(self.Chosen(targets[to], opened=False))
+        return True
 
     def on_click(self, event: Click) -> None:
         offset = event.get_content_offset(self)

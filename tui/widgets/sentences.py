@@ -10,7 +10,7 @@ from minivllm.tui.text import clean
 from minivllm.tui.widgets.panel import Panel
 
 
-class Watch(Panel):
+class Watch(Panel, can_focus=False):
     """One sentence under the top line."""
 
     HELP_TITLE = "What to watch"
@@ -36,7 +36,7 @@ class Watch(Panel):
         return min(len(_wrap(self._sentence, width - label - 1)), 2)
 
 
-class Summary(Panel):
+class Summary(Panel, can_focus=False):
     """The end of the run in a few sentences."""
 
     HELP_TITLE = "Summary"

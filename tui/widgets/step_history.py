@@ -34,6 +34,7 @@ class StepHistory(Panel):
         "went into scheduling, preparing, the model and sampling."
     )
     RULE = "minivllm.core.scheduler:Scheduler.schedule"
+    NEWEST_LAST = True
 
     def targets(self) -> list[Target]:
         """Every step that is remembered, also those out of sight: the cursor moves the window."""

@@ -8,7 +8,7 @@ from minivllm.tui.text import plural
 from minivllm.tui.widgets.panel import Panel
 
 
-class TimeLine(Panel):
+class TimeLine(Panel, can_focus=False):
     """One line: a slider with its marks, the step, the event that came last."""
 
     HELP_TITLE = "Time line"

@@ -74,13 +74,15 @@ class XRay(Panel):
             self.counter = (self.counter + 1) % (num_ticks(self._trace) + _REST)
             self.show_again()
 
-    def move_cursor(self, by: int) -> None:
+    def move_cursor(self, by: int) -> bool:
         """A person takes over: `by` tiles on or back."""
-        if self._trace is not None and self._trace.programs:
-            self.plays = False
-            last = num_ticks(self._trace) - 1
-            self.counter = min(max(min(self.counter, last) + by, 0), last)
-            self.show_again()
+        if self._trace is None or not self._trace.programs:
+            return False
+        self.plays = False
+        last = num_ticks(self._trace) - 1
+        self.counter = min(max(min(self.counter, last) + by, 0), last)
+        self.show_again()
+        return True
 
     def show(self, model: DashboardModel) -> None:
         if model.trace is not self._trace:
