@@ -35,8 +35,7 @@ from minivllm.tui.theme import LIGHT
 from minivllm.tui.widgets.blockmap import lay_out
 
 
-
-def SLOW(value: object):  # noqa: N802 - stands where a value does
+def SLOW(value: object):
     """One of several that differ little: for the slow tests."""
     return pytest.param(value, marks=pytest.mark.slow)
 
