@@ -202,8 +202,9 @@ class Recording(Generic[V]):
             try:
                 view.apply(event)
             except (LookupError, ValueError) as error:
-                late = self.header.first_seq > 0 and not self._has_state
-                why = "this log begins in the middle of a run, without a state" if late else "a line before is missing"
+                why = "something before it is missing"
+                if self.header.first_seq > 0 and not self._has_state:
+                    why = "this log begins in the middle of a run, without a state"
                 raise _DamageError(f"event {event.seq}, {event.__struct_config__.tag}, cannot be: {why}") from error
             self._count = number + 1
             self._expected_seq = event.seq + 1
