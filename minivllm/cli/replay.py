@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
             bad[number] = error
             if len(bad) == len(args.logs):  # there is nothing to show
                 raise
-            unreadable = f"{error} "
+            unreadable = f" {error}"
         number = (number + 1) % len(args.logs)
 
 
@@ -48,11 +48,8 @@ def _show(args: argparse.Namespace, number: int, unreadable: str) -> str | None:
     source = ReplaySource(log, codec=MODELS)
     other = None if args.other is None else ReplaySource(args.other, codec=MODELS)
     has_next = len(args.logs) > 1
-    watch = (
-        f"{unreadable}{Path(log).name}, {number + 1} of {len(args.logs)} recordings; ctrl+n opens the next."
-        if has_next
-        else ""
-    )
+    place = f"{Path(log).name}, {number + 1} of {len(args.logs)} recordings; ctrl+n opens the next."
+    watch = f"{place}{unreadable}" if has_next else ""
     state, step = ("playing", 0) if args.step is None else ("paused", args.step)
     app = make_app(args, source, watch=watch, other=other, state=state, first_step=step, has_next=has_next)
     return run_app(app)
