@@ -64,7 +64,7 @@ class _StandingStill:
 
     def __init__(self, model: DashboardModel) -> None:
         self.view, self.state, self.position, self.marks, self.speed = model, "live", 0, [], 1.0
-        self.steps_behind = 0
+        self.steps_behind, self.quiet_seconds = 0, 0.0
         self.recording = _Recording(model)
         self.source = SimpleNamespace(status=SimpleNamespace(state="live", text=""))
 

@@ -140,6 +140,7 @@ class PretendedDashboard:
     def __init__(self, source: InProcessSource, *, watch: str, control: EngineThreadControl, **options: object) -> None:
         self.source, self.watch, self.control = source, watch, control
         self.summary: list[str] = []
+        self.return_code = 0
         self._told = threading.Event()
         self.shown.append(self)
 

@@ -60,7 +60,7 @@ def test_a_resumed_sequence_keeps_its_output_and_hits_what_is_left_of_its_own_bl
     assert kept
     while not engine.events_of(ev.RequestResumed):
         engine.step()
-    assert engine.fold.sequences["new.0"].output_token_ids[: len(kept)] == kept
+    assert engine.fold.sequences["new.0"].output_token_ids[: len(kept)].tolist() == kept
     assert engine.fold.counters.resumed_hit_tokens > 0
 
 

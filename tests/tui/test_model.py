@@ -81,7 +81,7 @@ def test_a_packed_model_is_restored_with_all_that_it_knew_and_goes_on_alike(
         feed(model, events[cut:])
         assert MODELS.restore(stage.header, pieces).fold.last_seq == cut - 1, "what is packed does not move"
         feed(restored, events[cut:])
-        assert MODELS.pack(restored) == MODELS.pack(model)
+        assert restored.fold.state == model.fold.state and restored.remembered == model.remembered
 
 
 def test_every_running_beam_has_a_letter_and_a_dead_one_holds_none_back(beams) -> None:

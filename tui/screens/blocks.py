@@ -1,13 +1,12 @@
 """The Blocks screen: memory, block by block.
 
 The map and the free queue on the left; on the right the chosen block, the prefix cache, and two panels that are
-filled only when somebody asks (attention mass, kernel x-ray). There is seldom room for all: of `_FOLDING` one is
+filled only when somebody asks (attention mass, kernel x-ray). There is seldom room for all: of `_folding` one is
 open and the others are only their titles, until the focus opens another. The easy thing to get wrong is that a
 folded panel has no rows and so is never drawn: its title must be set here.
 """
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 from textual.containers import Horizontal, Vertical
 from textual.events import DescendantFocus
@@ -29,7 +28,6 @@ class BlocksScreen(DashboardScreen):
     """Map and queue on the left, what they mean on the right."""
 
     NAME = "blocks"
-    _FOLDING: ClassVar[tuple[type[Panel], ...]] = (PrefixTree, Mass, XRay)
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -44,9 +42,8 @@ class BlocksScreen(DashboardScreen):
                 yield FreeQueue(id="blocks-queue")
             with Vertical(id="blocks-right"):
                 yield Inspector(index, id="blocks-inspector")
-                yield PrefixTree(index, id="blocks-tree")
-                yield Mass(id="blocks-mass")
-                yield XRay(id="blocks-xray")
+                self._folding = (PrefixTree(index, id="blocks-tree"), Mass(id="blocks-mass"), XRay(id="blocks-xray"))
+                yield from self._folding
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -55,13 +52,13 @@ class BlocksScreen(DashboardScreen):
         self._open(PrefixTree)
 
     def on_descendant_focus(self, event: DescendantFocus) -> None:
-        if isinstance(event.widget, self._FOLDING):
+        if event.widget in self._folding:
             self._open(type(event.widget))
 
     def _open(self, kind: type[Panel]) -> None:
         """Unfold one of the folding panels."""
-        for other in self._FOLDING:
-            self.query_one(other).set_class(other is kind, "-open")
+        for panel in self._folding:
+            panel.set_class(isinstance(panel, kind), "-open")
 
     def draw(self) -> None:
         """What somebody has just asked for is unfolded when it comes."""

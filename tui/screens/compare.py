@@ -23,12 +23,13 @@ class CompareScreen(DashboardScreen):
         with Horizontal(id="sides"):
             yield Side("A: this recording", is_second=False, id="side-a")
             yield Side("B: the second one", is_second=True, id="side-b")
-        yield Comparison(id="comparison")
+        self._comparison = Comparison(id="comparison")  # a last frame may come while the screen is taken down
+        yield self._comparison
 
     def draw(self) -> None:
         first, second = self.context.transport, self.context.second
         if second is not None and second.view.fold.step != first.view.fold.step:
             second.to_step(first.view.fold.step)
-        self.query_one(Comparison).set_class(second is None, "-away")
+        self._comparison.set_class(second is None, "-away")
         for panel in self.panels():
             panel.show(second.view if second is not None and panel.id == "side-b" else first.view)

@@ -22,11 +22,12 @@ class Overview(DashboardScreen):
     NAME = "overview"
 
     def body(self) -> Iterable[Widget]:
+        # Held and not looked for later: a last frame may come while the screen is taken down.
+        self._summary, self._slots = Summary(id="summary"), Slots(id="slots")
+        self._summary.add_class("-away")
         yield Watch(self.context.watch, id="watch")
-        summary = Summary(id="summary")
-        summary.add_class("-away")
-        yield summary
-        yield Slots(id="slots")
+        yield self._summary
+        yield self._slots
         with Horizontal(id="body"):
             with Vertical(id="memory"):
                 yield BlockMap(id="blockmap")
@@ -39,7 +40,7 @@ class Overview(DashboardScreen):
 
     def draw(self) -> None:
         """The summary comes once the run is over, and while the picture stands at its end."""
-        transport, summary, slots = self.context.transport, self.query_one(Summary), self.query_one(Slots)
+        transport, summary, slots = self.context.transport, self._summary, self._slots
         told = self.context.finished if transport.state == "live" else None
         if told is not None and summary.has_class("-away"):
             summary.tell(told)
