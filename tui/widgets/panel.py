@@ -61,7 +61,7 @@ class Panel(Widget, can_focus=True):
         """Set by the app before the first frame."""
         self._model: DashboardModel | None = None
         self._lines: list[Line] = []
-        self._rows: dict[int, Strip] = {}
+        self._strips: dict[int, Strip] = {}
         """As they are on the screen, from border to border, the first and the last included."""
         self._painted: dict[Line, Strip] = {}
         """The last rows of content: in a list that moves up each line comes again, one row higher."""
@@ -111,7 +111,7 @@ class Panel(Widget, can_focus=True):
         top, left, outer_width = self.gutter.top, self.gutter.left, self.outer_size.width
         changed = [y for y, (one, other) in enumerate(zip_longest(new, old)) if one != other]
         for y in changed:
-            self._rows.pop(y + top, None)
+            self._strips.pop(y + top, None)
         if changed:
             # From border to border, which is what is kept of a row: of a part of it Textual would make another strip.
             self.refresh(*[Region(-left, y, outer_width, 1) for y in changed])
@@ -138,7 +138,7 @@ class Panel(Widget, can_focus=True):
         self.show_again()
 
     def _forget_rows(self) -> None:
-        self._rows.clear()
+        self._strips.clear()
         self._painted.clear()
 
     def get_line_filters(self) -> list[LineFilter]:
@@ -155,38 +155,38 @@ class Panel(Widget, can_focus=True):
         if made_for != self._made_for:
             self._made_for = made_for
             self._forget_rows()
-        missing = [y for y in range(size.height) if y not in self._rows]
+        missing = [y for y in range(size.height) if y not in self._strips]
         if missing:
             self._make_rows(missing)
-        return [self._rows[y] for y in range(size.height)]
+        return [self._strips[y] for y in range(size.height)]
 
     def _make_rows(self, missing: list[int]) -> None:
         width, gutter = self.outer_size.width, self.gutter
         last = self.outer_size.height - gutter.bottom
         # Of a row of the content Textual makes the two ends, once; they are the same in all of them.
-        if _ENDS not in self._rows:
+        if _ENDS not in self._strips:
             edge_row = gutter.top if last > gutter.top else 0
-            self._rows[_ENDS] = super().render_lines(Region(0, edge_row, width, 1))[0]
-        ends = self._rows[_ENDS]
+            self._strips[_ENDS] = super().render_lines(Region(0, edge_row, width, 1))[0]
+        ends = self._strips[_ENDS]
         left, right = list(ends.crop(0, gutter.left)), list(ends.crop(width - gutter.right, width))
         if len(self._painted) > _ROWS_KEPT:
             self._painted.clear()
         for y in missing:
             if gutter.top <= y < last:
-                line = self._line(y - gutter.top)
+                line = self._line_at(y - gutter.top)
                 row = self._painted.get(line)
                 if row is None:
                     content = self._paint(line, width - gutter.width)
                     row = self._painted[line] = Strip([*left, *content, *right], width)
-                self._rows[y] = row
+                self._strips[y] = row
             else:
-                self._rows[y] = super().render_lines(Region(0, y, width, 1))[0]
+                self._strips[y] = super().render_lines(Region(0, y, width, 1))[0]
 
     def render_line(self, y: int) -> Strip:
         width = self.content_size.width
-        return Strip(self._paint(self._line(y), width), width)
+        return Strip(self._paint(self._line_at(y), width), width)
 
-    def _line(self, y: int) -> Line:
+    def _line_at(self, y: int) -> Line:
         return self._lines[y] if y < len(self._lines) else ()
 
     def _paint(self, line: Line, width: int) -> list[Segment]:
