@@ -22,7 +22,7 @@ def run(L: Teacher) -> Script:
     yield L.predict(
         f"The prompt is `{TEXT}`: {words} words, {characters} characters. Into how many tokens does this model's tokenizer cut it?",
         answer=lambda: len(pieces),
-        unit="tokens",
+        unit="token",
         why={
             words: "A word is often a token, but which pieces there are was learned from text, not from a dictionary.",
             characters: "Larger tokenizers join letters that often stand together, so most tokens are longer than one.",
@@ -76,7 +76,7 @@ def run(L: Teacher) -> Script:
         before=engine.run,
         answer=lambda: engine.fold.step,
         focus="finished",
-        unit="steps",
+        unit="step",
         why={
             WANTED + 1: "The step that reads the prompt writes the first token, too.",
             WANTED - 2: "Those are the steps that are still missing.",

@@ -88,7 +88,7 @@ class Predict:
     choices: tuple[str, ...] = ()
     """The answers to choose from; without them a number is typed."""
     unit: str = ""
-    """What the number counts."""
+    """What the number counts: a noun without its s, or a sign like %."""
     tolerance: float = 0.0
     """A number is right if it is off by no more than this part of the answer (of one that is measured)."""
 
@@ -143,9 +143,9 @@ class Predict:
         if isinstance(answer, str):
             return answer
         number = f"{answer:,}" if isinstance(answer, int) else f"{answer:,.3g}"
-        if self.unit == "%":
-            return f"{number}%"
-        return f"{number} {self.unit}".strip()
+        if not self.unit.isalpha():
+            return f"{number}{self.unit}"
+        return f"{number} {self.unit}" if answer == 1 else f"{number} {self.unit}s"
 
 
 def _sentences(*parts: str) -> str:

@@ -42,7 +42,7 @@ class Page:
     choices: tuple[str, ...] = ()
     """Of a question with given answers."""
     unit: str = ""
-    """Of a question with a number for an answer."""
+    """Of a question with a number for an answer: what it counts, a noun without its s, or a sign like %."""
     asks: bool = False
     """It is a question."""
     given: str | None = None
