@@ -100,7 +100,8 @@ def run(L: Teacher) -> Script:
         focus="timelines",
         why={
             static.fold.step: "That was the static batch.",
-            TOKENS // SEATS: "That would need both slots full to the end. The short ones are done earlier, and ada's tokens come one by one.",
+            TOKENS
+            // SEATS: "That would need both slots full to the end. The short ones are done earlier, and ada's tokens come one by one.",
             3 * SHORT: "Then bob, cleo and dan are done.",
         },
         because=f"ada's own {LONG} tokens are the limit now; the others fitted beside her.",
