@@ -5,6 +5,8 @@ take equally long. The easy thing to get wrong is the last step: a slot that has
 are counted as idle only while somebody has still to come.
 """
 
+from itertools import pairwise
+
 from minivllm.events import types as ev
 from minivllm.lessons.lesson_engine import LessonEngine
 
@@ -17,7 +19,7 @@ def token_steps(engine: LessonEngine, request_id: str) -> list[int]:
 def gaps(engine: LessonEngine, request_id: str) -> list[int]:
     """Steps between each token of a request and the one after it."""
     steps = token_steps(engine, request_id)
-    return [later - earlier for earlier, later in zip(steps, steps[1:], strict=False)]
+    return [later - earlier for earlier, later in pairwise(steps)]
 
 
 def work_per_step(engine: LessonEngine) -> list[int]:
