@@ -46,7 +46,6 @@ def run(L: Teacher) -> Script:
     yield L.predict(
         f"ada's table has {len(engine.table('ada'))} entries, and bob's has {len(engine.table('bob'))}. How many blocks of memory do the two hold together?",
         answer=lambda: engine.num_used,
-        focus="blockmap",
         unit="block",
         why={
             len(engine.table("ada")) + len(engine.table("bob")): "Both tables list the shared blocks; they exist once.",
@@ -93,7 +92,6 @@ def run(L: Teacher) -> Script:
     yield L.predict(
         f"Everybody has gone home; all have let go of their blocks. How many of the {engine.num_blocks} blocks are free?",
         answer=lambda: engine.num_free,
-        focus="freequeue",
         unit="block",
         why={
             engine.num_blocks - SHARED_BLOCKS: "Being in the cache is no ownership: these are free as well.",
@@ -147,14 +145,9 @@ def run(L: Teacher) -> Script:
         "hers wait at the back, **her last block before her first**.",
         focus="freequeue",
     )
-    small.add("bob", list(range(200, 216)), max_tokens=1)
-    small.run()
-    evicted = small.events_of(ev.BlockEvicted)
-    L.check(f"bob's {16 // SIZE} blocks cost {len(evicted)} of ada's", len(evicted) == 1)
-    small.add("cleo", [*RULES, 7], max_tokens=1)
     yield L.predict(
-        f"`bob` came with {16 // SIZE} blocks of other text and went: one of ada's {SHARED_BLOCKS} was evicted for him. `cleo` sends the rules again. How many blocks does she find?",
-        before=small.step,
+        f"`bob` comes with {16 // SIZE} blocks of other text and goes: 3 blocks are empty, so one of ada's is evicted for him. Then `cleo` sends the rules again. How many blocks does she find?",
+        before=lambda: _bob_then_cleo(small),
         answer=lambda: _found(small, "cleo"),
         focus="prefix_tree",
         unit="block",
@@ -165,20 +158,20 @@ def run(L: Teacher) -> Script:
         },
         because="A table is released from its tail, so the tail of a prefix is reused first, and what is left is still a prefix.",
     )
+    L.check(
+        "one block of ada's was evicted for bob", [event.step for event in small.events_of(ev.BlockEvicted)][:1] == [2]
+    )
     lru = L.engine("who goes first", num_blocks=8, block_size=SIZE, max_num_seqs=1)
-    for name, first in (("ada", 30), ("bob", 60), ("ada again", 30)):
-        lru.add(name, list(range(first, first + 2 * SIZE)), max_tokens=1)
-        lru.run()
-    L.check("ada's second visit found both of her blocks", _found(lru, "ada again") == 2)
     yield L.predict(
-        "A last one. ada came, then bob with another text, then ada once more with hers. Two blocks each are remembered. Now somebody needs 5 blocks and only 4 remember nothing. Whose block is evicted?",
-        before=lambda: _push(lru),
+        "A last one, on 8 blocks. ada came, then bob with another text, then ada once more with hers: two blocks each are remembered. Now somebody needs 5, and 4 remember nothing. Whose block is evicted?",
+        before=lambda: _three_visits_and_a_push(lru),
         answer=lambda: "bob's" if _found_after(lru, 30) == 2 else "ada's",
         choices=("ada's", "bob's"),
         focus="freequeue",
         why={"ada's": "Hers were computed first, but used again later: her visit put them at the back of the queue."},
         because="Least recently **used** goes first, LRU. No clock and no counter: the order of the free queue is the policy.",
     )
+    L.check("ada's second visit had found both of her blocks", _found(lru, "ada again") == 2)
     yield L.say(
         "In the code: names in `minivllm/core/block_hash.py`, the free queue and `BlockPool.release` in `minivllm/core/block_pool.py`, the search in `KVCacheManager.get_computed_blocks`. In vLLM: "
         "`vllm/v1/core/block_pool.py`, `kv_cache_utils.py` (`hash_block_tokens`), `kv_cache_manager.py`. Same names, same order.",
@@ -194,8 +187,19 @@ def _found(engine: LessonEngine, name: str) -> int:
     return engine.facts.requests[name].num_cached_tokens // engine.block_size
 
 
-def _push(engine: LessonEngine) -> None:
-    """Somebody who needs one block more than there are without memories."""
+def _bob_then_cleo(engine: LessonEngine) -> None:
+    """Another text that needs one block more than there are empty ones, and then the rules again."""
+    engine.add("bob", list(range(200, 216)), max_tokens=1)
+    engine.run()
+    engine.add("cleo", [*RULES, 7], max_tokens=1)
+    engine.step()
+
+
+def _three_visits_and_a_push(engine: LessonEngine) -> None:
+    """Two texts of two blocks, the first one used again; then somebody who needs one block more than there are empty ones."""
+    for name, first in (("ada", 30), ("bob", 60), ("ada again", 30)):
+        engine.add(name, list(range(first, first + 2 * SIZE)), max_tokens=1)
+        engine.run()
     engine.add("cleo", list(range(100, 100 + 5 * SIZE)), max_tokens=1)
     engine.run()
 

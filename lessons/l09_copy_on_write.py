@@ -42,7 +42,6 @@ def run(L: Teacher) -> Script:
     yield L.predict(
         f"Now there are {SAMPLES} sequences, with block tables of {len(tables[0])} entries each. How many blocks of memory do they hold together?",
         answer=lambda: engine.num_used,
-        focus="blockmap",
         unit="block",
         why={
             SAMPLES * len(tables[0]): "A fork copies the table, which is a list of numbers, and no block.",
