@@ -43,15 +43,15 @@ def run(L: Teacher) -> Script:
     L.check("each of them holds four blocks", all(len(engine.table(name)) == 4 for name in PEOPLE))
     engine.run_until(lambda: all(engine.num_tokens(name) == 4 * SIZE + 1 for name in PEOPLE))
     yield L.predict(
-        "A few steps later their last blocks are full. In the next step each needs one more and **none is free**. What will the engine do?",
+        "A few steps later their last blocks are full. In the next step each needs one more and **none is free**. Who gives way?",
         before=engine.step,
-        answer=lambda: f"take them from {_victims(engine)[0]}" if _victims(engine) else "let all wait",
-        choices=("let all wait", *(f"take them from {name}" for name in PEOPLE)),
+        answer=lambda: _victims(engine)[0] if _victims(engine) else "nobody: all wait",
+        choices=("nobody: all wait", *PEOPLE),
         focus="eventlog",
         why={
-            "let all wait": "For whom? A block comes free when somebody ends, and nobody could end.",
-            "take them from ada": "Who came first should not wait for later ones.",
-            "take them from bob": "Not as long as somebody newer runs.",
+            "nobody: all wait": "For whom? A block comes free when somebody ends, and nobody could end.",
+            "ada": "Who came first should not wait for later ones.",
+            "bob": "Not as long as somebody newer runs.",
         },
         because="This is **preemption**: the newest leaves the batch and gives up **all** her blocks. A part of a text's keys and values is of no use.",
     )
