@@ -9,7 +9,14 @@ WANTED = 8
 
 @lesson(2, "kv-cache", "The KV cache: what it saves and how it grows", minutes=9, needs=("tokens",))
 def run(L: Teacher) -> Script:
-    engine = L.engine("with its cache", num_blocks=8, block_size=4, max_num_seqs=2, enable_prefix_caching=False)
+    engine = L.engine(
+        "with its cache",
+        num_blocks=8,
+        block_size=4,
+        max_num_batched_tokens=64,
+        max_num_seqs=2,
+        enable_prefix_caching=False,
+    )
     engine.add("ada", PROMPT, max_tokens=WANTED)
     length = len(PROMPT)
 
@@ -49,7 +56,14 @@ def run(L: Teacher) -> Script:
     answer = engine.output_tokens("ada")
     L.check("each token went through the model once", with_cache == length + WANTED - 1)
 
-    forgetful = L.engine("that forgets", num_blocks=8, block_size=4, max_num_seqs=2, enable_prefix_caching=False)
+    forgetful = L.engine(
+        "that forgets",
+        num_blocks=8,
+        block_size=4,
+        max_num_batched_tokens=64,
+        max_num_seqs=2,
+        enable_prefix_caching=False,
+    )
     yield L.say(
         "Now without keeping anything. A second engine gets the same prompt, but after each token the request ends and its cache is "
         "given back; then the whole text so far is sent again, as a new prompt.",

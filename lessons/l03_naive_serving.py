@@ -9,7 +9,14 @@ LIMIT = 32
 """Tokens that a request may have: what is reserved for each."""
 PROMPT, WANTED = 6, 6
 NAMES = ("ada", "bob", "cleo", "dan", "eve")
-MEMORY = {"num_blocks": 20, "block_size": 4, "max_num_seqs": 8, "max_model_len": LIMIT, "enable_prefix_caching": False}
+MEMORY = {
+    "num_blocks": 20,
+    "block_size": 4,
+    "max_num_seqs": 8,
+    "max_num_batched_tokens": 64,
+    "max_model_len": LIMIT,
+    "enable_prefix_caching": False,
+}
 
 
 @lesson(3, "naive-serving", "Naive serving: reserved, wasted, fragmented", minutes=9, needs=("kv-cache",))

@@ -8,7 +8,9 @@ PROMPT = 6
 
 @lesson(4, "block-tables", "Blocks and block tables", minutes=9, needs=("naive-serving",))
 def run(L: Teacher) -> Script:
-    engine = L.engine(num_blocks=12, block_size=SIZE, max_num_seqs=3, enable_prefix_caching=False)
+    engine = L.engine(
+        num_blocks=12, block_size=SIZE, max_num_batched_tokens=64, max_num_seqs=3, enable_prefix_caching=False
+    )
     engine.add("ada", list(range(20, 20 + PROMPT)), max_tokens=8)
 
     yield L.say(
