@@ -9,7 +9,9 @@ WANTED = 8
 
 @lesson(1, "tokens", "Tokens, and the loop that writes one at a time", minutes=7, text_matters=True)
 def run(L: Teacher) -> Script:
-    engine = L.engine(num_blocks=32, block_size=16, max_num_seqs=2, enable_prefix_caching=False)
+    engine = L.engine(
+        num_blocks=32, block_size=16, max_num_batched_tokens=64, max_num_seqs=2, enable_prefix_caching=False
+    )
     pieces = engine.pieces(TEXT)
     words, characters = len(TEXT.split()), len(TEXT)
 

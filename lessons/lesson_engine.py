@@ -19,6 +19,7 @@ from minivllm.engine import LLMEngine
 from minivllm.errors import LessonError
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
+from minivllm.events.kv_usage import KVUsage, KVUsageMeter
 from minivllm.events.state import SequenceState
 from minivllm.lessons.facts import RunFacts
 from minivllm.sampling_params import SamplingParams
@@ -64,12 +65,14 @@ class LessonEngine:
         self.facts = RunFacts(self.header)
         """What came of it so far, request by request."""
         self.events: list[ev.Event] = []
+        self._meter = KVUsageMeter(self.header)
         engine.subscribe(self._hear)
 
     def _hear(self, event: ev.Event) -> None:
         self.events.append(event)
         self.model.apply(event)
         self.facts.apply(event)
+        self._meter.apply(event)
 
     # ---- what it is told to do ----
 
@@ -160,6 +163,16 @@ class LessonEngine:
         from minivllm.runtime.kv_cache import KVCacheSpec
 
         return KVCacheSpec.of(self.loaded.config, 1, self.loaded.dtype).bytes_per_block
+
+    @property
+    def usage(self) -> list[KVUsage]:
+        """What the slots of the cache were used for, one entry for each step in which something ran."""
+        return self._meter.samples
+
+    @property
+    def tokens_computed(self) -> int:
+        """Tokens that went through the model in all steps so far."""
+        return sum(event.num_tokens for event in self.events_of(ev.StepScheduled))
 
     def is_running(self, name: str) -> bool:
         return _seq_id(name) in self.fold.running

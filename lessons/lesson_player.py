@@ -40,7 +40,8 @@ class LessonPlayer:
         self._script = lesson.run(self.teacher)
         self._question: Predict | None = None
         """The question that was asked last, while its verdict is due."""
-        self._num_questions = 0
+        self.truths: list[Answer] = []
+        """What the engine answered to each question so far."""
         self._answered: list[bool] = []
         self._pages: list[Page] = []
         self._at = 0
@@ -135,7 +136,6 @@ class LessonPlayer:
         if chunk is None:
             self._add_page(text=self._end(), last=True)
         elif isinstance(chunk, Predict):
-            self._num_questions += 1
             self._question = chunk
             self._add_page(text=chunk.question, choices=chunk.choices, unit=chunk.unit, asks=True)
         else:
@@ -143,13 +143,15 @@ class LessonPlayer:
 
     def _resolve(self, given: Answer | None) -> None:
         """Let the engine answer, and open the page that says so."""
-        verdict = self._question.judge(given)
+        truth = self._question.find_out()
+        self.truths.append(truth)
+        verdict = self._question.verdict(given, truth)
         shown = "" if given is None else str(given)
         self._pages[self._at] = replace(self.page, given=shown)
         if given is not None:
             self._answered.append(bool(verdict.right))
             if self._progress is not None:
-                question = str(self._num_questions)
+                question = str(len(self.truths))
                 self._progress.note_answer(self._lesson.name, question, shown, bool(verdict.right))
         self._add_page(text=verdict.text, right=verdict.right)
 

@@ -118,13 +118,17 @@ class Predict:
             return f"Type the number of your answer, 1 to {len(self.choices)}. A wrong guess teaches more than none."
         return "Type a number. A wrong guess teaches more than none."
 
-    def judge(self, given: Answer | None) -> Verdict:
-        """Let the engine do it, and compare. `given` is None where nobody was asked."""
+    def find_out(self) -> Answer:
+        """Have the engine do it, and look."""
         if self.before is not None:
             self.before()
         answer = self.answer()
         if self.choices and answer not in self.choices:
             raise LessonError(f"The engine answers {answer!r} to {self.question[:40]!r}, which is none of the choices.")
+        return answer
+
+    def verdict(self, given: Answer | None, answer: Answer) -> Verdict:
+        """What to say to this guess. `given` is None where nobody was asked."""
         because = self.because if isinstance(self.because, str) else self.because()
         shown = f"**{self._shown(answer)}**"
         if given is None:

@@ -5,6 +5,7 @@ hand, so it must be made when the page is opened, or by the page's own place in 
 """
 
 import re
+from itertools import pairwise
 
 from minivllm.tui.context import Context
 from minivllm.tui.lesson import Page
@@ -33,4 +34,6 @@ def page_picture(page: Page) -> list[str]:
     context = Context(transport)
     if page.chosen is not None:
         context.selection.choose(page.chosen)
-    return [clean(row) for row in picture(page.focus, context, WIDTH - 2, PICTURE_HEIGHT)]
+    rows = [clean(row) for row in picture(page.focus, context, WIDTH - 2, PICTURE_HEIGHT)]
+    # A panel may put its legend at its foot: one empty row is enough to keep it apart.
+    return [row for above, row in pairwise(["", *rows]) if row or above]

@@ -70,7 +70,8 @@ class LessonText(Panel):
                 Row(width).put("type it, then enter", "muted").line(),
             ]
         on = "q leave" if page.last and self._lesson.at_newest else "space go on"
-        return [*rows, *_hanging("", f"{on}   b back   1-6 dashboard   0 here", "muted", "muted", width)]
+        hints = (f"{on}   b back", "1-6 dashboard   0 here")
+        return [*rows, *(Row(width).put(hint, "muted").line() for hint in hints)]
 
 
 def _head(title: str, page: Page, width: int) -> list[Line]:
