@@ -41,3 +41,8 @@ def idle_slots_while_waiting(engine: LessonEngine) -> int:
             case ev.StepEnd() if waits:
                 idle += slots - busy
     return idle
+
+
+def steps_to_first_token(engine: LessonEngine, request_id: str) -> int:
+    """From a request's arrival to its first token: 1 if it was served in the very next step."""
+    return token_steps(engine, request_id)[0] - engine.facts.requests[request_id].arrived_after_step
