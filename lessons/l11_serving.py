@@ -18,7 +18,7 @@ def run(L: Teacher) -> Script:
     engine = L.engine("one request", num_blocks=32, block_size=8, max_num_seqs=SLOTS, max_num_batched_tokens=64)
     yield L.say(
         "A server is a thin thing around the engine. `minivllm serve smollm2` opens port 8000, and in another terminal: "
-        f'`curl localhost:8000/v1/completions -d \'{{"prompt": "{TEXT}", "max_tokens": {WANTED}, "stream": true}}\'`. '
+        f'`curl localhost:8000/v1/completions --json \'{{"prompt": "{TEXT}", "max_tokens": {WANTED}, "stream": true}}\'`. '
         "What happens between the Enter key and the first word? We play the server and call `add_request` ourselves.",
         focus="eventlog",
     )
