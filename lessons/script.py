@@ -197,8 +197,13 @@ class Teacher:
         self.shown: LessonEngine | None = None
         self._claims: list[str] = []
 
-    def engine(self, name: str = "", *, num_blocks: int = 16, block_size: int = 4, **options: object) -> LessonEngine:
-        """A new engine on the virtual clock, shown from now on. `name`: which one it is, in a lesson with several."""
+    def engine(
+        self, name: str = "", *, num_blocks: int | None = 16, block_size: int = 4, **options: object
+    ) -> LessonEngine:
+        """A new engine on the virtual clock, shown from now on. `name`: which one it is, in a lesson with several.
+
+        num_blocks: None counts them from memory, as `kv_cache_memory_bytes` says
+        """
         engine = self._build({"num_gpu_blocks_override": num_blocks, "block_size": block_size, **options})
         engine.name = name
         self.shown, self.chosen = engine, None
