@@ -9,8 +9,10 @@ TEXT = "The sea is salty because"
 WANTED = 6
 SLOTS = 2
 WISH = 8
-CUSTOMERS = 8
+CUSTOMERS = 6
 BURST_EVERY = 2
+RATES = (3, 4, 5)
+"""Intervals that are tried, to find the shortest at which the queue does not grow."""
 
 
 @lesson(11, "serving", "Serving: from a curl to events and metrics", minutes=10, needs=("preemption",))
@@ -99,7 +101,7 @@ def run(L: Teacher) -> Script:
         "nobody who had a slot ever missed a step",
         {gap for i in range(CUSTOMERS) for gap in gaps(load, f"p{i}")} == {1},
     )
-    engines = {every: _load(L, f"one every {every}") for every in range(BURST_EVERY, WISH)}
+    engines = {every: _load(L, f"one every {every}") for every in RATES}
     L.show(load)
     yield L.predict(
         f"{SLOTS} slots, {WISH} steps for each person. Every how many steps may somebody come so that the queue does **not** grow?",
