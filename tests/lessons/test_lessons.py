@@ -121,6 +121,13 @@ def test_the_transcript_of_the_first_lesson_is_the_same_byte_for_byte(lesson_she
     assert len(texts) == 1
 
 
+@pytest.mark.parametrize("lesson", [one for one in lessons() if one.text_matters], ids=lambda lesson: lesson.name)
+def test_a_lesson_about_text_holds_on_the_real_model_too(lesson, smollm2):
+    run = play(lesson, ModelShelf("smollm2", smollm2))
+    assert run.pages[-1].last
+    assert all(len(text.split()) <= MAX_WORDS for text in (*(page.text for page in run.pages), *run.wrong_verdicts))
+
+
 def test_the_course_is_numbered_from_one_and_needs_only_what_came_before():
     course = lessons()
     assert [lesson.number for lesson in course] == list(range(1, len(course) + 1))
