@@ -37,9 +37,10 @@ E = TypeVar("E", bound=ev.Event)
 class ModelShelf:
     """One model, loaded when the first engine is built and shared by all engines of a lesson."""
 
-    def __init__(self, model: str) -> None:
+    def __init__(self, model: str, loaded: LoadedModel | None = None) -> None:
+        """`loaded`: the model, if it is in memory already."""
         self.name = model
-        self._loaded: LoadedModel | None = None
+        self._loaded = loaded
 
     def engine(self, options: dict[str, object]) -> LessonEngine:
         """A new engine of this model."""

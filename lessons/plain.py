@@ -5,9 +5,9 @@ there on the lesson goes on by itself, as with `--auto`.
 """
 
 import textwrap
+from collections.abc import Callable
 from typing import TextIO
 
-from minivllm.cli.terminal import show
 from minivllm.lessons.lesson_player import LessonPlayer
 from minivllm.lessons.words import WIDTH, page_picture, without_marks
 from minivllm.tui.ascii import to_ascii
@@ -18,12 +18,14 @@ HELP = "enter: go on   b: back   q: leave"
 
 
 class PlainLesson:
-    """One run of `player` on text streams."""
+    """One run of `player`: `answers` is read line by line, `show` writes at once."""
 
-    def __init__(self, player: LessonPlayer, answers: TextIO, out: TextIO, *, auto: bool, ascii: bool) -> None:
+    def __init__(
+        self, player: LessonPlayer, answers: TextIO, show: Callable[[str], object], *, auto: bool, ascii: bool
+    ) -> None:
         self._player = player
         self._answers = answers
-        self._out = out
+        self._write = show
         self._auto = auto
         self._ascii = ascii
         self._last_picture: list[str] = []
@@ -81,4 +83,4 @@ class PlainLesson:
         self._print("")
 
     def _print(self, text: str, end: str = "\n") -> None:
-        show((to_ascii(text) if self._ascii else text) + end, self._out)
+        self._write((to_ascii(text) if self._ascii else text) + end)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
 from minivllm.cli.loading import loading
-from minivllm.cli.terminal import note, terminal_attached
+from minivllm.cli.terminal import note, show, terminal_attached
 from minivllm.errors import LessonError
 from minivllm.lessons.lesson_engine import ModelShelf
 from minivllm.lessons.lesson_player import LessonPlayer
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
         elif args.auto or args.plain or not terminal_attached():
             from minivllm.lessons.plain import PlainLesson
 
-            PlainLesson(player, sys.stdin, sys.stdout, auto=args.auto, ascii=args.ascii).run()
+            PlainLesson(player, sys.stdin, show, auto=args.auto, ascii=args.ascii).run()
         else:
             _in_dashboard(args, player)
     finally:

@@ -18,7 +18,7 @@ def give(lesson_shelf):
     def give(typed: str = "", auto: bool = False, ascii: bool = False) -> str:
         player, out = LessonPlayer(small_lesson.run, lesson_shelf), io.StringIO()
         players.append(player)
-        PlainLesson(player, io.StringIO(typed), out, auto=auto, ascii=ascii).run()
+        PlainLesson(player, io.StringIO(typed), out.write, auto=auto, ascii=ascii).run()
         return out.getvalue()
 
     yield give
@@ -52,7 +52,7 @@ def test_b_shows_the_page_before_again(give):
     assert give("\n2\nb\nb\n").count("ada has 6 tokens.") == 2
 
 
-def test_q_leaves(give):
+def test_q_leaves_the_lesson_where_it_is(give):
     assert "Two, then." not in give("\n2\nq\n")
 
 

@@ -105,9 +105,11 @@ class LessonScreen(DashboardScreen):
             try:
                 trouble = move()
             except MinivllmError as error:
-                self.app.call_from_thread(self.app.exit, return_code=1, message=str(error))
+                then = partial(self.app.exit, return_code=1, message=str(error))
             else:
-                self.app.call_from_thread(self._moved, trouble)
+                then = partial(self._moved, trouble)
+            if self.app.is_running:  # whoever has left meanwhile does not wait for it
+                self.app.call_from_thread(then)
 
         self.run_worker(work, thread=True)
 

@@ -50,8 +50,11 @@ class LessonText(Panel):
         claims = [row for claim in page.claims for row in _hanging("✓ ", claim, "good", "muted", width)]
         if claims:
             claims.append(())
-        room = height - len(head) - len(said) - len(keys) - 1
-        rows = [*head, *(claims if len(claims) <= room else []), *said]
+        room = height - len(said) - len(keys) - 1
+        above = [*head, *claims]
+        if len(above) > room:
+            above = head if len(head) <= room else []
+        rows = [*above, *said]
         gap = max(height - len(rows) - len(keys), 0)
         return [*rows[: height - len(keys)], *[()] * min(gap, 1), *keys][:height]
 
