@@ -1,4 +1,10 @@
-"""Workloads that show one idea each: what a demo, a lesson or a test sends to the engine, and why.
+"""Lessons on the real engine, and workloads that show one idea each.
+
+    script         what a lesson is made of, and the `Teacher` with which it is written
+    lesson_engine  the engine of a lesson: virtual clock, events folded beside it
+    l01_ ... l13_  the lessons; `library` finds them
+    lesson_player  gives a lesson page by page; `progress` keeps first answers
+    words, plain, transcript  a lesson without the dashboard
 
     scenarios   who asks what and when, as plain data
     player      sends a scenario's requests at their steps

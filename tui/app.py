@@ -27,6 +27,7 @@ from minivllm.tui.ascii import to_ascii
 from minivllm.tui.commands import bindings
 from minivllm.tui.context import Context
 from minivllm.tui.control import EngineControl
+from minivllm.tui.lesson import LessonControl
 from minivllm.tui.model import DashboardModel
 from minivllm.tui.moves import Moves
 from minivllm.tui.palette import CommandList
@@ -72,6 +73,7 @@ class DashboardApp(Actions, Moves, App[str]):
         keymap: dict[str, str] | None = None,
         first_step: int = 0,
         has_next: bool = False,
+        lesson: LessonControl | None = None,
     ) -> None:
         """
         watch: one sentence that says what to look for in this run
@@ -80,6 +82,7 @@ class DashboardApp(Actions, Moves, App[str]):
         keymap: keys by command id, in place of those of `commands`
         first_step: a recording opens at the end of this step, as soon as so much of it is read
         has_next: there are more recordings, and `run` returns "next" if a person wants the next one
+        lesson: opens with a screen for it; `source` is that of its first page
         """
         super().__init__()
         # Now and not when mounted: the style sheet uses the themes' own variables.
@@ -90,8 +93,12 @@ class DashboardApp(Actions, Moves, App[str]):
         self.palette = Palette(dark=True)
         second = None if other is None else Transport(other, "paused")
         self.context = Context(Transport(source, state), control, second=second, ascii=ascii, watch=watch)
-        for name in SCREENS:
+        self.context.lesson = lesson
+        self._first_screen = "overview" if lesson is None else "lesson"
+        for name in SCREENS if lesson is None else (*SCREENS, "lesson"):
             self.add_mode(name, partial(self._make_screen, name))
+        if lesson is not None:
+            self.bind("0", "screen('lesson')", description="Lesson", show=False)
         self._summary: list[str] | None = None
         self._visited: list[str] = []
         self._trouble: str | None = None
@@ -107,7 +114,8 @@ class DashboardApp(Actions, Moves, App[str]):
 
     def _make_screen(self, name: str) -> DashboardScreen:
         # Imported when it is looked at: the first picture does not wait for the other five.
-        return getattr(import_module(f"minivllm.tui.screens.{name}"), SCREENS[name])(self.context)
+        class_name = SCREENS.get(name, "LessonScreen")
+        return getattr(import_module(f"minivllm.tui.screens.{name}"), class_name)(self.context)
 
     @property
     def model(self) -> DashboardModel:
@@ -124,7 +132,7 @@ class DashboardApp(Actions, Moves, App[str]):
         leave_on_signals(self)
         self.palette = Palette(self.current_theme.dark)
         self.theme_changed_signal.subscribe(self, lambda theme: self._restyle(theme.dark))
-        await self.switch_mode("overview")
+        await self.switch_mode(self._first_screen)
         self.draw()
         self.set_interval(1 / FRAMES_PER_SECOND, self._frame)
 

@@ -87,16 +87,26 @@ COMMANDS: tuple[Command, ...] = (
     Command("app.interrupt", "ctrl+c", "quit", "Quit", "Leave the dashboard, also from a window.", "Dashboard"),
 )  # fmt: skip
 
+LESSON_COMMANDS: tuple[Command, ...] = (
+    Command("lesson.next", "space,enter", "lesson_next", "Go on", "To the next page of the lesson, or to what comes of the guess.", "Lesson", True, "space"),
+    Command("lesson.back", "b", "lesson_back", "Page back", "To the page before, with the picture as it was.", "Lesson"),
+)  # fmt: skip
+"""On the lesson screen, and there before the others: `space` and `enter` do something else elsewhere."""
+
 
 def bindings() -> list[Binding]:
     """The table as Textual wants it."""
+    return as_bindings(COMMANDS)
+
+
+def as_bindings(commands: tuple[Command, ...]) -> list[Binding]:
     return [
         # Textual's own ctrl+c only says which key quits; ours comes first, in every window.
         Binding(
             command.keys, command.action, command.label, show=command.in_footer, key_display=command.display,
             tooltip=command.help, id=command.id, priority=command.id == "app.interrupt",
         )
-        for command in COMMANDS
+        for command in commands
     ]  # fmt: skip
 
 

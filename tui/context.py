@@ -7,6 +7,7 @@ whether the engine can be steered, and how to draw. Panels read it and change on
 from dataclasses import dataclass, field
 
 from minivllm.tui.control import EngineControl
+from minivllm.tui.lesson import LessonControl
 from minivllm.tui.selection import Selection
 from minivllm.tui.transport import Transport
 
@@ -20,6 +21,8 @@ class Context:
     """None where the engine is elsewhere: attached, or a recording."""
     second: Transport | None = None
     """Another recording, which is kept at the same step."""
+    lesson: LessonControl | None = None
+    """The lesson under way, if this is one."""
     selection: Selection = field(default_factory=Selection)
     ascii: bool = False
     """Draw with the 95 characters that every terminal has."""

@@ -18,7 +18,7 @@ from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
 
 from minivllm.tui.ascii import Ascii, to_ascii
-from minivllm.tui.commands import COMMANDS, readable
+from minivllm.tui.commands import COMMANDS, LESSON_COMMANDS, readable
 from minivllm.tui.widgets.panel import Panel
 
 _LETTERS = (
@@ -67,11 +67,13 @@ class HelpScreen(ModalScreen[None]):
         table.add_column(no_wrap=True)
         table.add_column(no_wrap=True)
         table.add_column(ratio=1)
-        for number, group in enumerate(dict.fromkeys(command.group for command in COMMANDS)):
+        here = [command for command in LESSON_COMMANDS if command.id in keys]
+        commands = (*here, *COMMANDS)
+        for number, group in enumerate(dict.fromkeys(command.group for command in commands)):
             if number:
                 table.add_row()
             table.add_row(Text(group, style=f"bold {accent}"))
-            for command in COMMANDS:
+            for command in commands:
                 if command.group == group:
                     now = keys.get(command.id, [])
                     usual = command.display is not None and now == command.keys.split(",")

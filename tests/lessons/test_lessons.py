@@ -1,0 +1,142 @@
+"""Every lesson of the course, run on the real engine from its first page to its end, as `--auto` does."""
+
+from dataclasses import dataclass
+
+import pytest
+from one_thread import one_thread  # noqa: F401  (a fixture)
+
+from minivllm.lessons.lesson_engine import ModelShelf
+from minivllm.lessons.lesson_player import LessonPlayer
+from minivllm.lessons.library import find_lesson, lessons
+from minivllm.lessons.script import MAX_WORDS, Answer, Lesson, Predict
+from minivllm.lessons.transcript import transcript
+from minivllm.lessons.words import without_marks
+from minivllm.tui.lesson import Page
+from minivllm.tui.lines import text_of
+from minivllm.tui.text import clean
+from minivllm.tui.widgets.lesson_text import LessonText
+
+ROOM_OF_80_BY_24 = 31, 20
+
+
+@dataclass
+class OnePage:
+    """Stands in for a lesson that is at this page."""
+
+    page: Page
+    title: str = "12. A title of the usual length, in two rows"
+    at_newest: bool = True
+    score: tuple[int, int] = (0, 1)
+
+
+@dataclass
+class Run:
+    """One lesson, played."""
+
+    lesson: Lesson
+    pages: tuple[Page, ...]
+    questions: list[Predict]
+    truths: list[Answer]
+    wrong_verdicts: list[str]
+    """What is said to each wrong answer that the lesson knows."""
+    checked: int
+
+
+def play(lesson: Lesson, shelf: ModelShelf) -> Run:
+    player = LessonPlayer(lesson, shelf)
+    questions, verdicts = [], []
+    while not player.over:
+        question = player.question
+        player.pass_over()
+        if question is not None:
+            questions.append(question)
+            wrong = [given for given in question.why if not question._is_right(given, player.truths[-1])]
+            verdicts += [question.verdict(given, player.truths[-1]).text for given in wrong]
+    run = Run(lesson, player.pages, questions, player.truths, verdicts, sum(len(page.claims) for page in player.pages))
+    player.close()
+    return run
+
+
+@pytest.fixture(scope="module", params=lessons(), ids=lambda lesson: lesson.name)
+def run(request, lesson_shelf) -> Run:
+    return play(request.param, lesson_shelf)
+
+
+def test_a_lesson_runs_to_its_end_and_every_claim_holds(run):
+    assert run.pages[-1].last
+    assert run.checked >= 3  # a claim that does not hold raises
+
+
+def test_no_page_has_more_words_than_can_be_read_at_a_glance(run):
+    for text in (*(page.text for page in run.pages), *run.wrong_verdicts):
+        assert len(text.split()) <= MAX_WORDS, text
+
+
+def test_something_is_asked_at_least_every_four_pages(run):
+    quiet = 0
+    for page in run.pages[:-1]:
+        quiet = 0 if page.asks else quiet + 1
+        # Of four pages after a question the first is its verdict.
+        assert quiet <= 4, f"page {page.number}"
+    assert len(run.questions) >= 3
+
+
+def test_every_question_knows_a_misconception_that_is_really_wrong(run):
+    for question, truth in zip(run.questions, run.truths, strict=True):
+        assert any(not question._is_right(given, truth) for given in question.why), question.question
+
+
+def test_every_page_fits_beside_its_picture_in_the_smallest_usual_terminal(run):
+    for page in run.pages:
+        rows = LessonText(OnePage(page)).lines(None, *ROOM_OF_80_BY_24)
+        drawn = " ".join(" ".join(text_of(row).split()) for row in rows)
+        wanted = " ".join(without_marks(clean(page.text)).split())
+        assert wanted.replace(" ", "") in drawn.replace(" ", ""), f"page {page.number}: {drawn}"
+        assert all(choice in drawn for choice in page.choices)
+
+
+def test_every_page_lights_a_panel_and_shows_an_engine(run):
+    assert all(page.focus is not None and page.stage is not None for page in run.pages)
+
+
+def test_a_second_run_says_the_same_and_its_transcript_holds_every_page(run, lesson_shelf):
+    player = LessonPlayer(run.lesson, lesson_shelf)
+    text = transcript(player)
+    assert [said(page) for page in player.pages] == [said(page) for page in run.pages]
+    assert all(claim in text for page in run.pages for claim in page.claims)
+    assert all(clean(page.text) in text for page in run.pages)
+    player.close()
+
+
+def said(page: Page) -> tuple:
+    return page.text, page.claims, page.choices, page.focus, page.position
+
+
+def test_the_transcript_of_the_first_lesson_is_the_same_byte_for_byte(lesson_shelf):
+    texts = set()
+    for _ in range(2):
+        player = LessonPlayer(lessons()[0], lesson_shelf)
+        texts.add(transcript(player))
+        player.close()
+    assert len(texts) == 1
+
+
+@pytest.mark.parametrize("lesson", [one for one in lessons() if one.text_matters], ids=lambda lesson: lesson.name)
+def test_a_lesson_about_text_holds_on_the_real_model_too(lesson, smollm2):
+    run = play(lesson, ModelShelf("smollm2", smollm2))
+    assert run.pages[-1].last
+    assert all(len(text.split()) <= MAX_WORDS for text in (*(page.text for page in run.pages), *run.wrong_verdicts))
+
+
+def test_the_course_is_numbered_from_one_and_needs_only_what_came_before():
+    course = lessons()
+    assert [lesson.number for lesson in course] == list(range(1, len(course) + 1))
+    before: set[str] = set()
+    for lesson in course:
+        assert set(lesson.needs) <= before
+        assert 5 <= lesson.minutes <= 12
+        before.add(lesson.name)
+
+
+def test_a_lesson_is_found_by_number_and_by_name():
+    assert find_lesson("4") is find_lesson("block-tables")

@@ -1,0 +1,67 @@
+"""A lesson on text streams: what is printed, what may be typed, and what happens where nobody types."""
+
+import io
+
+import pytest
+import small_lesson
+from one_thread import one_thread  # noqa: F401  (a fixture)
+
+from minivllm.lessons.lesson_player import LessonPlayer
+from minivllm.lessons.plain import PlainLesson
+
+
+@pytest.fixture
+def give(lesson_shelf):
+    """Gives the small lesson to whoever types these lines; what was printed."""
+    players = []
+
+    def give(typed: str = "", auto: bool = False, ascii: bool = False) -> str:
+        player, out = LessonPlayer(small_lesson.run, lesson_shelf), io.StringIO()
+        players.append(player)
+        PlainLesson(player, io.StringIO(typed), out.write, auto=auto, ascii=ascii).run()
+        return out.getvalue()
+
+    yield give
+    for player in players:
+        player.close()
+
+
+def test_auto_prints_every_page_and_asks_nobody(give):
+    text = give(auto=True)
+    assert "It is 2 blocks." in text
+    assert "end of A small lesson" in text
+    assert "guess" not in text
+
+
+def test_a_pipe_without_answers_goes_on_by_itself(give):
+    assert "end of A small lesson" in give("")
+
+
+def test_a_guess_is_typed_and_judged(give):
+    text = give("\n1\n")
+    assert f"You said 1 block; it is 2 blocks. {small_lesson.WHY}" in text.replace("\n", " ")
+
+
+def test_what_is_no_guess_is_asked_again(give):
+    text = give("\ntwo\n\n2\n")
+    assert text.count("Type a number.") == 2
+    assert "Right: 2 blocks" in text
+
+
+def test_b_shows_the_page_before_again(give):
+    assert give("\n2\nb\nb\n").count("ada has 6 tokens.") == 2
+
+
+def test_q_leaves_the_lesson_where_it_is(give):
+    assert "Two, then." not in give("\n2\nq\n")
+
+
+def test_the_lit_panel_stands_above_the_words_as_it_was_then(give):
+    before, _, after = give(auto=True).partition("How many blocks?")
+    assert "KV cache  8 blocks of 4 tokens" in before
+    assert "▄▄" not in before.replace("█a a's", "")
+    assert "▄▄" in after or "██" in after
+
+
+def test_ascii_prints_nothing_else(give):
+    assert give(auto=True, ascii=True).isascii()

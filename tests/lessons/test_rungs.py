@@ -1,0 +1,43 @@
+"""What the rungs of the ladder read, watched here and in a process of its own."""
+
+import pytest
+
+pytest.importorskip("triton")
+
+from minivllm.errors import LessonError
+from minivllm.lessons import rungs
+from minivllm.lessons.rungs import SPLITS, Shape, look
+
+SHAPE = Shape(num_heads=4, num_kv_heads=2, head_size=16, context=128, padded_rows=2)
+
+
+@pytest.fixture(scope="module")
+def looks():
+    return look(SHAPE)
+
+
+def test_every_rung_computes_what_the_slow_twin_does(looks):
+    assert set(looks) == {"naive", "grouped", "split", "static"}
+    assert all(seen.right for seen in looks.values())
+
+
+def test_the_first_rung_reads_each_key_once_for_every_query_head_of_its_group(looks):
+    assert (looks["naive"].programs, looks["naive"].keys_read) == (4, 4 * 128)
+
+
+def test_the_other_rungs_read_each_key_once_with_more_programs_or_with_padding(looks):
+    assert {looks[rung].keys_read for rung in ("grouped", "split", "static")} == {2 * 128}
+    assert looks["grouped"].programs == 2
+    assert looks["split"].programs == 2 * SPLITS
+    assert (looks["static"].programs, looks["static"].idle_programs) == (2, 2 * 2)
+
+
+def test_a_process_of_its_own_sees_the_same(looks, monkeypatch):
+    monkeypatch.setattr(rungs, "_is_interpreted_here", lambda: False)
+    assert look(SHAPE) == looks
+
+
+def test_kernels_that_cannot_be_watched_are_told_in_one_sentence(monkeypatch):
+    monkeypatch.setattr(rungs, "_is_interpreted_here", lambda: False)
+    with pytest.raises(LessonError, match="could not be watched"):
+        look(Shape(num_heads=4, num_kv_heads=0, head_size=16, context=128))

@@ -1,0 +1,36 @@
+"""A lesson of a few pages, for the tests of what plays it."""
+
+from minivllm.lessons.lesson_engine import LessonEngine
+from minivllm.lessons.script import Script, Teacher, lesson
+
+WHY = "One block holds only 4 tokens."
+
+
+class Spy:
+    """Remembers the engines that were built."""
+
+    def __init__(self) -> None:
+        self.engines: list[LessonEngine] = []
+
+
+SPY = Spy()
+
+
+@lesson(1, "small", "A small lesson", minutes=5)
+def run(L: Teacher) -> Script:
+    engine = L.engine(num_blocks=8, block_size=4, max_num_seqs=2)
+    SPY.engines.append(engine)
+    engine.add("ada", list(range(20, 26)), max_tokens=8)
+    yield L.say("ada has **6** tokens.", focus="blockmap")
+    yield L.predict(
+        "How many blocks?", before=engine.step, answer=lambda: len(engine.table("ada")), unit="block", why={1: WHY}
+    )
+    L.check("ada holds two blocks", len(engine.table("ada")) == 2)
+    yield L.say("Two, then.", focus="slots")
+    yield L.predict(
+        "Is she done soon?",
+        before=engine.run,
+        answer=lambda: "yes" if not engine.busy else "no",
+        choices=("no", "yes"),
+        why={"no": "She wants eight tokens only."},
+    )

@@ -1,0 +1,48 @@
+"""The panels that can be shown anywhere, by name: one of them made, or drawn as plain text without a screen.
+
+Plain text is the same code asked for its lines, so a lesson in a pipe shows what the dashboard would. The easy thing to
+get wrong is the room: a panel fills what it is given, so empty rows at its end are left out.
+"""
+
+from importlib import import_module
+
+from minivllm.tui.context import Context
+from minivllm.tui.lesson import PanelName
+from minivllm.tui.lines import text_of
+from minivllm.tui.widgets.panel import Panel
+
+_CLASSES: dict[PanelName, str] = {
+    "slots": "Slots",
+    "blockmap": "BlockMap",
+    "budget": "Budget",
+    "waiting": "Waiting",
+    "freequeue": "FreeQueue",
+    "eventlog": "EventLog",
+    "inspector": "Inspector",
+    "prefix_tree": "PrefixTree",
+    "mass": "Mass",
+    "xray": "XRay",
+    "timelines": "Timelines",
+    "request_detail": "RequestDetail",
+    "step_history": "StepHistory",
+    "batch_order": "BatchOrder",
+    "finished": "Finished",
+}
+"""Name of a panel, which is also its module in `widgets` -> its class."""
+
+
+def make_panel(name: PanelName, *, id: str | None = None) -> Panel:
+    """A new panel of this name."""
+    return getattr(import_module(f"minivllm.tui.widgets.{name}"), _CLASSES[name])(id=id)
+
+
+def picture(name: PanelName, context: Context, width: int, height: int) -> list[str]:
+    """What the panel of this name shows now, its title first, in at most `height` rows."""
+    panel = make_panel(name)
+    panel.context = context
+    model = context.transport.view
+    # The title may be made of what the lines have found.
+    rows = [text_of(row).rstrip() for row in panel.lines(model, width, height - 1)]
+    while rows and not rows[-1]:
+        rows.pop()
+    return [panel.title(model, width).strip(), *rows]
