@@ -114,3 +114,7 @@ class TerminalError(MinivllmError, RuntimeError):
 
 class BenchError(MinivllmError, RuntimeError):
     """A measurement that would not mean what it says: an engine, the peer or a recording did other work than asked."""
+
+
+class ExerciseError(MinivllmError, RuntimeError):
+    """An exercise cannot be found, started or run; a wrong solution is no error."""

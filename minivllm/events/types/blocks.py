@@ -70,7 +70,7 @@ class BlockFreed(Event, tag="block.freed"):
 
     block_id: int
     position: Literal["head", "tail"]
-    rule: ClassVar[str] = "minivllm.core.block_pool:BlockPool.release"
+    rule: ClassVar[str] = "minivllm.core.block_pool:BlockPool._put_back"
 
 
 class BlockEvicted(Event, tag="block.evicted"):
@@ -78,4 +78,4 @@ class BlockEvicted(Event, tag="block.evicted"):
 
     block_id: int
     hash: str
-    rule: ClassVar[str] = "minivllm.core.block_pool:BlockPool._hand_out"
+    rule: ClassVar[str] = "minivllm.core.block_pool:BlockPool._evict"

@@ -1,0 +1,82 @@
+"""Random operations on a block pool, told with the pool's whole state after each: shared by the exercises about it.
+
+The names of the engine are imported inside the functions: in the student's process they are the student's.
+The easy thing to get wrong is an operation that the contract forbids (a pop from an empty pool, a second name for a block):
+it is left out here, for the result of a broken contract is nobody's promise.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from minivllm.lessons.exercises.draw import Draw
+
+Case = dict[str, Any]
+
+
+def operations_of(draw: Draw, kinds: tuple[str, ...]) -> Case:
+    """A small pool and a list of operations of these kinds."""
+
+    def operation(draw: Draw) -> list[Any]:
+        return [draw.choice(kinds), draw.integer(0, 3), draw.integer(0, 3)]
+
+    return {"num_blocks": draw.integer(1, 4), "operations": draw.list_of(operation, 1, 12)}
+
+
+def tell_operations(case: Case) -> Iterator[str]:
+    """One line an operation that can be done."""
+    from minivllm.clock import VirtualClock
+    from minivllm.core.block_pool import BlockPool
+    from minivllm.events.bus import EventBus
+    from minivllm.events.lines import encode_event
+
+    bus = EventBus(VirtualClock())
+    events: list[Any] = []
+    bus.subscribe(events.append)
+    pool = BlockPool(case["num_blocks"], bus)
+    owners = [0] * case["num_blocks"]  # our own count: what a caller knows
+    named: set[int] = set()
+    for kind, number, name in case["operations"]:
+        block_id = number % case["num_blocks"]
+        told = _do(pool, kind, block_id, name, owners, named)
+        if told is None:
+            continue
+        queue = pool.free_queue.ids()
+        counts = [block.ref_cnt for block in pool.blocks]
+        cached = {key.hex()[:4]: sorted(ids) for key, ids in sorted(pool.cached_blocks().items())}
+        kinds = [encode_event(event).decode() for event in events]
+        yield (
+            f"{told}; owners {counts}; free, next first: {queue} ({pool.num_free_blocks}); cached {cached}; "
+            f"evicted {pool.num_evicted_blocks}; events {len(kinds)}"
+        )
+        yield from (f"    {kind.rstrip()}" for kind in kinds)
+        events.clear()
+
+
+def _do(pool: Any, kind: str, block_id: int, name: int, owners: list[int], named: set[int]) -> str | None:
+    """Do one operation; None if it cannot be done now."""
+    from minivllm.errors import BlockPoolError
+
+    block = pool.blocks[block_id]
+    if kind == "pop" and 0 in owners:
+        got = pool.pop_free_block()
+        owners[got.block_id] = 1
+        named.discard(got.block_id)
+        return f"pop_free_block() gives block {got.block_id}"
+    if kind == "touch" and (owners[block_id] or block_id in named):
+        owners[block_id] += 1
+        return f"touch(block {block_id}) says {pool.touch(block)!r}"
+    if kind == "release" and owners[block_id]:
+        owners[block_id] -= 1
+        pool.release(block)
+        return f"release(block {block_id})"
+    if kind == "release again" and not owners[block_id]:
+        try:
+            pool.release(block)
+        except BlockPoolError:
+            return f"release(block {block_id}), which nobody owns, is refused"
+        return f"release(block {block_id}), which nobody owns, goes through"
+    if kind == "cache" and owners[block_id] and block_id not in named:
+        named.add(block_id)
+        pool.cache_block(block, bytes([name]) * 32, None)
+        return f"cache_block(block {block_id})"
+    return None
