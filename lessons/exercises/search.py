@@ -8,6 +8,7 @@ shrunk at all, and an ordinary failure only for as long as a person waits.
 import time
 from collections.abc import Callable
 from collections.abc import Sequence as Seq
+from functools import cache
 from typing import Any, NamedTuple
 
 from minivllm.errors import ExerciseError
@@ -37,45 +38,73 @@ class _EnoughError(BaseException):
 def find_counterexample(
     behaviour: Behaviour, session: Session, *, seed: int, shrink_seconds: float
 ) -> Counterexample | None:
-    """The smallest that was found in the time; None if all cases agree. Raises `ExerciseError` without hypothesis."""
-    try:
-        from hypothesis import HealthCheck, Phase, given, settings
-        from hypothesis import seed as with_seed
-    except ImportError as error:
-        raise ExerciseError("Exercises need hypothesis: pip install 'minivllm[lessons]'.") from error
-    best: Counterexample | None = None
-    deadline = float("inf")
+    """The smallest that was found in the time; None if all cases agree."""
+    for case, expected in random_cases(behaviour, seed):
+        found = _compare_with(expected, behaviour, session, case)
+        if found is not None:
+            if found.failure is not None and found.failure.kind in NOT_SHRUNK:
+                return found
+            return _shrunk(found, behaviour, session, seed, shrink_seconds)
+    return None
+
+
+@cache
+def random_cases(behaviour: Behaviour, seed: int) -> list[tuple[Case, list[str]]]:
+    """The cases of a seed, and what the engine's own source does on them: made once for all submissions."""
+    cases: list[Case] = []
+    _hypothesis(behaviour, seed, cases.append, shrinks=False)
+    return [(case, list(behaviour.observe(case))) for case in cases]
+
+
+def _shrunk(
+    best: Counterexample, behaviour: Behaviour, session: Session, seed: int, seconds: float
+) -> Counterexample:
+    deadline = time.monotonic() + seconds
 
     def test(case: Case) -> None:
-        nonlocal best, deadline
+        nonlocal best
         if time.monotonic() > deadline:
             raise _EnoughError
         found = compare(behaviour, session, case)
         if found is None:
             return
-        if best is None:
-            deadline = time.monotonic() + shrink_seconds
         # hypothesis goes from larger to smaller, so the latest is the smallest; but it may also look aside.
-        if best is None or len(repr(case)) <= len(repr(best.case)):
+        if len(repr(case)) <= len(repr(best.case)):
             best = found
-        if found.failure is not None and found.failure.kind in NOT_SHRUNK:
-            raise _EnoughError
         raise _DiffersError
 
+    try:
+        # The same seed draws the same cases, and so comes upon the failing one again.
+        _hypothesis(behaviour, seed, test, shrinks=True)
+    except (_EnoughError, _DiffersError):
+        pass
+    return best
+
+
+def _hypothesis(behaviour: Behaviour, seed: int, test: Callable[[Case], None], *, shrinks: bool) -> None:
+    try:
+        from hypothesis import HealthCheck, Phase, given, settings
+        from hypothesis import seed as with_seed
+    except ImportError as error:
+        raise ExerciseError("Exercises need hypothesis: pip install 'minivllm[lessons]'.") from error
     limits = settings(
         max_examples=behaviour.examples,
         database=None,
         deadline=None,
-        phases=(Phase.generate, Phase.shrink),
+        phases=(Phase.generate, Phase.shrink) if shrinks else (Phase.generate,),
         suppress_health_check=list(HealthCheck),
         report_multiple_bugs=False,
         print_blob=False,
     )
-    try:
-        with_seed(seed)(limits(given(strategy_of(behaviour.cases))(test)))()
-    except (_EnoughError, _DiffersError):
-        pass
-    return best
+
+    def run(case: Case) -> None:
+        test(case)
+
+    with_seed(seed)(limits(given(strategy_of(behaviour.cases))(run)))()
+
+
+class _EnoughError(BaseException):
+    """Ends the search at once: hypothesis lets pass what is no Exception."""
 
 
 class _DiffersError(Exception):
@@ -84,7 +113,12 @@ class _DiffersError(Exception):
 
 def compare(behaviour: Behaviour, session: Session, case: Case) -> Counterexample | None:
     """Run one case on both sides."""
-    expected = list(behaviour.observe(case))
+    return _compare_with(list(behaviour.observe(case)), behaviour, session, case)
+
+
+def _compare_with(
+    expected: list[str], behaviour: Behaviour, session: Session, case: Case
+) -> Counterexample | None:
     told, failure = session.ask({"behaviour": behaviour.key, "case": case})
     index = behaviour.first_difference(expected, told)
     if index is None and failure is None:
