@@ -157,29 +157,37 @@ class KVCacheManager:
 
     def writes_to_shared_block(self, sequence: Sequence) -> bool:
         """Whether the next token to be written falls into a block that has another owner."""
+        # BEGIN SOLUTION copy-on-write
         index = max(sequence.num_computed_tokens, sequence.num_cached_tokens) // self.block_size
         return index < len(sequence.block_table) and sequence.block_table[index].ref_cnt > 1
+        # END SOLUTION
 
     def _copy_on_write(self, sequence: Sequence) -> None:
         """Give `sequence` a copy of its own of the block it is about to write to. Needs one free block."""
         # Forks share partial blocks, and only the last block of a table is partial.
         logical = len(sequence.block_table) - 1
         shared = sequence.block_table[logical]
+        # BEGIN SOLUTION copy-on-write
         own = self.pool.pop_free_block()
         self._copies[own.block_id] = BlockCopy(shared.block_id, own.block_id)
-        self.num_copied_blocks += 1
         sequence.block_table[logical] = own
+        # END SOLUTION
+        self.num_copied_blocks += 1
         if self._bus.active:
             self._bus.emit(ev.BlockCopied, shared.block_id, own.block_id, sequence.seq_id, logical)
+        # BEGIN SOLUTION copy-on-write
         self.pool.release(shared)
+        # END SOLUTION
 
     def fork(self, parent: Sequence, child: Sequence) -> None:
         """Let `child` share every block of `parent`; nothing is copied now."""
+        # BEGIN SOLUTION copy-on-write
         for block in parent.block_table:
             self.pool.touch(block)
             child.block_table.append(block)
         child.block_hashes = list(parent.block_hashes)
         child.num_hashed_blocks = parent.num_hashed_blocks
+        # END SOLUTION
 
     def cache_full_blocks(self, sequence: Sequence, num_tokens: int) -> None:
         """Name the blocks that the first `num_tokens` tokens fill, as far as they have no name yet.
