@@ -41,6 +41,11 @@ def requests_with_samples(draw: Draw) -> dict[str, Any]:
     return {**request(draw), "n": draw.integer(1, 3)}
 
 
+def requests_with_priorities(draw: Draw) -> dict[str, Any]:
+    """One request, more or less urgent: for `scheduling_policy="priority"`."""
+    return {**request(draw), "priority": draw.integer(0, 3)}
+
+
 def trace(draw: Draw, element: Any = request, **fixed: Any) -> Trace:
     """A random trace. `element` draws a request; `fixed` options are not drawn."""
     return {
@@ -93,7 +98,7 @@ def run_trace(case: Trace) -> Iterator[str]:
             number, one = pending.pop(0)
             params = SamplingParams(temperature=0, max_tokens=one["max_tokens"], n=one.get("n", 1))
             try:
-                engine.add_request(f"r{number}", {"prompt_token_ids": _prompt(one)}, params)
+                engine.add_request(f"r{number}", {"prompt_token_ids": _prompt(one)}, params, one.get("priority", 0))
             except InvalidRequestError:
                 continue  # larger than this pool or this batch: refused at the door on both sides
         try:
