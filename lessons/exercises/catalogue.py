@@ -69,7 +69,9 @@ class Exercise(NamedTuple):
 @cache
 def exercises() -> tuple[Exercise, ...]:
     """All of them, in the order of the course."""
-    return tuple(_read(entry) for entry in tomllib.loads((FOLDER / "info.toml").read_text(encoding="utf-8"))["exercise"])
+    return tuple(
+        _read(entry) for entry in tomllib.loads((FOLDER / "info.toml").read_text(encoding="utf-8"))["exercise"]
+    )
 
 
 def _read(entry: dict[str, Any]) -> Exercise:

@@ -98,9 +98,7 @@ def check(exercise: Exercise, submission: Submission, *, seed: int = 0, diagnose
     misconception = None
     if diagnoses and failure is None:
         misconception = diagnose(exercise, [one.counterexample for one in results], behaviours)
-    return Result(
-        exercise, submission.file, failure, visible, results, misconception, time.monotonic() - begin, seed
-    )
+    return Result(exercise, submission.file, failure, visible, results, misconception, time.monotonic() - begin, seed)
 
 
 def _behaviours(behaviours: list[Behaviour], session: Session, seed: int) -> list[BehaviourResult]:

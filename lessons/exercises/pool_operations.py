@@ -21,7 +21,11 @@ def operations_of(draw: Draw, kinds: tuple[str, ...]) -> Case:
 
     # Three lists, for hypothesis likes them short: a mistake often takes a long run-up, and then shrinks.
     parts = [draw.list_of(operation, 0, 10) for _ in range(3)]
-    return {"num_blocks": draw.integer(1, 4), "kinds": list(kinds), "operations": [one for part in parts for one in part]}
+    return {
+        "num_blocks": draw.integer(1, 4),
+        "kinds": list(kinds),
+        "operations": [one for part in parts for one in part],
+    }
 
 
 def tell_operations(case: Case) -> Iterator[str]:

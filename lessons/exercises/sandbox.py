@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -140,10 +141,8 @@ class Session:
         process, self._process = self._process, None
         if process is None:
             return
-        try:
+        with suppress(ProcessLookupError):  # it has ended, and so has all that it started
             os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass  # it has ended, and so has all that it started
         process.wait()
         process.stdin.close()
         process.stdout.close()

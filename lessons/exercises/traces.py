@@ -79,7 +79,9 @@ def build_engine(case: Trace) -> LLMEngine:
     options = {name: value for name, value in case.items() if name not in ("num_blocks", "requests")}
     config = EngineConfig(model="toy", check_invariants=True, **options)
     longest = case["num_blocks"] * case["block_size"]
-    return LLMEngine(config, ToyRunner(case["num_blocks"], case["block_size"], longest), ToyTokenizer(), clock=VirtualClock())
+    return LLMEngine(
+        config, ToyRunner(case["num_blocks"], case["block_size"], longest), ToyTokenizer(), clock=VirtualClock()
+    )
 
 
 def run_trace(case: Trace) -> Iterator[str]:
