@@ -124,6 +124,7 @@ def _compare_with(expected: list[str], behaviour: Behaviour, session: Session, c
 # ---- `Draw`, by hypothesis ----
 
 
+@cache  # to make one costs as much as to draw from it several times
 def strategy_of(cases: CaseMaker) -> Any:
     """A hypothesis strategy for what `cases` draws."""
     from hypothesis import strategies as st
