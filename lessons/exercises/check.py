@@ -17,8 +17,8 @@ from minivllm.lessons.exercises.visible import PASSED
 
 PATIENCE = 2.0
 """Seconds for making the first failure small."""
-IMPATIENCE = 0.3
-"""Seconds for each later one."""
+IMPATIENCE = 0.15
+"""How much of it each later one gets."""
 
 
 class BehaviourResult(NamedTuple):
@@ -81,7 +81,9 @@ class Result(NamedTuple):
         return 0 if self.passed else 1
 
 
-def check(exercise: Exercise, submission: Submission, *, seed: int = 0, diagnoses: bool = True) -> Result:
+def check(
+    exercise: Exercise, submission: Submission, *, seed: int = 0, diagnoses: bool = True, patience: float = PATIENCE
+) -> Result:
     """Run everything there is to check."""
     begin = time.monotonic()
     behaviours = behaviours_of(exercise.behaviours_module())
@@ -94,20 +96,20 @@ def check(exercise: Exercise, submission: Submission, *, seed: int = 0, diagnose
         else:
             if not submission.is_overlay:
                 visible = _visible(exercise, session)
-            results = _behaviours(behaviours, session, seed)
+            results = _behaviours(behaviours, session, seed, patience)
     misconception = None
     if diagnoses and failure is None:
         misconception = diagnose(exercise, [one.counterexample for one in results], behaviours)
     return Result(exercise, submission.file, failure, visible, results, misconception, time.monotonic() - begin, seed)
 
 
-def _behaviours(behaviours: list[Behaviour], session: Session, seed: int) -> list[BehaviourResult]:
+def _behaviours(behaviours: list[Behaviour], session: Session, seed: int, patience: float) -> list[BehaviourResult]:
     results: list[BehaviourResult] = []
-    patience = PATIENCE
+    left = patience
     for behaviour in behaviours:
-        found = find_counterexample(behaviour, session, seed=seed, shrink_seconds=patience)
+        found = find_counterexample(behaviour, session, seed=seed, shrink_seconds=left)
         results.append(BehaviourResult(behaviour, found))
-        patience = patience if found is None else IMPATIENCE
+        left = left if found is None else IMPATIENCE * patience
     return results
 
 

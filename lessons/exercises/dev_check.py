@@ -20,6 +20,8 @@ from minivllm.lessons.exercises.markers import solution, stub
 from minivllm.lessons.exercises.sandbox import Submission
 
 MIN_WRONG = 5
+PATIENCE = 0.3
+"""Seconds for making a case small: enough to see that small ones still tell the wrong solutions apart."""
 
 
 def dev_check(exercise: Exercise) -> Iterator[str]:
@@ -34,7 +36,7 @@ def dev_check(exercise: Exercise) -> Iterator[str]:
         yield from _stub(check(exercise, Submission(file), diagnoses=False))
     caught: set[str] = set()
     for file in exercise.wrong_files:
-        result = check(exercise, Submission(file, is_overlay=True))
+        result = check(exercise, Submission(file, is_overlay=True), patience=PATIENCE)
         caught |= {one.behaviour.name for one in result.behaviours if not one.passed}
         yield from _wrong(file, result)
     for one in result.behaviours:

@@ -16,7 +16,7 @@ from minivllm.lessons.exercises.catalogue import Exercise
 from minivllm.lessons.exercises.sandbox import Session, Submission
 from minivllm.lessons.exercises.search import Counterexample
 
-_NOT_DIAGNOSED = ("todo", "died", "memory", "output", "exit", "patched")
+_NOT_DIAGNOSED = ("todo", "time", "died", "memory", "output", "exit", "patched")
 
 
 class Misconception(NamedTuple):

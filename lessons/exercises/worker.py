@@ -22,6 +22,8 @@ from minivllm.lessons.exercises import plug
 from minivllm.lessons.exercises.catalogue import Exercise, find_exercise
 
 MAX_LINES = 20_000
+LOADING = 4
+"""Times as much as for a case it may take to import the student's file, and what they import."""
 MAX_FILE_BYTES = 1 << 20
 
 
@@ -79,7 +81,7 @@ class _Worker:
             self._intrusions = plug.intrusions(self._module, self._file)
             self._fingerprint = plug.fingerprint(self._module)
 
-        failure = self._limited(load, 10 * self._exercise.seconds)
+        failure = self._limited(load, LOADING * self._exercise.seconds)
         self._send(lines, failure)
         return failure is None
 
