@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from minivllm.lessons.exercises.behaviour import Behaviour, behaviours_of
 from minivllm.lessons.exercises.catalogue import Exercise
-from minivllm.lessons.exercises.diagnosis import Misconception, diagnose
+from minivllm.lessons.exercises.diagnosis import Misconception, WrongSolutions
 from minivllm.lessons.exercises.sandbox import Failure, Session, Submission
 from minivllm.lessons.exercises.search import Counterexample, find_counterexample
 from minivllm.lessons.exercises.visible import PASSED
@@ -81,10 +81,23 @@ class Result(NamedTuple):
         return 0 if self.passed else 1
 
 
-def check(
-    exercise: Exercise, submission: Submission, *, seed: int = 0, diagnoses: bool = True, patience: float = PATIENCE
-) -> Result:
-    """Run everything there is to check."""
+def check(exercise: Exercise, submission: Submission, *, seed: int = 0, diagnoses: bool = True) -> Result:
+    """Run everything there is to check, and say which known misconception a failing solution shows."""
+    result = run_behaviours(exercise, submission, seed=seed)
+    if not diagnoses or result.passed or result.could_not_run is not None:
+        return result
+    with WrongSolutions(exercise) as wrong:
+        return diagnosed(result, wrong)
+
+
+def diagnosed(result: Result, wrong: WrongSolutions) -> Result:
+    """The result with its misconception, if it shows one that is known."""
+    found = [one.counterexample for one in result.behaviours]
+    return result._replace(misconception=wrong.diagnose(found, [one.behaviour for one in result.behaviours]))
+
+
+def run_behaviours(exercise: Exercise, submission: Submission, *, seed: int = 0, patience: float = PATIENCE) -> Result:
+    """Run everything there is to check. `patience`: seconds for making the first failure small."""
     begin = time.monotonic()
     behaviours = behaviours_of(exercise.behaviours_module())
     visible: list[str] = []
@@ -97,10 +110,7 @@ def check(
             if not submission.is_overlay:
                 visible = _visible(exercise, session)
             results = _behaviours(behaviours, session, seed, patience)
-    misconception = None
-    if diagnoses and failure is None:
-        misconception = diagnose(exercise, [one.counterexample for one in results], behaviours)
-    return Result(exercise, submission.file, failure, visible, results, misconception, time.monotonic() - begin, seed)
+    return Result(exercise, submission.file, failure, visible, results, None, time.monotonic() - begin, seed)
 
 
 def _behaviours(behaviours: list[Behaviour], session: Session, seed: int, patience: float) -> list[BehaviourResult]:
