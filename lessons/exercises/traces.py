@@ -114,4 +114,4 @@ def write_recording(case: Trace, lines: list[str], path: Path) -> None:
     """The told lines as a recording that the dashboard opens."""
     header = encode_header(build_engine(case).log_header())
     events = [line for line in lines if line.startswith("{")]
-    path.write_bytes(header + "".join(f"{line}\n" for line in events).encode())
+    path.write_bytes(header + "".join(f"{line}\n" for line in events).encode(errors="replace"))

@@ -138,8 +138,11 @@ class _Worker:
             return {"kind": "exit", "text": f"it called sys.exit({getattr(error, 'code', '')}){where}"}
         if isinstance(error, NotImplementedError) and str(error).startswith("TODO "):
             return {"kind": "todo", "text": f"not written yet{where}"}
-        message = str(error)[:300]
-        return {"kind": "raised", "text": f"{type(error).__name__}{where}" + (f": {message}" if message else "")}
+        what = type(error).__name__
+        message = f": {error}"[:300] if str(error) else ""
+        if where:
+            return {"kind": "raised", "text": f"{what}{where}{message}"}
+        return {"kind": "raised", "text": f"what it did or gave back cannot be used: {what}{message}"}
 
     def _where(self, error: BaseException) -> str:
         """The last line of the student's file that it came through."""

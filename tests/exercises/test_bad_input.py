@@ -55,6 +55,7 @@ def failed(result: Result) -> dict[str, str]:
         ("import os; os._exit(7)", "died", "exit status 7"),
         ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "died", "SIGKILL"),
         ("return -1", "differs", ""),
+        ("raise ValueError('\\ud800 \\x1b[2J')", "raised", "ValueError in line"),
         ("def f(): return f()\n        f()", "raised", "RecursionError"),
         ("import os; os.write(1, b'{}'); raise SystemExit", "exit", "sys.exit"),
     ],
@@ -145,3 +146,39 @@ def test_the_students_code_sees_nothing_of_our_environment(submit: Submit, monke
     monkeypatch.setenv("MINIVLLM_GRADE_SECRET", "hush")
     lines = "import os\nif 'MINIVLLM_GRADE_SECRET' in os.environ: raise ValueError('leaked')"
     assert check(EXERCISE, submit(lines), diagnoses=False).passed
+
+
+def test_a_result_of_the_wrong_type_is_told_as_such(submit: Submit):
+    result = check(EXERCISE, submit("BlockPool.pop_free_block = lambda self: 7"), diagnoses=False)
+    failure = result.first_failure.counterexample.failure
+    assert failure.kind == "raised" and "what it did or gave back cannot be used: AttributeError: 'int'" in failure.text
+    result = check(EXERCISE, submit("BlockPool.touch = lambda self, block: 'yes'"), diagnoses=False)
+    assert "says 'yes'" in result.first_failure.counterexample.told[-1]
+
+
+def test_a_file_that_lacks_what_the_engine_imports_could_not_run(submit: Submit):
+    result = check(EXERCISE, submit("del BlockPool"))
+    assert result.exit_status == 2 and "BlockPool" in result.could_not_run.text
+
+
+def test_code_that_changes_its_inputs_is_found_and_cannot_change_the_cases_of_the_reference(tmp_path: Path):
+    exercise = find_exercise("hash-chain")
+    file = tmp_path / "kv_cache_manager.py"
+    lines = """
+good = KVCacheManager._extend_hashes
+def extend(self, sequence, num_tokens):
+    good(self, sequence, num_tokens)
+    sequence.token_ids.reverse()
+KVCacheManager._extend_hashes = extend
+"""
+    file.write_text(exercise.source_file.read_text() + lines)
+    result = check(exercise, Submission(file), diagnoses=False)
+    assert not result.passed and not result.behaviours[0].passed
+    file.write_text(exercise.source_file.read_text())
+    assert check(exercise, Submission(file)).passed
+
+
+def test_a_file_that_is_no_text_could_not_run(submit: Submit):
+    submission = submit()
+    submission.file.write_bytes(b"\xff\xfe\x00 not python")
+    assert check(EXERCISE, submission).exit_status == 2

@@ -56,7 +56,7 @@ def names(case: Case) -> Iterator[str]:
             end = min(end, len(prompt["tokens"]))
             manager._extend_hashes(sequence, end)
             hashes = [block_hash.hex()[:6] for block_hash in sequence.block_hashes]
-            yield f"{prompt['tokens']}, salt {prompt['salt']}: names of the first {end} tokens {hashes}"
+            yield f"{sequence.token_ids}, salt {prompt['salt']}: names of the first {end} tokens {hashes}"
 
 
 @behaviour(
