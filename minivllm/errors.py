@@ -116,5 +116,9 @@ class BenchError(MinivllmError, RuntimeError):
     """A measurement that would not mean what it says: an engine, the peer or a recording did other work than asked."""
 
 
+class LessonError(MinivllmError, RuntimeError):
+    """A lesson cannot be given as asked for: there is none of that name, or it claims what the engine does not show."""
+
+
 class ExerciseError(MinivllmError, RuntimeError):
     """An exercise cannot be found, started or run; a wrong solution is no error."""

@@ -72,6 +72,7 @@ class DashboardApp(Actions, Moves, App[str]):
         keymap: dict[str, str] | None = None,
         first_step: int = 0,
         has_next: bool = False,
+        screen: str = "overview",
     ) -> None:
         """
         watch: one sentence that says what to look for in this run
@@ -80,6 +81,7 @@ class DashboardApp(Actions, Moves, App[str]):
         keymap: keys by command id, in place of those of `commands`
         first_step: a recording opens at the end of this step, as soon as so much of it is read
         has_next: there are more recordings, and `run` returns "next" if a person wants the next one
+        screen: the one to begin with
         """
         super().__init__()
         # Now and not when mounted: the style sheet uses the themes' own variables.
@@ -90,6 +92,7 @@ class DashboardApp(Actions, Moves, App[str]):
         self.palette = Palette(dark=True)
         second = None if other is None else Transport(other, "paused")
         self.context = Context(Transport(source, state), control, second=second, ascii=ascii, watch=watch)
+        self._first_screen = screen
         for name in SCREENS:
             self.add_mode(name, partial(self._make_screen, name))
         self._summary: list[str] | None = None
@@ -124,7 +127,7 @@ class DashboardApp(Actions, Moves, App[str]):
         leave_on_signals(self)
         self.palette = Palette(self.current_theme.dark)
         self.theme_changed_signal.subscribe(self, lambda theme: self._restyle(theme.dark))
-        await self.switch_mode("overview")
+        await self.switch_mode(self._first_screen)
         self.draw()
         self.set_interval(1 / FRAMES_PER_SECOND, self._frame)
 

@@ -10,15 +10,15 @@ from typing import NamedTuple
 
 from minivllm.lessons.exercises.behaviour import Behaviour, behaviours_of
 from minivllm.lessons.exercises.catalogue import Exercise
-from minivllm.lessons.exercises.diagnosis import Misconception, diagnose
+from minivllm.lessons.exercises.diagnosis import Misconception, WrongSolutions
 from minivllm.lessons.exercises.sandbox import Failure, Session, Submission
 from minivllm.lessons.exercises.search import Counterexample, find_counterexample
 from minivllm.lessons.exercises.visible import PASSED
 
 PATIENCE = 2.0
 """Seconds for making the first failure small."""
-IMPATIENCE = 0.3
-"""Seconds for each later one."""
+IMPATIENCE = 0.15
+"""How much of it each later one gets."""
 
 
 class BehaviourResult(NamedTuple):
@@ -82,7 +82,22 @@ class Result(NamedTuple):
 
 
 def check(exercise: Exercise, submission: Submission, *, seed: int = 0, diagnoses: bool = True) -> Result:
-    """Run everything there is to check."""
+    """Run everything there is to check, and say which known misconception a failing solution shows."""
+    result = run_behaviours(exercise, submission, seed=seed)
+    if not diagnoses or result.passed or result.could_not_run is not None:
+        return result
+    with WrongSolutions(exercise) as wrong:
+        return diagnosed(result, wrong)
+
+
+def diagnosed(result: Result, wrong: WrongSolutions) -> Result:
+    """The result with its misconception, if it shows one that is known."""
+    found = [one.counterexample for one in result.behaviours]
+    return result._replace(misconception=wrong.diagnose(found, [one.behaviour for one in result.behaviours]))
+
+
+def run_behaviours(exercise: Exercise, submission: Submission, *, seed: int = 0, patience: float = PATIENCE) -> Result:
+    """Run everything there is to check. `patience`: seconds for making the first failure small."""
     begin = time.monotonic()
     behaviours = behaviours_of(exercise.behaviours_module())
     visible: list[str] = []
@@ -94,22 +109,17 @@ def check(exercise: Exercise, submission: Submission, *, seed: int = 0, diagnose
         else:
             if not submission.is_overlay:
                 visible = _visible(exercise, session)
-            results = _behaviours(behaviours, session, seed)
-    misconception = None
-    if diagnoses and failure is None:
-        misconception = diagnose(exercise, [one.counterexample for one in results], behaviours)
-    return Result(
-        exercise, submission.file, failure, visible, results, misconception, time.monotonic() - begin, seed
-    )
+            results = _behaviours(behaviours, session, seed, patience)
+    return Result(exercise, submission.file, failure, visible, results, None, time.monotonic() - begin, seed)
 
 
-def _behaviours(behaviours: list[Behaviour], session: Session, seed: int) -> list[BehaviourResult]:
+def _behaviours(behaviours: list[Behaviour], session: Session, seed: int, patience: float) -> list[BehaviourResult]:
     results: list[BehaviourResult] = []
-    patience = PATIENCE
+    left = patience
     for behaviour in behaviours:
-        found = find_counterexample(behaviour, session, seed=seed, shrink_seconds=patience)
+        found = find_counterexample(behaviour, session, seed=seed, shrink_seconds=left)
         results.append(BehaviourResult(behaviour, found))
-        patience = patience if found is None else IMPATIENCE
+        left = left if found is None else IMPATIENCE * patience
     return results
 
 

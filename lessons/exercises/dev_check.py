@@ -14,12 +14,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from minivllm.lessons.exercises.catalogue import NUM_HINTS, Exercise
-from minivllm.lessons.exercises.check import Result, check
-from minivllm.lessons.exercises.diagnosis import read_misconception
+from minivllm.lessons.exercises.check import Result, diagnosed, run_behaviours
+from minivllm.lessons.exercises.diagnosis import WrongSolutions, read_misconception
 from minivllm.lessons.exercises.markers import solution, stub
 from minivllm.lessons.exercises.sandbox import Submission
 
 MIN_WRONG = 5
+PATIENCE = 0.3
+"""Seconds for making a case small: enough to see that small ones still tell the wrong solutions apart."""
 
 
 def dev_check(exercise: Exercise) -> Iterator[str]:
@@ -29,14 +31,16 @@ def dev_check(exercise: Exercise) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="minivllm-dev-check-") as folder:
         file = Path(folder) / exercise.student_file
         file.write_text(source, encoding="utf-8")
-        yield from _reference(check(exercise, Submission(file), diagnoses=False))
+        yield from _reference(run_behaviours(exercise, Submission(file)))
         file.write_text(stub(source, exercise.name), encoding="utf-8")
-        yield from _stub(check(exercise, Submission(file), diagnoses=False))
+        yield from _stub(run_behaviours(exercise, Submission(file)))
     caught: set[str] = set()
-    for file in exercise.wrong_files:
-        result = check(exercise, Submission(file, is_overlay=True))
-        caught |= {one.behaviour.name for one in result.behaviours if not one.passed}
-        yield from _wrong(file, result)
+    with WrongSolutions(exercise) as wrong:
+        for file in exercise.wrong_files:
+            alone = run_behaviours(exercise, Submission(file, is_overlay=True), patience=PATIENCE)
+            result = diagnosed(alone, wrong)
+            caught |= {one.behaviour.name for one in result.behaviours if not one.passed}
+            yield from _wrong(file, result)
     for one in result.behaviours:
         if one.behaviour.name not in caught:
             yield f"{exercise.name}: no wrong solution fails {one.behaviour.name!r}."

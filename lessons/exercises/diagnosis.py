@@ -16,7 +16,7 @@ from minivllm.lessons.exercises.catalogue import Exercise
 from minivllm.lessons.exercises.sandbox import Session, Submission
 from minivllm.lessons.exercises.search import Counterexample
 
-_NOT_DIAGNOSED = ("todo", "died", "memory", "output", "exit", "patched")
+_NOT_DIAGNOSED = ("todo", "time", "died", "memory", "output", "exit", "patched")
 
 
 class Misconception(NamedTuple):
@@ -40,18 +40,31 @@ def read_misconception(file: Path) -> Misconception:
     return Misconception(file.stem, " ".join((ast.get_docstring(tree) or "").split()), hint)
 
 
-def diagnose(
-    exercise: Exercise, found: list[Counterexample | None], behaviours: list[Behaviour]
-) -> Misconception | None:
-    """The misconception of the first wrong solution that does the same on all of the failing cases."""
-    failing = [(behaviour, one) for behaviour, one in zip(behaviours, found, strict=True) if one is not None]
-    if not failing or any(one.failure is not None and one.failure.kind in _NOT_DIAGNOSED for _, one in failing):
-        return None
-    for file in exercise.wrong_files:
-        with Session(exercise, Submission(file, is_overlay=True)) as session:
-            if all(_does_the_same(session, behaviour, one) for behaviour, one in failing):
+class WrongSolutions:
+    """The processes of an exercise's wrong solutions, each started when it is first asked; a context manager."""
+
+    def __init__(self, exercise: Exercise) -> None:
+        self._exercise = exercise
+        self._sessions: dict[Path, Session] = {}
+
+    def diagnose(self, found: list[Counterexample | None], behaviours: list[Behaviour]) -> Misconception | None:
+        """The misconception of the first that does the same on all of the failing cases."""
+        failing = [(behaviour, one) for behaviour, one in zip(behaviours, found, strict=True) if one is not None]
+        if not failing or any(one.failure is not None and one.failure.kind in _NOT_DIAGNOSED for _, one in failing):
+            return None
+        for file in self._exercise.wrong_files:
+            if file not in self._sessions:
+                self._sessions[file] = Session(self._exercise, Submission(file, is_overlay=True))
+            if all(_does_the_same(self._sessions[file], behaviour, one) for behaviour, one in failing):
                 return read_misconception(file)
-    return None
+        return None
+
+    def __enter__(self) -> "WrongSolutions":
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        for session in self._sessions.values():
+            session.close()
 
 
 def _does_the_same(session: Session, behaviour: Behaviour, one: Counterexample) -> bool:

@@ -33,7 +33,9 @@ def regions(source: str) -> list[Region]:
     for number, line in enumerate(source.splitlines()):
         if match := _BEGIN.match(line):
             if opened:
-                raise ExerciseError(f"Line {number + 1}: a solution begins before the one of line {begin + 1} has ended.")
+                raise ExerciseError(
+                    f"Line {number + 1}: a solution begins before the one of line {begin + 1} has ended."
+                )
             opened, begin = match, number
         elif _END.match(line):
             if not opened:

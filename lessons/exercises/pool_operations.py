@@ -13,15 +13,20 @@ from minivllm.lessons.exercises.draw import Draw
 Case = dict[str, Any]
 
 
+def _operation(draw: Draw) -> list[int]:
+    """Which of the allowed ones, and the name that a block gets by it, if it gets one."""
+    return [draw.integer(0, 59), draw.integer(0, 3)]
+
+
 def operations_of(draw: Draw, kinds: tuple[str, ...]) -> Case:
     """A small pool, and numbers that choose among the operations of these kinds that are allowed by then."""
-
-    def operation(draw: Draw) -> list[int]:
-        return [draw.integer(0, 59), draw.integer(0, 3)]
-
     # Three lists, for hypothesis likes them short: a mistake often takes a long run-up, and then shrinks.
-    parts = [draw.list_of(operation, 0, 10) for _ in range(3)]
-    return {"num_blocks": draw.integer(1, 4), "kinds": list(kinds), "operations": [one for part in parts for one in part]}
+    parts = [draw.list_of(_operation, 0, 10) for _ in range(3)]
+    return {
+        "num_blocks": draw.integer(1, 4),
+        "kinds": list(kinds),
+        "operations": [one for part in parts for one in part],
+    }
 
 
 def tell_operations(case: Case) -> Iterator[str]:

@@ -17,14 +17,16 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from minivllm.errors import ExerciseError
 from minivllm.lessons.exercises.catalogue import Exercise
+from minivllm.lessons.exercises.worker import LOADING
 
-WALL_FACTOR = 3
+WALL_FACTOR = 6
 """Seconds on the wall clock for one of processor time: machines of a class are busy, and code may sleep."""
 MAX_ANSWER_BYTES = 32 << 20
 
@@ -82,7 +84,7 @@ class Session:
             env={"PATH": os.defpath, "HOME": scratch, "TMPDIR": scratch, "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"},
             start_new_session=True,
         )
-        loaded = self._receive(10 * self._exercise.seconds)
+        loaded = self._receive(LOADING * self._exercise.seconds)
         if loaded.failure is not None:
             self._end()
         return loaded.failure
@@ -140,10 +142,8 @@ class Session:
         process, self._process = self._process, None
         if process is None:
             return
-        try:
+        with suppress(ProcessLookupError):  # it has ended, and so has all that it started
             os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass  # it has ended, and so has all that it started
         process.wait()
         process.stdin.close()
         process.stdout.close()

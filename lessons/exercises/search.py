@@ -8,6 +8,7 @@ shrunk at all, and an ordinary failure only for as long as a person waits.
 import time
 from collections.abc import Callable
 from collections.abc import Sequence as Seq
+from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -56,9 +57,7 @@ def random_cases(behaviour: Behaviour, seed: int) -> list[tuple[Case, list[str]]
     return [(case, list(behaviour.observe(case))) for case in cases]
 
 
-def _shrunk(
-    best: Counterexample, behaviour: Behaviour, session: Session, seed: int, seconds: float
-) -> Counterexample:
+def _shrunk(best: Counterexample, behaviour: Behaviour, session: Session, seed: int, seconds: float) -> Counterexample:
     deadline = time.monotonic() + seconds
 
     def test(case: Case) -> None:
@@ -73,11 +72,9 @@ def _shrunk(
             best = found
         raise _DiffersError
 
-    try:
-        # The same seed draws the same cases, and so comes upon the failing one again.
+    # The same seed draws the same cases, and so comes upon the failing one again.
+    with suppress(_EnoughError, _DiffersError):
         _hypothesis(behaviour, seed, test, shrinks=True)
-    except (_EnoughError, _DiffersError):
-        pass
     return best
 
 
@@ -116,9 +113,7 @@ def compare(behaviour: Behaviour, session: Session, case: Case) -> Counterexampl
     return _compare_with(list(behaviour.observe(case)), behaviour, session, case)
 
 
-def _compare_with(
-    expected: list[str], behaviour: Behaviour, session: Session, case: Case
-) -> Counterexample | None:
+def _compare_with(expected: list[str], behaviour: Behaviour, session: Session, case: Case) -> Counterexample | None:
     told, failure = session.ask({"behaviour": behaviour.key, "case": case})
     index = behaviour.first_difference(expected, told)
     if index is None and failure is None:
@@ -129,6 +124,7 @@ def _compare_with(
 # ---- `Draw`, by hypothesis ----
 
 
+@cache  # to make one costs as much as to draw from it several times
 def strategy_of(cases: CaseMaker) -> Any:
     """A hypothesis strategy for what `cases` draws."""
     from hypothesis import strategies as st

@@ -84,7 +84,9 @@ def build_engine(case: Trace) -> LLMEngine:
     options = {name: value for name, value in case.items() if name not in ("num_blocks", "requests")}
     config = EngineConfig(model="toy", check_invariants=True, **options)
     longest = case["num_blocks"] * case["block_size"]
-    return LLMEngine(config, ToyRunner(case["num_blocks"], case["block_size"], longest), ToyTokenizer(), clock=VirtualClock())
+    return LLMEngine(
+        config, ToyRunner(case["num_blocks"], case["block_size"], longest), ToyTokenizer(), clock=VirtualClock()
+    )
 
 
 def run_trace(case: Trace) -> Iterator[str]:
@@ -117,4 +119,4 @@ def write_recording(case: Trace, lines: list[str], path: Path) -> None:
     """The told lines as a recording that the dashboard opens."""
     header = encode_header(build_engine(case).log_header())
     events = [line for line in lines if line.startswith("{")]
-    path.write_bytes(header + "".join(f"{line}\n" for line in events).encode())
+    path.write_bytes(header + "".join(f"{line}\n" for line in events).encode(errors="replace"))

@@ -22,6 +22,8 @@ from minivllm.lessons.exercises import plug
 from minivllm.lessons.exercises.catalogue import Exercise, find_exercise
 
 MAX_LINES = 20_000
+LOADING = 4
+"""Times as much as for a case it may take to import the student's file, and what they import."""
 MAX_FILE_BYTES = 1 << 20
 
 
@@ -79,7 +81,7 @@ class _Worker:
             self._intrusions = plug.intrusions(self._module, self._file)
             self._fingerprint = plug.fingerprint(self._module)
 
-        failure = self._limited(load, 10 * self._exercise.seconds)
+        failure = self._limited(load, LOADING * self._exercise.seconds)
         self._send(lines, failure)
         return failure is None
 
@@ -136,8 +138,11 @@ class _Worker:
             return {"kind": "exit", "text": f"it called sys.exit({getattr(error, 'code', '')}){where}"}
         if isinstance(error, NotImplementedError) and str(error).startswith("TODO "):
             return {"kind": "todo", "text": f"not written yet{where}"}
-        message = str(error)[:300]
-        return {"kind": "raised", "text": f"{type(error).__name__}{where}" + (f": {message}" if message else "")}
+        what = type(error).__name__
+        message = f": {error}"[:300] if str(error) else ""
+        if where:
+            return {"kind": "raised", "text": f"{what}{where}{message}"}
+        return {"kind": "raised", "text": f"what it did or gave back cannot be used: {what}{message}"}
 
     def _where(self, error: BaseException) -> str:
         """The last line of the student's file that it came through."""

@@ -13,7 +13,7 @@ class BlockAllocated(Event, tag="block.allocated"):
     block_id: int
     seq_id: str
     logical: int
-    rule: ClassVar[str] = "minivllm.core.kv_cache_manager:KVCacheManager.allocate_slots"
+    rule: ClassVar[str] = "minivllm.core.kv_cache_manager:KVCacheManager._append_new_block"
 
 
 class BlockHashed(Event, tag="block.hashed"):
@@ -62,7 +62,7 @@ class BlockReleased(Event, tag="block.released"):
 
     block_id: int
     seq_id: str
-    rule: ClassVar[str] = "minivllm.core.kv_cache_manager:KVCacheManager.free"
+    rule: ClassVar[str] = "minivllm.core.kv_cache_manager:KVCacheManager._let_go"
 
 
 class BlockFreed(Event, tag="block.freed"):

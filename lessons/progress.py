@@ -1,0 +1,136 @@
+"""`Progress`: what a learner has done so far, in one small file in their home directory.
+
+First answers, how far each lesson was read, hints taken and exercises passed. Of an answer only the first counts: it is the one that
+tells what somebody believed. The easy thing to get wrong is the file: two programs may write it and a laptop may be shut in between,
+so it is read again before each change, written beside itself and moved into place; and what cannot be read is never written over.
+"""
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from minivllm.errors import LessonError
+
+
+class FirstAnswer(msgspec.Struct):
+    """What somebody answered when they were asked for the first time."""
+
+    given: str
+    right: bool
+
+
+class LessonProgress(msgspec.Struct):
+    """One lesson."""
+
+    pages_read: int = 0
+    finished: bool = False
+    first_answers: dict[str, FirstAnswer] = {}
+    """By question: `1`, `2`, ... in their order."""
+
+    @property
+    def num_right(self) -> int:
+        return sum(answer.right for answer in self.first_answers.values())
+
+
+class ExerciseProgress(msgspec.Struct):
+    """One exercise."""
+
+    hints: int = 0
+    """The highest hint that was taken."""
+    checks: int = 0
+    passed: bool = False
+
+
+class ProgressFile(msgspec.Struct):
+    """All of it, as it is written down."""
+
+    version: int = 1
+    lessons: dict[str, LessonProgress] = {}
+    """By name."""
+    exercises: dict[str, ExerciseProgress] = {}
+    """By name."""
+
+
+def default_path() -> Path:
+    """`$MINIVLLM_PROGRESS`, else `~/.minivllm/progress.json`."""
+    chosen = os.environ.get("MINIVLLM_PROGRESS")
+    return Path(chosen).expanduser() if chosen else Path.home() / ".minivllm" / "progress.json"
+
+
+class Progress:
+    """The file at `path`."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path or default_path()
+
+    def read(self) -> ProgressFile:
+        """As it is now; empty if there is no file. Raises `LessonError` for one that cannot be read."""
+        try:
+            data = self.path.read_bytes()
+        except FileNotFoundError:
+            return ProgressFile()
+        except OSError as error:
+            raise LessonError(f"{self.path} cannot be read: {error.strerror}.") from error
+        try:
+            return msgspec.json.decode(data, type=ProgressFile)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise LessonError(
+                f"{self.path} is damaged and was left as it is: move it away to begin a new one ({error})."
+            ) from error
+
+    def change(self, change: Callable[[ProgressFile], None]) -> None:
+        """Read, change and write. Raises `LessonError` where that is not possible."""
+        file = self.read()
+        change(file)
+        data = msgspec.json.format(msgspec.json.encode(file)) + b"\n"
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=self.path.parent, prefix=".progress-", delete=False) as beside:
+                beside.write(data)
+            os.replace(beside.name, self.path)
+        except OSError as error:
+            raise LessonError(f"{self.path} cannot be written: {error.strerror}.") from error
+
+    # ---- lessons ----
+
+    def note_page(self, lesson: str, page: int, last: bool) -> None:
+        """A page was read; `last`: with it the lesson."""
+
+        def change(file: ProgressFile) -> None:
+            entry = file.lessons.setdefault(lesson, LessonProgress())
+            entry.pages_read = max(entry.pages_read, page)
+            entry.finished |= last
+
+        self.change(change)
+
+    def note_answer(self, lesson: str, question: str, given: str, right: bool) -> None:
+        """A question was answered; any but the first answer changes nothing."""
+        self.change(
+            lambda file: file.lessons.setdefault(lesson, LessonProgress()).first_answers.setdefault(
+                question, FirstAnswer(given, right)
+            )
+        )
+
+    # ---- exercises ----
+
+    def note_hint(self, exercise: str, hint: int) -> None:
+        """Hint number `hint`, from 1, was taken."""
+
+        def change(file: ProgressFile) -> None:
+            entry = file.exercises.setdefault(exercise, ExerciseProgress())
+            entry.hints = max(entry.hints, hint)
+
+        self.change(change)
+
+    def note_check(self, exercise: str, passed: bool) -> None:
+        """An exercise was checked. Once passed it stays passed."""
+
+        def change(file: ProgressFile) -> None:
+            entry = file.exercises.setdefault(exercise, ExerciseProgress())
+            entry.checks += 1
+            entry.passed |= passed
+
+        self.change(change)
