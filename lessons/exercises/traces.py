@@ -81,17 +81,17 @@ def _prompt(one: dict[str, Any]) -> list[int]:
 
 def build_engine(case: Trace) -> LLMEngine:
     """An engine for the trace, with the toy model and every invariant checked after each step."""
-    options = {name: value for name, value in case.items() if name not in ("num_blocks", "requests")}
+    options = {name: value for name, value in case.items() if name not in ("num_blocks", "max_model_len", "requests")}
     config = EngineConfig(model="toy", check_invariants=True, **options)
-    longest = case["num_blocks"] * case["block_size"]
+    longest = case.get("max_model_len", case["num_blocks"] * case["block_size"])
     return LLMEngine(
         config, ToyRunner(case["num_blocks"], case["block_size"], longest), ToyTokenizer(), clock=VirtualClock()
     )
 
 
-def run_trace(case: Trace) -> Iterator[str]:
-    """Every event of the run, as it stands in a recording."""
-    engine = build_engine(case)
+def run_trace(case: Trace, engine: LLMEngine | None = None) -> Iterator[str]:
+    """Every event of the run, as it stands in a recording. `engine`: one built for the case, where others listen, too."""
+    engine = build_engine(case) if engine is None else engine
     told: list[Event] = []
     engine.subscribe(told.append)
     pending = sorted(enumerate(case["requests"]), key=lambda numbered: numbered[1]["arrives"])
