@@ -6,7 +6,6 @@ from typing import Any
 from minivllm.lessons.exercises.behaviour import behaviour
 from minivllm.lessons.exercises.draw import Draw
 from minivllm.lessons.exercises.traces import (
-    request,
     requests_with_priorities,
     requests_with_samples,
     run_trace,
@@ -59,11 +58,11 @@ def _house(case: Case, spare: int) -> Any:
         bus=bus,
     )
     for number, (length, priority) in enumerate([*case["running"], *case["waiting"]]):
-        first = 10 * number if number % 2 else 0  # every other prompt begins as the first one: the cache has a part of it
+        first = (
+            10 * number if number % 2 else 0
+        )  # every other prompt begins as the first one: the cache has a part of it
         tokens = list(range(first, first + length))
-        scheduler.add_request(
-            Request(f"r{number}", tokens, SamplingParams(), priority=priority, arrival_number=number)
-        )
+        scheduler.add_request(Request(f"r{number}", tokens, SamplingParams(), priority=priority, arrival_number=number))
         if number < num_running:
             # One by one, so that all come in before any waits.
             scheduler.schedule(now=0.0)

@@ -4,7 +4,9 @@ from minivllm.core import preemption as engine
 from minivllm.core.kv_cache_manager import Shortage
 from minivllm.core.request import Sequence
 
-HINT = "Between now and then the cached blocks may be evicted. num_cached_tokens tells what it has, not what it may find."
+HINT = (
+    "Between now and then the cached blocks may be evicted. num_cached_tokens tells what it has, not what it may find."
+)
 
 
 class Preemption(engine.Preemption):

@@ -4,7 +4,9 @@ from minivllm.core import preemption as engine
 from minivllm.core.kv_cache_manager import Shortage
 from minivllm.core.request import Sequence
 
-HINT = "The client has seen those words. They are in token_ids, and recomputing their keys and values needs nothing else."
+HINT = (
+    "The client has seen those words. They are in token_ids, and recomputing their keys and values needs nothing else."
+)
 
 
 class Preemption(engine.Preemption):

@@ -12,8 +12,6 @@ class KVUsageMeter(engine.KVUsageMeter):
     def _slots_of(self, sequence: SequenceState) -> Iterator[engine._BlockSlots]:
         header = self.fold.header
         num_held = max(sequence.num_computed_tokens, sequence.num_cached_tokens)
-        num_tokens = sequence.num_prompt_tokens + self.fold.requests[sequence.request_id].max_tokens
-        num_final = min(num_tokens, header.max_model_len) - 1
         for index, block_id in enumerate(sequence.block_table):
             before = index * header.block_size
             used = max(min(num_held - before, header.block_size), 0)
