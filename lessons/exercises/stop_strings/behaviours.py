@@ -155,7 +155,9 @@ def _answers(case: Case, stop: list[str]) -> Iterator[str]:
     from minivllm.lessons.exercises.toy import ToyRunner, ToyTokenizer
     from minivllm.sampling_params import SamplingParams
 
-    engine = LLMEngine(EngineConfig(model="toy", block_size=4), ToyRunner(16, 4, 64), ToyTokenizer(), clock=VirtualClock())
+    engine = LLMEngine(
+        EngineConfig(model="toy", block_size=4), ToyRunner(16, 4, 64), ToyTokenizer(), clock=VirtualClock()
+    )
     params = SamplingParams(
         temperature=0,
         max_tokens=case["max_tokens"],
