@@ -90,6 +90,21 @@ def top_p(case: Case) -> Iterator[str]:
 
 
 @behaviour(
+    "a set that reaches top_p exactly is large enough",
+    task=3,
+    points=1,
+    hint="Those before a token have top_p of the mass, to the last bit. Is the token still needed?",
+    cases=lambda draw: {
+        "rows": [{"logits": [0.0] * draw.choice([2, 4, 8]) + [-60.0] * 3, "top_p": draw.choice([0.5, 0.25, 0.75])}]
+    },
+    examples=15,
+)
+def reaches_exactly(case: Case) -> Iterator[str]:
+    """Equal weights and fractions of two, which every way to add gets right."""
+    yield from _told(case)
+
+
+@behaviour(
     "top-k cuts first, top-p takes its part of what is left, and ties go to the lower ids",
     task=4,
     points=3,
