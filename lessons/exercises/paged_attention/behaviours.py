@@ -135,7 +135,7 @@ def reads(case: Case) -> Iterator[str]:
     """Any blocks, with the last tokens of each sequence as padding."""
     import torch
 
-    backend, metadata, _, key, value = _backend(case)
+    backend, _metadata, _, _key, _value = _backend(case)
     cache = backend.kv_caches[0].nan_to_num_(9.0)
     ids = torch.tensor([(one + number) % len(cache) for number in range(case["num_seqs"]) for one in case["blocks"]])
     num_tokens = len(case["blocks"]) * case["block_size"]
