@@ -33,7 +33,7 @@ def kernel(
         pointers, mask = offsets[:, None] + dims[None, :], is_real[:, None] & is_dim[None, :]
         k = tl.load(key_cache + pointers, mask=mask, other=0.0).to(tl.float32)
         scores = tl.where(is_real, tl.sum(q[None, :] * k, 1) * scale, float("-inf"))
-        weights, correction, running_max, running_sum = softmax_update(scores[None, :], running_max, running_sum)
+        weights, _correction, running_max, running_sum = softmax_update(scores[None, :], running_max, running_sum)
         v = tl.load(value_cache + pointers, mask=mask, other=0.0).to(tl.float32)
         acc = acc + tl.sum(weights[:, :, None] * v[None, :, :], 1)
     acc = acc / tl.where(running_sum > 0.0, running_sum, 1.0)[:, None]
