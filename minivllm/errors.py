@@ -118,3 +118,7 @@ class BenchError(MinivllmError, RuntimeError):
 
 class LessonError(MinivllmError, RuntimeError):
     """A lesson cannot be given as asked for: there is none of that name, or it claims what the engine does not show."""
+
+
+class ExerciseError(MinivllmError, RuntimeError):
+    """An exercise cannot be found, started or run; a wrong solution is no error."""

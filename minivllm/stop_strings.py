@@ -33,26 +33,32 @@ class _Automaton:
         self.length = 0
         # borders[k]: the longest proper prefix of pattern[:k] that is also its suffix.
         self._borders = [0] * (len(pattern) + 1)
+        # BEGIN SOLUTION stop-strings
         border = 0
         for k in range(1, len(pattern)):
             while border and pattern[k] != pattern[border]:
                 border = self._borders[border]
             border += pattern[k] == pattern[border]
             self._borders[k + 1] = border
+        # END SOLUTION
 
     def step(self, char: str) -> bool:
         """Take in one character; whether the whole stop string is there now."""
+        # BEGIN SOLUTION stop-strings
         if self.length == len(self.pattern):  # complete, but passed over: it may overlap with the next one
             self.length = self._borders[self.length]
         while self.length and char != self.pattern[self.length]:
             self.length = self._borders[self.length]
         self.length += char == self.pattern[self.length]
         return self.length == len(self.pattern)
+        # END SOLUTION
 
     @property
     def num_undecided(self) -> int:
         """Characters at the end of the text that may be the beginning of this stop string."""
+        # BEGIN SOLUTION stop-strings
         return self._borders[self.length] if self.length == len(self.pattern) else self.length
+        # END SOLUTION
 
 
 class StopStringChecker:
@@ -69,6 +75,7 @@ class StopStringChecker:
 
         After a stop the sequence is over; nothing more may be fed.
         """
+        # BEGIN SOLUTION stop-strings
         pending = self._held_back + text
         position = len(self._held_back)
         for char in text:
@@ -81,8 +88,11 @@ class StopStringChecker:
         num_held = max((automaton.num_undecided for automaton in self._automata), default=0)
         self._held_back = pending[len(pending) - num_held :]
         return StopCheck(pending[: len(pending) - num_held])
+        # END SOLUTION
 
     def flush(self, text: str = "") -> str:
         """The sequence has ended for another reason, with `text` as its last piece: all that may be shown."""
+        # BEGIN SOLUTION stop-strings
         remaining, self._held_back = self._held_back + text, ""
         return remaining
+        # END SOLUTION

@@ -249,6 +249,8 @@ def test_every_third_party_import_is_a_declared_dependency() -> None:
     imported = set()
     for folder in ["minivllm", *MAPPED]:
         for file in (ROOT / folder).rglob("*.py"):
+            if file.name == "visible_test.py":
+                continue  # runs in a student's folder and imports the file beside it
             for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.Import):
                     imported |= {alias.name.split(".")[0] for alias in node.names}

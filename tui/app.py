@@ -74,6 +74,7 @@ class DashboardApp(Actions, Moves, App[str]):
         first_step: int = 0,
         has_next: bool = False,
         lesson: LessonControl | None = None,
+        screen: str = "overview",
     ) -> None:
         """
         watch: one sentence that says what to look for in this run
@@ -83,6 +84,7 @@ class DashboardApp(Actions, Moves, App[str]):
         first_step: a recording opens at the end of this step, as soon as so much of it is read
         has_next: there are more recordings, and `run` returns "next" if a person wants the next one
         lesson: opens with a screen for it; `source` is that of its first page
+        screen: the one to begin with
         """
         super().__init__()
         # Now and not when mounted: the style sheet uses the themes' own variables.
@@ -94,7 +96,7 @@ class DashboardApp(Actions, Moves, App[str]):
         second = None if other is None else Transport(other, "paused")
         self.context = Context(Transport(source, state), control, second=second, ascii=ascii, watch=watch)
         self.context.lesson = lesson
-        self._first_screen = "overview" if lesson is None else "lesson"
+        self._first_screen = screen if lesson is None else "lesson"
         for name in SCREENS if lesson is None else (*SCREENS, "lesson"):
             self.add_mode(name, partial(self._make_screen, name))
         if lesson is not None:

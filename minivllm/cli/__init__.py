@@ -20,6 +20,7 @@ from minivllm.errors import ConfigError, InvalidSamplingParamsError, MinivllmErr
 COMMANDS = {
     "demo": "watch the engine serve several users at once, in the dashboard",
     "lesson": "learn how a serving engine works, on this one",
+    "exercise": "write a piece of the engine, and let the engine run on it",
     "live": "an engine of your own in the dashboard, to be fed, paused, stepped and changed",
     "attach": "watch an engine in another process",
     "replay": "a recording in the dashboard, forward and back",

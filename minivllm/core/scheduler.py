@@ -26,6 +26,7 @@ from minivllm.core.admission import AdmissionPolicy
 from minivllm.core.batch_slots import BatchSlots
 from minivllm.core.kv_cache_manager import KVCacheManager, Shortage
 from minivllm.core.policies import RequestQueue
+from minivllm.core.preemption import Preemption
 from minivllm.core.request import Request, RequestStatus, Sequence
 from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
 from minivllm.events import types as ev
@@ -33,7 +34,7 @@ from minivllm.events.bus import EventBus
 from minivllm.events.state import Counters
 
 
-class Scheduler:
+class Scheduler(Preemption):
     """Owns all unfinished requests and their sequences."""
 
     def __init__(
@@ -70,16 +71,9 @@ class Scheduler:
         self.requests[request.request_id] = request
         self.counters.prompt_tokens += sequence.num_prompt_tokens
         if self._bus.active:
-            self._bus.emit(
-                ev.RequestArrived,
-                request.request_id,
-                sequence.seq_id,
-                position,
-                list(request.prompt_token_ids),
-                request.params.max_tokens,
-                request.priority,
-                request.prompt,
-            )
+            tokens, params = list(request.prompt_token_ids), request.params
+            seen = (position, tokens, params.max_tokens, request.priority, request.prompt)
+            self._bus.emit(ev.RequestArrived, request.request_id, sequence.seq_id, *seen)
 
     def finish(self, sequence: Sequence, status: RequestStatus, stop_reason: int | str | None = None) -> None:
         """End a sequence, waiting or running, and release all it holds. The only way out of the scheduler."""
@@ -151,17 +145,12 @@ class Scheduler:
             # Nearly always the last block has room and one owner; the manager is asked only when not so.
             table = sequence.block_table
             if start + num_tokens > len(table) * block_size or table[start // block_size].ref_cnt > 1:
-                while shortage := self.kv_cache_manager.allocate_slots(sequence, start + num_tokens):
+                earlier = self.running[:index]
+                if shortage := self._make_room(plan, sequence, start + num_tokens):
                     last_shortage = shortage
-                    victim = self.waiting.choose_victim(self.running)
-                    if self.running.index(victim) < index:
-                        # It was given tokens in this step already: take them back.
-                        index -= 1
-                        budget += plan.withdraw(victim)
-                    self._preempt(victim, sequence, shortage)
-                    plan.preempted.append(victim)
-                    if victim is sequence:
-                        break
+                    # Victims that had been given tokens in this very step have given their budget back.
+                    index = sum(other.status is RequestStatus.RUNNING for other in earlier)
+                    budget = plan.budget - sum(item.num_tokens for item in plan.scheduled)
                 if sequence.status is RequestStatus.PREEMPTED:
                     continue  # the next sequence has moved to this index
             plan.scheduled.append(ScheduledSequence(sequence, start, num_tokens))
@@ -196,8 +185,8 @@ class Scheduler:
                 break
             # Lookup first, then the length of the chunk: a hit makes it shorter.
             start = computed.num_computed_tokens
-            num_tokens = min(sequence.num_tokens - start, budget)
-            if start + num_tokens < sequence.num_tokens and not self.enable_chunked_prefill:
+            num_tokens = self._first_chunk(sequence, start, budget)
+            if num_tokens == 0:
                 self._defer(sequence, "token_budget", sequence.num_tokens - start, budget)
                 break
             manager.allocate_slots(sequence, start + num_tokens, computed)
@@ -210,6 +199,13 @@ class Scheduler:
             self._commit(item)
             budget -= num_tokens
         return budget
+
+    def _first_chunk(self, sequence: Sequence, start: int, budget: int) -> int:
+        """How many of its tokens from `start` on a sequence gets in the step that admits it; 0 if it has to wait."""
+        # BEGIN SOLUTION chunked-prefill
+        num_missing = sequence.num_tokens - start
+        return min(num_missing, budget) if self.enable_chunked_prefill or num_missing <= budget else 0
+        # END SOLUTION
 
     def _admit(self, sequence: Sequence, num_cached_tokens: int, num_computed_tokens: int) -> None:
         """Give a waiting sequence a batch slot."""
@@ -239,10 +235,13 @@ class Scheduler:
             item.kind = "decode"
         if self._bus.active:
             self._bus.emit(ev.StepScheduled, sequence.seq_id, item.num_tokens, item.kind, item.start)
+        # BEGIN SOLUTION chunked-prefill
         sequence.num_computed_tokens = end
         self.kv_cache_manager.cache_full_blocks(sequence, end)
         # Only a chunk that reaches the last known token predicts the next one.
-        if end == sequence.num_tokens:
+        predicts = end == sequence.num_tokens
+        # END SOLUTION
+        if predicts:
             item.sampling.append(sequence)
             if sequence.request.num_unforked and not sequence.request.params.use_beam_search:
                 # The prompt's end: from here on the request's samples go their own ways.
@@ -269,28 +268,3 @@ class Scheduler:
         sequence.deferred = (reason, need, free)
         if self._bus.active:
             self._bus.emit(ev.RequestDeferred, sequence.seq_id, reason, need, free)
-
-    # ---- preemption ----
-
-    def _end_standstill(self, plan: SchedulerOutput) -> None:
-        """All that run are beams waiting for a preempted sibling, and who stands before it in the queue finds no room."""
-        first = self.waiting.peek()
-        reason, need, free = first.deferred
-        if reason != "batch_delay":  # that ends by itself
-            victim = self.waiting.choose_victim(self.running)
-            self._preempt(victim, first, Shortage(need, free))
-            plan.preempted.append(victim)
-
-    def _preempt(self, victim: Sequence, victim_of: Sequence, shortage: Shortage) -> None:
-        """Take blocks and slot from a running sequence. Its tokens stay; their keys and values are recomputed."""
-        self.kv_cache_manager.free(victim)
-        self.running.remove(victim)
-        self.slots.release(victim)
-        victim.status = RequestStatus.PREEMPTED
-        victim.num_computed_tokens = 0
-        victim.num_cached_tokens = 0
-        victim.num_preemptions += 1
-        self.counters.num_preemptions += 1
-        position = self.waiting.add_preempted(victim)
-        if self._bus.active:
-            self._bus.emit(ev.RequestPreempted, victim.seq_id, victim_of.seq_id, shortage.need, shortage.free, position)

@@ -21,11 +21,14 @@ when its plan is complete: after its last `step.scheduled`.
 Source: sections 3.1 and 6.3 of the PagedAttention paper (Kwon et al., 2023).
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
+from typing import NamedTuple
 
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
+from minivllm.events.state import SequenceState
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +51,39 @@ class KVUsage:
 
     @property
     def allocated(self) -> int:
+        # BEGIN SOLUTION waste
         return self.used + self.reserved + self.internal
+        # END SOLUTION
 
     @property
     def waste(self) -> float:
         """Allocated but not used, over allocated; 0 to 1."""
+        # BEGIN SOLUTION waste
         return (self.reserved + self.internal) / self.allocated if self.allocated else 0.0
+        # END SOLUTION
 
     @property
     def saved_by_sharing(self) -> float:
         """Blocks saved by sharing, over the blocks needed without it; 0 to 1."""
         return 1 - self.num_blocks_in_use / self.num_table_entries if self.num_table_entries else 0.0
+
+
+class _BlockSlots(NamedTuple):
+    """One entry of one sequence's block table, in slots."""
+
+    block_id: int
+    used: int
+    """Hold a computed token."""
+    wanted: int
+    """These, and those that will hold one before the sequence ends."""
+
+
+class _Tally(NamedTuple):
+    """All blocks in use, in slots."""
+
+    used: int
+    reserved: int
+    internal: int
 
 
 class KVUsageMeter:
@@ -91,35 +116,45 @@ class KVUsageMeter:
 
     def _measure(self, end: ev.StepEnd) -> KVUsage:
         fold, block_size = self.fold, self.fold.header.block_size
-        # By block: slots that hold a token, and slots that will at some time. The owner that uses most counts.
-        used: dict[int, int] = {}
-        wanted: dict[int, int] = {}
-        num_table_entries = 0
-        for seq_id in fold.running:
-            sequence = fold.sequences[seq_id]
-            num_held = max(sequence.num_computed_tokens, sequence.num_cached_tokens)
-            num_tokens = sequence.num_prompt_tokens + fold.requests[sequence.request_id].max_tokens
-            # The last token is sampled and never computed.
-            num_final = min(num_tokens, fold.header.max_model_len) - 1
-            num_table_entries += len(sequence.block_table)
-            for index, block_id in enumerate(sequence.block_table):
-                before = index * block_size
-                used[block_id] = max(used.get(block_id, 0), min(num_held - before, block_size))
-                wanted[block_id] = max(wanted.get(block_id, 0), min(num_final - before, block_size))
-        num_used = sum(used.values())
-        num_wanted = sum(max(slots, used[block_id]) for block_id, slots in wanted.items())
+        running = [fold.sequences[seq_id] for seq_id in fold.running]
+        tally = self._tally([one for sequence in running for one in self._slots_of(sequence)])
         return KVUsage(
             step=end.step,
             t=end.t,
             total=len(fold.blocks) * block_size,
-            used=num_used,
-            reserved=num_wanted - num_used,
-            internal=len(used) * block_size - num_wanted,
+            used=tally.used,
+            reserved=tally.reserved,
+            internal=tally.internal,
             external=self._num_useless_blocks() * block_size,
-            num_running=len({fold.sequences[seq_id].request_id for seq_id in fold.running}),
-            num_table_entries=num_table_entries,
-            num_blocks_in_use=len(used),
+            num_running=len({sequence.request_id for sequence in running}),
+            num_table_entries=sum(len(sequence.block_table) for sequence in running),
+            num_blocks_in_use=len({block_id for sequence in running for block_id in sequence.block_table}),
         )
+
+    def _slots_of(self, sequence: SequenceState) -> Iterator[_BlockSlots]:
+        """What `sequence` does with each block of its table. The last token is sampled and never computed."""
+        header = self.fold.header
+        # BEGIN SOLUTION waste
+        num_held = max(sequence.num_computed_tokens, sequence.num_cached_tokens)
+        num_tokens = sequence.num_prompt_tokens + self.fold.requests[sequence.request_id].max_tokens
+        num_final = min(num_tokens, header.max_model_len) - 1
+        for index, block_id in enumerate(sequence.block_table):
+            before = index * header.block_size
+            used = max(min(num_held - before, header.block_size), 0)
+            yield _BlockSlots(block_id, used, max(min(num_final - before, header.block_size), used))
+        # END SOLUTION
+
+    def _tally(self, entries: list[_BlockSlots]) -> _Tally:
+        """The slots of all blocks in use. Of several sequences that have a block the one that does most with it counts."""
+        # BEGIN SOLUTION waste
+        used: dict[int, int] = {}
+        wanted: dict[int, int] = {}
+        for one in entries:
+            used[one.block_id] = max(used.get(one.block_id, 0), one.used)
+            wanted[one.block_id] = max(wanted.get(one.block_id, 0), one.wanted)
+        num_used, num_wanted = sum(used.values()), sum(wanted.values())
+        return _Tally(num_used, num_wanted - num_used, len(used) * self.fold.header.block_size - num_wanted)
+        # END SOLUTION
 
     def _num_useless_blocks(self) -> int:
         """Free blocks that would be left over if as many reservations as possible were made now."""
@@ -127,8 +162,10 @@ class KVUsageMeter:
         if header.config.get("kv_cache_allocator") != "contiguous":
             return 0
         num_reserved = -(-header.max_model_len // header.block_size)
+        # BEGIN SOLUTION waste
         runs = groupby(self.fold.blocks, key=lambda block: block.ref_cnt == 0)
         return sum(sum(1 for _ in blocks) % num_reserved for is_free, blocks in runs if is_free)
+        # END SOLUTION
 
 
 def mean(values: list[float]) -> float:

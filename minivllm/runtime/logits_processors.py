@@ -93,12 +93,14 @@ def to_weights(logits: torch.Tensor, params: list[SamplingParams]) -> torch.Tens
     """
     vocab = logits.shape[-1]
     weights = logits.double()
+    # BEGIN SOLUTION top-p
     # The best logit goes first: temperatures near 0 then send all others to exp(-inf) = 0, and nothing overflows.
     weights -= weights.amax(dim=-1, keepdim=True)
     weights /= _column([p.temperature for p in params], weights)
     weights.exp_()  # relative to the best token, which has exactly 1
     if any(p.min_p > 0.0 for p in params):
         weights.masked_fill_(weights < _column([p.min_p for p in params], weights), 0.0)
+    # END SOLUTION
     weights.mul_(2.0 ** (_EXACT_BITS - vocab.bit_length())).round_()
     if any(0 < p.top_k < vocab or p.top_p < 1.0 for p in params):
         _apply_top_k_top_p(logits, weights, params)
@@ -139,12 +141,14 @@ def _apply_top_k_top_p(logits: torch.Tensor, weights: torch.Tensor, params: list
         rows = rows[~settled.squeeze(-1)]
         head_size = min(head_size * _HEAD_GROWTH, vocab)
 
+    # BEGIN SOLUTION top-p
     kept = logits >= boundary
     num_too_many = kept.sum(dim=-1, keepdim=True) - count
     if num_too_many.any():  # more tokens tie at the boundary than there is room for
         tied = logits == boundary
         room = tied.sum(dim=-1, keepdim=True) - num_too_many
         kept &= ~tied | (tied.cumsum(dim=-1, dtype=torch.int32) <= room)
+    # END SOLUTION
     weights.masked_fill_(~kept, 0.0)
 
 
@@ -155,9 +159,11 @@ def _count_kept(head: torch.Tensor, total: torch.Tensor, top_k: torch.Tensor, to
     over the whole vocabulary. A token stays while those before it have less than `top_p` of the mass:
     that is the smallest set that reaches `top_p`. The mass is what top-k has left, as in vLLM.
     """
+    # BEGIN SOLUTION top-p
     head_size = head.shape[-1]
     in_top_k = torch.arange(head_size, device=head.device) < top_k
     head = head * in_top_k
     total = torch.where(top_k <= head_size, head.sum(dim=-1, keepdim=True), total)
     mass_before = head.cumsum(dim=-1) - head
     return (in_top_k & (mass_before < top_p * total)).sum(dim=-1, keepdim=True)
+    # END SOLUTION

@@ -192,6 +192,7 @@ class TorchAttentionBackend:
             q, k, v = (x[rows].transpose(0, 1).unsqueeze(0) for x in (query, key, value))
             out, lse = attend(q, k, v, self._scale, is_causal=True)
             output[rows], log_sum_exp[rows] = out[0].transpose(0, 1), lse[0].T
+        # BEGIN SOLUTION paged-attention
         for bucket in metadata.decodes:
             # A batch entry a sequence: [num_seqs, num_heads, 1, head_size].
             k, v = self._read(cache, bucket.block_ids, len(bucket.mask), bucket.padding)
@@ -202,15 +203,18 @@ class TorchAttentionBackend:
             k, v = (x[:, :, : span.num_tokens] for x in self._read(cache, span.block_ids, num_seqs=1))
             out, lse = attend(q, k, v, self._scale)
             merge(output, log_sum_exp, span.rows, out[0].transpose(0, 1), lse[0].T)
+        # END SOLUTION
         return output
 
     def _write(
         self, cache: torch.Tensor, key: torch.Tensor, value: torch.Tensor, metadata: TorchAttentionMetadata
     ) -> None:
+        # BEGIN SOLUTION paged-attention
         key_value = torch.cat((key, value), dim=1)  # [num_tokens, 2 * num_kv_heads, head_size]
         if metadata.written_rows is not None:
             key_value = key_value[metadata.written_rows]
         cache.flatten(0, 1).index_copy_(0, metadata.written_slots, key_value)
+        # END SOLUTION
 
     def _read(
         self, cache: torch.Tensor, block_ids: torch.Tensor, num_seqs: int, padding: torch.Tensor | None = None
@@ -225,12 +229,14 @@ class TorchAttentionBackend:
         if self._workspace.numel() < size:
             self._workspace = cache.new_empty(size)
         gathered = self._workspace[:size].view(len(block_ids), -1)
+        # BEGIN SOLUTION paged-attention
         torch.index_select(blocks, 0, block_ids, out=gathered)
         tokens = gathered.view(-1, 2 * self._spec.num_kv_heads, self._spec.head_size)
         if padding is not None:
             tokens.index_fill_(0, padding, 0.0)
         by_head = tokens.view(num_seqs, -1, *tokens.shape[1:]).transpose(1, 2)
         return by_head[:, : self._spec.num_kv_heads], by_head[:, self._spec.num_kv_heads :]
+        # END SOLUTION
 
 
 def _similar_lengths(lengths: np.ndarray) -> list[np.ndarray]:

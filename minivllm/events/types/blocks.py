@@ -13,7 +13,7 @@ class BlockAllocated(Event, tag="block.allocated"):
     block_id: int
     seq_id: str
     logical: int
-    rule: ClassVar[str] = "minivllm.core.kv_cache_manager:KVCacheManager.allocate_slots"
+    rule: ClassVar[str] = "minivllm.core.kv_cache_manager:KVCacheManager._append_new_block"
 
 
 class BlockHashed(Event, tag="block.hashed"):
@@ -62,7 +62,7 @@ class BlockReleased(Event, tag="block.released"):
 
     block_id: int
     seq_id: str
-    rule: ClassVar[str] = "minivllm.core.kv_cache_manager:KVCacheManager.free"
+    rule: ClassVar[str] = "minivllm.core.kv_cache_manager:KVCacheManager._let_go"
 
 
 class BlockFreed(Event, tag="block.freed"):
@@ -70,7 +70,7 @@ class BlockFreed(Event, tag="block.freed"):
 
     block_id: int
     position: Literal["head", "tail"]
-    rule: ClassVar[str] = "minivllm.core.block_pool:BlockPool.release"
+    rule: ClassVar[str] = "minivllm.core.block_pool:BlockPool._put_back"
 
 
 class BlockEvicted(Event, tag="block.evicted"):
@@ -78,4 +78,4 @@ class BlockEvicted(Event, tag="block.evicted"):
 
     block_id: int
     hash: str
-    rule: ClassVar[str] = "minivllm.core.block_pool:BlockPool._hand_out"
+    rule: ClassVar[str] = "minivllm.core.block_pool:BlockPool._evict"

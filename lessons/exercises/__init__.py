@@ -1,0 +1,18 @@
+"""Exercises: a piece of the engine is missing, a student writes it, and the real engine runs on what was written.
+
+    catalogue    which exercises there are, from info.toml
+    markers      the solution is the engine's own source; a stub is that source with holes
+    workspace    the student's folder, outside the repository
+    behaviour    what is checked, as functions that tell what the engine does
+    draw, traces random cases for them: operations on a part, request traces through the whole engine
+    plug, worker the student's module in the engine's place, in a child process with limits
+    sandbox      that child, seen from outside
+    search       hypothesis looks for the smallest case on which both sides differ
+    check        one submission, behaviour after behaviour
+    diagnosis    which known misconception does exactly the same
+    report, grade, dev_check   for students, for teachers, for whoever writes exercises
+
+A folder is one exercise: README.md, visible_test.py, behaviours.py, wrong/*.py. The one decision: student code never
+runs in the process that judges it. The child only tells what happened; both sides' tales are compared outside, so
+nothing that the student's code patches can change the verdict.
+"""

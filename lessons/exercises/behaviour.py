@@ -1,0 +1,82 @@
+"""`@behaviour`: one thing that a solution must do, as a function that *tells what happens* in a random case.
+
+The same function runs twice: on the engine's own source here, and on the student's in its own process. It yields lines;
+a solution is right if the lines are the same. So there is no second implementation of the rule that could be wrong, a
+test cannot be special-cased, and the first line that differs is the step at which it went wrong.
+
+    def operations(draw): ...                         # a random case, as plain data
+
+    @behaviour("the last owner frees the block", task=2, points=2, hint="...", cases=operations)
+    def owners(case):                                 # imports the engine's names inside: there they are the student's
+        from minivllm.core.block_pool import BlockPool
+        ...
+        yield f"release({block_id}): ..."
+
+The easy thing to get wrong is a line that differs between two right solutions (an address, a private name, an order
+that nobody promised). `agree` is for results that may differ a little, such as floats.
+"""
+
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import NamedTuple
+
+from minivllm.lessons.exercises.draw import Case, CaseMaker
+
+Observe = Callable[[Case], Iterator[str]]
+MARK = "__behaviour__"
+
+
+class Behaviour(NamedTuple):
+    """One entry of an exercise's behaviours.py."""
+
+    name: str
+    task: int
+    """Number of the README's task that it belongs to."""
+    points: int
+    hint: str
+    """Said when it fails and no known misconception fits."""
+    cases: CaseMaker
+    observe: Observe
+    is_trace: bool
+    """The case is a request trace and the lines are the engine's events: `diff` can open it in the dashboard."""
+    examples: int
+    """How many random cases are tried."""
+    agree: Callable[[str, str], bool] | None
+    """Whether two lines say the same, where that is less than equality."""
+
+    @property
+    def key(self) -> str:
+        """The function's name: how the student's process is told which one to run."""
+        return self.observe.__name__
+
+    def first_difference(self, expected: list[str], told: list[str]) -> int | None:
+        """Index of the first line that differs, or that one side lacks."""
+        for index, (a, b) in enumerate(zip(expected, told, strict=False)):
+            if a != b and not (self.agree is not None and self.agree(a, b)):
+                return index
+        return None if len(expected) == len(told) else min(len(expected), len(told))
+
+
+def behaviour(
+    name: str,
+    *,
+    task: int,
+    points: int,
+    hint: str,
+    cases: CaseMaker,
+    trace: bool = False,
+    examples: int = 60,
+    agree: Callable[[str, str], bool] | None = None,
+) -> Callable[[Observe], Observe]:
+    """Mark a generator function of behaviours.py as one of the exercise's behaviours."""
+
+    def mark(observe: Observe) -> Observe:
+        setattr(observe, MARK, Behaviour(name, task, points, hint, cases, observe, trace, examples, agree))
+        return observe
+
+    return mark
+
+
+def behaviours_of(module: ModuleType) -> list[Behaviour]:
+    """In the order in which they stand in the file: only the first failure is shown in full."""
+    return [getattr(value, MARK) for value in vars(module).values() if hasattr(value, MARK)]

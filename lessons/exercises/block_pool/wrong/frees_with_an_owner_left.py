@@ -1,0 +1,15 @@
+"""A block is put back by the first release, whoever else owns it."""
+
+from minivllm.core import block_pool as engine
+from minivllm.errors import BlockPoolError
+
+HINT = "A block with two owners loses one: who reads its keys and values in the next step? Put it back at count 0 only."
+
+
+class BlockPool(engine.BlockPool):
+    def release(self, block: engine.KVCacheBlock) -> None:
+        if block.ref_cnt == 0:
+            raise BlockPoolError("no owner")
+        block.ref_cnt -= 1
+        if block.prev_free is None:
+            self._put_back(block)

@@ -1,0 +1,12 @@
+"""A hit only counts an owner; the block stays where it is, on the free queue."""
+
+from minivllm.core import block_pool as engine
+
+HINT = "A block that was hit still stands on the free queue: who gets it with the next pop_free_block?"
+
+
+class BlockPool(engine.BlockPool):
+    def touch(self, block: engine.KVCacheBlock) -> bool:
+        was_free = block.ref_cnt == 0
+        block.ref_cnt += 1
+        return was_free

@@ -1,0 +1,110 @@
+"""What block tables must do: a manager alone with two sequences, then the whole engine on it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from minivllm.lessons.exercises.behaviour import behaviour
+from minivllm.lessons.exercises.draw import Draw
+from minivllm.lessons.exercises.manager_operations import manager_of, sequence_of, state_of
+from minivllm.lessons.exercises.traces import requests_with_samples, run_trace, trace
+
+Case = dict[str, Any]
+
+
+def _growth(draw: Draw) -> list[int]:
+    return [draw.integer(0, 1), draw.integer(0, 5)]
+
+
+def growths(draw: Draw) -> Case:
+    """Two sequences that grow in turns."""
+    return {
+        "block_size": draw.integer(1, 4),
+        "num_blocks": draw.integer(1, 12),
+        "growths": draw.list_of(_growth, 1, 12),
+    }
+
+
+@behaviour(
+    "so many tokens need so many blocks",
+    task=1,
+    points=1,
+    hint="Try the numbers around a whole block: 3, 4 and 5 tokens in blocks of 4.",
+    cases=lambda draw: {
+        "block_size": draw.integer(1, 16),
+        "tokens": draw.list_of(lambda d: d.integer(0, 100), 1, 8),
+    },
+)
+def counts_blocks(case: Case) -> Iterator[str]:
+    """The division."""
+    manager = manager_of(1, case["block_size"])
+    for tokens in case["tokens"]:
+        yield f"{tokens} tokens in blocks of {case['block_size']}: {manager.num_blocks_for(tokens)!r} blocks"
+
+
+@behaviour(
+    "a table grows by what is missing, and not at all if blocks are short",
+    task=2,
+    points=3,
+    hint="A table has a length already: begin to count there.",
+    cases=growths,
+)
+def grows(case: Case) -> Iterator[str]:
+    """Two sequences."""
+    manager, sequences, tokens = (
+        manager_of(case["num_blocks"], case["block_size"]),
+        [sequence_of(0), sequence_of(1)],
+        [0, 0],
+    )
+    for which, more in case["growths"]:
+        wanted = tokens[which] + more
+        shortage = manager.allocate_slots(sequences[which], wanted)
+        tokens[which] = tokens[which] if shortage else wanted
+        yield f"r{which} wants room for {wanted} tokens: {shortage or 'done'}; {state_of(manager, sequences)}"
+
+
+@behaviour(
+    "a sequence gives back all of its blocks, the tail first",
+    task=3,
+    points=2,
+    hint="Look at the order of the free queue after free, and at what is left in the table.",
+    cases=growths,
+)
+def gives_back(case: Case) -> Iterator[str]:
+    """Two sequences grow, and then end one after the other."""
+    manager, sequences, tokens = (
+        manager_of(case["num_blocks"], case["block_size"]),
+        [sequence_of(0), sequence_of(1)],
+        [0, 0],
+    )
+    for which, more in case["growths"]:
+        if manager.allocate_slots(sequences[which], tokens[which] + more) is None:
+            tokens[which] += more
+    for which, sequence in enumerate(sequences):
+        manager.free(sequence)
+        yield f"r{which} ends; {state_of(manager, sequences)}"
+
+
+@behaviour(
+    "the engine serves random requests on it, event for event",
+    task=4,
+    points=2,
+    hint="Open it with `minivllm exercise diff`: the table of the sequence of the first difference says what went wrong.",
+    cases=trace,
+    trace=True,
+)
+def serves(case: Case) -> Iterator[str]:
+    """The whole engine."""
+    yield from run_trace(case)
+
+
+@behaviour(
+    "the engine serves samples that share blocks on it, event for event",
+    task=4,
+    points=2,
+    hint="When one of several samples ends, the others keep their blocks: which entries does yours give back?",
+    cases=lambda draw: trace(draw, requests_with_samples),
+    trace=True,
+)
+def serves_samples(case: Case) -> Iterator[str]:
+    """The whole engine, with parallel samples."""
+    yield from run_trace(case)

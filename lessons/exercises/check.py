@@ -1,0 +1,129 @@
+"""One submission, behaviour after behaviour: what passes, what fails, and on which smallest case.
+
+The easy thing to get wrong is the whole time of a failing check. A person waits ten seconds at most, so only the first failure
+is shrunk with patience; the others are there to be counted, and a student mends the first one first.
+"""
+
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from minivllm.lessons.exercises.behaviour import Behaviour, behaviours_of
+from minivllm.lessons.exercises.catalogue import Exercise
+from minivllm.lessons.exercises.diagnosis import Misconception, WrongSolutions
+from minivllm.lessons.exercises.sandbox import Failure, Session, Submission
+from minivllm.lessons.exercises.search import Counterexample, find_counterexample
+from minivllm.lessons.exercises.visible import PASSED
+
+PATIENCE = 2.0
+"""Seconds for making the first failure small."""
+IMPATIENCE = 0.15
+"""How much of it each later one gets."""
+
+
+class BehaviourResult(NamedTuple):
+    """One behaviour's outcome."""
+
+    behaviour: Behaviour
+    counterexample: Counterexample | None
+
+    @property
+    def passed(self) -> bool:
+        return self.counterexample is None
+
+    @property
+    def score(self) -> int:
+        return self.behaviour.points if self.passed else 0
+
+
+class Result(NamedTuple):
+    """What a check found."""
+
+    exercise: Exercise
+    file: Path
+    could_not_run: Failure | None
+    """The file could not be loaded at all."""
+    visible: list[str]
+    """The visible tests that failed, with the line."""
+    behaviours: list[BehaviourResult]
+    misconception: Misconception | None
+    """The known wrong solution that does exactly the same."""
+    seconds: float
+    seed: int
+
+    @property
+    def passed(self) -> bool:
+        return self.could_not_run is None and not self.visible and all(one.passed for one in self.behaviours)
+
+    @property
+    def score(self) -> int:
+        return sum(one.score for one in self.behaviours)
+
+    @property
+    def max_score(self) -> int:
+        return sum(one.behaviour.points for one in self.behaviours)
+
+    @property
+    def first_failure(self) -> BehaviourResult | None:
+        return next((one for one in self.behaviours if not one.passed), None)
+
+    @property
+    def is_untouched(self) -> bool:
+        """It fails because nothing is written yet."""
+        failed = [one.counterexample.failure for one in self.behaviours if one.counterexample is not None]
+        return bool(failed) and all(failure is not None and failure.kind == "todo" for failure in failed)
+
+    @property
+    def exit_status(self) -> int:
+        """0 pass, 1 fail, 2 could not run."""
+        if self.could_not_run is not None:
+            return 2
+        return 0 if self.passed else 1
+
+
+def check(exercise: Exercise, submission: Submission, *, seed: int = 0, diagnoses: bool = True) -> Result:
+    """Run everything there is to check, and say which known misconception a failing solution shows."""
+    result = run_behaviours(exercise, submission, seed=seed)
+    if not diagnoses or result.passed or result.could_not_run is not None:
+        return result
+    with WrongSolutions(exercise) as wrong:
+        return diagnosed(result, wrong)
+
+
+def diagnosed(result: Result, wrong: WrongSolutions) -> Result:
+    """The result with its misconception, if it shows one that is known."""
+    found = [one.counterexample for one in result.behaviours]
+    return result._replace(misconception=wrong.diagnose(found, [one.behaviour for one in result.behaviours]))
+
+
+def run_behaviours(exercise: Exercise, submission: Submission, *, seed: int = 0, patience: float = PATIENCE) -> Result:
+    """Run everything there is to check. `patience`: seconds for making the first failure small."""
+    begin = time.monotonic()
+    behaviours = behaviours_of(exercise.behaviours_module())
+    visible: list[str] = []
+    with Session(exercise, submission) as session:
+        failure = session.start()
+        if failure is not None:
+            nothing = Counterexample({}, [], [], 0, failure)
+            results = [BehaviourResult(behaviour, nothing) for behaviour in behaviours]
+        else:
+            if not submission.is_overlay:
+                visible = _visible(exercise, session)
+            results = _behaviours(behaviours, session, seed, patience)
+    return Result(exercise, submission.file, failure, visible, results, None, time.monotonic() - begin, seed)
+
+
+def _behaviours(behaviours: list[Behaviour], session: Session, seed: int, patience: float) -> list[BehaviourResult]:
+    results: list[BehaviourResult] = []
+    left = patience
+    for behaviour in behaviours:
+        found = find_counterexample(behaviour, session, seed=seed, shrink_seconds=left)
+        results.append(BehaviourResult(behaviour, found))
+        left = left if found is None else IMPATIENCE * patience
+    return results
+
+
+def _visible(exercise: Exercise, session: Session) -> list[str]:
+    told = session.ask({"visible": str(exercise.folder / "visible_test.py")})
+    failed = [line for line in told.lines if not line.endswith(f": {PASSED}")]
+    return failed if told.failure is None else [*failed, f"the visible tests: {told.failure.text}"]

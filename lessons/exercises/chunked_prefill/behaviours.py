@@ -1,0 +1,167 @@
+"""What chunked prefill must do: single chunks, one sequence through a scheduler, then the whole engine with small budgets."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from minivllm.lessons.exercises.behaviour import behaviour
+from minivllm.lessons.exercises.draw import Draw
+from minivllm.lessons.exercises.traces import request, requests_with_samples, run_trace, trace
+
+Case = dict[str, Any]
+
+
+def single_chunk(draw: Draw, chunked: bool) -> Case:
+    """A sequence with prompt and perhaps some output (it was preempted), and what a step has left."""
+    return {
+        "chunked": chunked,
+        "output": draw.integer(0, 5),
+        "prompt": draw.integer(1, 12),
+        "start": draw.integer(0, 40),
+        "budget": draw.integer(1, 20),
+    }
+
+
+def chunks(draw: Draw) -> Case:
+    """A sequence, and the tokens that it gets step by step."""
+    parts = [draw.list_of(lambda d: d.integer(1, 6), 1, 5) for _ in range(2)]
+    return {
+        "output": draw.integer(0, 6),
+        "prompt": draw.integer(1, 14),
+        "n": draw.integer(1, 2),
+        "block_size": draw.integer(2, 4),
+        "chunks": [one for part in parts for one in part],
+    }
+
+
+def _scheduler(block_size: int, chunked: bool) -> Any:
+    from minivllm.clock import VirtualClock
+    from minivllm.core.admission import AdmissionPolicy
+    from minivllm.core.block_pool import BlockPool
+    from minivllm.core.kv_cache_manager import KVCacheManager
+    from minivllm.core.policies import create_request_queue
+    from minivllm.core.scheduler import Scheduler
+    from minivllm.events.bus import EventBus
+
+    bus = EventBus(VirtualClock())
+    return Scheduler(
+        KVCacheManager(BlockPool(40, bus), block_size, True, bus),
+        create_request_queue("fcfs"),
+        AdmissionPolicy("continuous", 0.0, 4),
+        max_num_seqs=4,
+        max_num_batched_tokens=64,
+        max_model_len=64,
+        enable_chunked_prefill=chunked,
+        bus=bus,
+    )
+
+
+def _request(case: Case) -> Any:
+    from minivllm.core.request import Request
+    from minivllm.sampling_params import SamplingParams
+
+    request = Request("ben", list(range(case["prompt"])), SamplingParams(n=case.get("n", 1)))
+    for token_id in range(case["output"]):
+        request.sequences[0].append_token(100 + token_id)
+    return request
+
+
+def _tell_chunk(case: Case) -> Iterator[str]:
+    sequence = _request(case).sequences[0]
+    start = case["start"] % sequence.num_tokens
+    got = _scheduler(4, case["chunked"])._first_chunk(sequence, start, case["budget"])
+    yield (
+        f"{sequence.num_prompt_tokens} prompt and {sequence.num_output_tokens} output tokens, {start} from the cache, "
+        f"{case['budget']} left in the step: gets {got!r}"
+    )
+
+
+@behaviour(
+    "a sequence that comes in gets what it lacks, as far as the step's budget goes",
+    task=1,
+    points=1,
+    hint="How many tokens does it lack after what the cache gave, and how many has the step left?",
+    cases=lambda draw: single_chunk(draw, chunked=True),
+)
+def first_chunk(case: Case) -> Iterator[str]:
+    """With chunked prefill."""
+    yield from _tell_chunk(case)
+
+
+@behaviour(
+    "without chunks a prompt goes in one step, or waits",
+    task=2,
+    points=1,
+    hint="enable_chunked_prefill is off: may a part of what is missing be given?",
+    cases=lambda draw: single_chunk(draw, chunked=False),
+)
+def whole_prompt(case: Case) -> Iterator[str]:
+    """With chunked prefill off."""
+    yield from _tell_chunk(case)
+
+
+@behaviour(
+    "a chunk counts what it computes, names what it fills, and the last one predicts",
+    task=3,
+    points=3,
+    hint="Follow num_computed_tokens, the names of the blocks and who samples from chunk to chunk.",
+    cases=chunks,
+)
+def commits(case: Case) -> Iterator[str]:
+    """One sequence, chunk by chunk."""
+    from minivllm.core.kv_cache_manager import NO_COMPUTED_BLOCKS
+    from minivllm.core.scheduler_output import ScheduledSequence
+
+    scheduler = _scheduler(case["block_size"], chunked=True)
+    request = _request(case)
+    sequence = request.sequences[0]
+    scheduler.requests["ben"] = request
+    scheduler._admit(sequence, 0, 0)
+    for num_tokens in case["chunks"]:
+        start = sequence.num_computed_tokens
+        num_tokens = min(num_tokens, sequence.num_tokens - start)
+        if num_tokens < 1:
+            return
+        scheduler.kv_cache_manager.allocate_slots(sequence, start + num_tokens, NO_COMPUTED_BLOCKS)
+        item = ScheduledSequence(sequence, start, num_tokens)
+        scheduler._commit(item)
+        names = scheduler.kv_cache_manager.pool.cached_blocks()
+        yield (
+            f"tokens {start} to {start + num_tokens - 1} of {sequence.num_prompt_tokens} + {sequence.num_output_tokens}: "
+            f"{sequence.num_computed_tokens} computed, {item.kind}, {len(names)} blocks named, "
+            f"sampling {[one.seq_id for one in item.sampling]}, {len(scheduler.running)} run"
+        )
+
+
+@behaviour(
+    "the engine computes long prompts in chunks, event for event",
+    task=4,
+    points=3,
+    hint="Open it with `minivllm exercise diff` and look at the tokens of each step in the Budget panel.",
+    cases=lambda draw: trace(draw, requests_with_samples, max_num_batched_tokens=draw.integer(4, 6), num_blocks=9),
+    trace=True,
+    examples=40,
+)
+def serves(case: Case) -> Iterator[str]:
+    """The whole engine, with prompts longer than a step."""
+    yield from run_trace(case)
+
+
+@behaviour(
+    "the engine computes whole prompts when it must, event for event",
+    task=4,
+    points=1,
+    hint="Nothing is cut here: a prompt that does not fit into what the step has left waits for the next one.",
+    cases=lambda draw: trace(
+        draw,
+        request,
+        enable_chunked_prefill=False,
+        num_blocks=8,
+        block_size=2,
+        max_num_batched_tokens=16,
+    ),
+    trace=True,
+    examples=30,
+)
+def serves_whole_prompts(case: Case) -> Iterator[str]:
+    """The whole engine, without chunks."""
+    yield from run_trace(case)

@@ -1,0 +1,13 @@
+"""A sequence that comes in lacks all its tokens."""
+
+from minivllm.core import scheduler as engine
+from minivllm.core.request import Sequence
+
+HINT = "What lies before start came from the prefix cache. How many tokens are left to compute?"
+
+
+class Scheduler(engine.Scheduler):
+    def _first_chunk(self, sequence: Sequence, start: int, budget: int) -> int:
+        if not self.enable_chunked_prefill and sequence.num_tokens > budget:
+            return 0
+        return min(sequence.num_tokens, budget)

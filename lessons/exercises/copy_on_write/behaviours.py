@@ -1,0 +1,162 @@
+"""What copy-on-write must do: forks that write in random order on a manager alone, then the whole engine with samples.
+
+After each operation the tables, the owners and the copies are told, so that a block with two writers shows at once.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from minivllm.lessons.exercises.behaviour import behaviour
+from minivllm.lessons.exercises.draw import Draw
+from minivllm.lessons.exercises.traces import requests_with_samples, run_trace, trace
+
+Case = dict[str, Any]
+
+
+def family(draw: Draw) -> Case:
+    """A prompt, and forks of it and of one another."""
+    return {
+        "block_size": draw.integer(2, 4),
+        "prompt": draw.integer(1, 9),
+        "caching": draw.boolean(),
+        "forks": draw.list_of(lambda d: d.integer(0, 3), 1, 3),
+        "twin": False,
+        "operations": [],
+    }
+
+
+def family_at_work(draw: Draw) -> Case:
+    """A family whose members write, fork and end."""
+
+    def operation(draw: Draw) -> list[Any]:
+        return [draw.choice(["write", "write", "write", "fork", "end"]), draw.integer(0, 5)]
+
+    parts = [draw.list_of(operation, 0, 8) for _ in range(3)]
+    return {**family(draw), "twin": draw.boolean(), "operations": [one for part in parts for one in part]}
+
+
+def _tell(case: Case) -> Iterator[str]:
+    """One line an operation, with the state after it."""
+    from minivllm.clock import VirtualClock
+    from minivllm.core.block_pool import BlockPool
+    from minivllm.core.kv_cache_manager import KVCacheManager
+    from minivllm.core.request import Request
+    from minivllm.events.bus import EventBus
+    from minivllm.events.lines import encode_event
+    from minivllm.sampling_params import SamplingParams
+
+    bus = EventBus(VirtualClock())
+    events: list[Any] = []
+    bus.subscribe(events.append)
+    manager = KVCacheManager(BlockPool(14, bus), case["block_size"], case["caching"], bus)
+    size, prompt = case["block_size"], list(range(1, case["prompt"] + 1))
+    alive: list[Any] = []
+
+    def state(done: str) -> Iterator[str]:
+        owners = {block.block_id: block.ref_cnt for block in manager.pool.blocks if block.ref_cnt}
+        yield f"{done}; owners {owners}; copies {[tuple(one) for one in manager.take_copies()]}"
+        for one in alive:
+            table = [block.block_id for block in one.block_table]
+            shared = manager.writes_to_shared_block(one)
+            yield (
+                f"    {one.seq_id}: {one.num_computed_tokens} tokens in blocks {table}, {one.num_hashed_blocks} of "
+                f"{len(one.block_hashes)} hashed; writes to a shared block: {shared!r}"
+            )
+        yield f"    copied so far: {manager.num_copied_blocks}; free: {manager.pool.free_queue.ids()}"
+        yield from (f"    {encode_event(event).decode().rstrip()}" for event in events)
+        events.clear()
+
+    def fork(parent: Any) -> Iterator[str]:
+        child = parent.fork()
+        manager.fork(parent, child)
+        alive.append(child)
+        yield from state(f"{parent.seq_id} forks")
+
+    first = Request("r", prompt, SamplingParams()).sequences[0]
+    manager.allocate_slots(first, len(prompt))
+    first.num_computed_tokens = len(prompt)
+    manager.cache_full_blocks(first, len(prompt))
+    alive.append(first)
+    yield from state("the prompt is computed")
+    for index in case["forks"]:
+        yield from fork(alive[index % len(alive)])
+    if case["twin"]:
+        twin = Request("twin", prompt, SamplingParams()).sequences[0]
+        computed = manager.get_computed_blocks(twin)
+        manager.allocate_slots(twin, len(prompt), computed)
+        twin.num_cached_tokens, twin.num_computed_tokens = computed.num_cached_tokens, computed.num_computed_tokens
+        alive.append(twin)
+        yield from state("a request with the same prompt is admitted")
+        twin.num_computed_tokens = len(prompt)
+        manager.cache_full_blocks(twin, len(prompt))
+    for number, (kind, index) in enumerate(case["operations"]):
+        if not alive:
+            return
+        one = alive[index % len(alive)]
+        if kind == "fork" and len(alive) < 5:
+            yield from fork(one)
+        elif kind == "end":
+            alive.remove(one)
+            manager.free(one)
+            yield from state(f"{one.seq_id} ends")
+        elif kind == "write" and one.num_tokens < len(prompt) + 2 * size:
+            # Every other token is the same for all: then blocks of different sequences may get the same name.
+            one.append_token(20 + number % 2 * one.index)
+            shortage = manager.allocate_slots(one, one.num_tokens)
+            if shortage is not None:
+                yield from state(f"{one.seq_id} cannot write: {tuple(shortage)}")
+                return
+            one.num_computed_tokens = one.num_tokens
+            manager.cache_full_blocks(one, one.num_tokens)
+            yield from state(f"{one.seq_id} writes token {one.num_tokens - 1}")
+
+
+@behaviour(
+    "a fork shares every block and copies none",
+    task=1,
+    points=2,
+    hint="Compare the two tables, the owners of each block and the two hash chains right after fork.",
+    cases=family,
+)
+def forks(case: Case) -> Iterator[str]:
+    """Forks, and forks of forks."""
+    yield from _tell(case)
+
+
+@behaviour(
+    "a write to a block with another owner is seen, and no other",
+    task=2,
+    points=2,
+    hint="Which position is written next, in which block does it fall, and how many owners has that block?",
+    cases=lambda draw: {**family(draw), "twin": True, "forks": draw.list_of(lambda d: d.integer(0, 3), 0, 2)},
+)
+def sees_shared_writes(case: Case) -> Iterator[str]:
+    """Forks, and another request that the prefix cache gave the prompt to."""
+    yield from _tell(case)
+
+
+@behaviour(
+    "whoever writes first gets a copy, and the last one writes in place",
+    task=3,
+    points=3,
+    hint="Follow the shared block: its owners before and after each write, and whose table still names it.",
+    cases=family_at_work,
+    examples=80,
+)
+def copies(case: Case) -> Iterator[str]:
+    """Sequences write, fork and end in any order."""
+    yield from _tell(case)
+
+
+@behaviour(
+    "the engine serves requests with several samples on it, event for event",
+    task=4,
+    points=2,
+    hint="Open it with `minivllm exercise diff`: look at the owners of the prompt's last block at the step where samples part.",
+    cases=lambda draw: trace(draw, requests_with_samples),
+    trace=True,
+    examples=40,
+)
+def serves(case: Case) -> Iterator[str]:
+    """The whole engine."""
+    yield from run_trace(case)

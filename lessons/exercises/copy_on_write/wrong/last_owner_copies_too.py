@@ -1,0 +1,13 @@
+"""A block that was shared once is copied by everybody who writes to it."""
+
+from minivllm.core import kv_cache_manager as engine
+from minivllm.core.request import Sequence
+
+HINT = "When all others have their copies, who else could be disturbed by a write? Ask how many owners there are, not how many there were."
+
+
+class KVCacheManager(engine.KVCacheManager):
+    def writes_to_shared_block(self, sequence: Sequence) -> bool:
+        several = len(sequence.request.sequences) > 1
+        index = max(sequence.num_computed_tokens, sequence.num_cached_tokens) // self.block_size
+        return index < len(sequence.block_table) and several

@@ -1,0 +1,12 @@
+"""A new block in the table is enough; the model will fill it."""
+
+from minivllm.core import kv_cache_manager as engine
+from minivllm.core.request import Sequence
+
+HINT = "The new block is empty where the old one had the first tokens of the block. Who copies them, and from whom does it learn so?"
+
+
+class KVCacheManager(engine.KVCacheManager):
+    def _copy_on_write(self, sequence: Sequence) -> None:
+        super()._copy_on_write(sequence)
+        self._copies.popitem()

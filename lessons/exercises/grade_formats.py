@@ -1,0 +1,149 @@
+"""Grades as Gradescope's results.json (with exercism's fields inside), as a table, and as JUnit's XML.
+
+The easy thing to get wrong is what a student sees. A message holds the behaviour's name, what their code did, and a hint; what
+the engine does there is in nobody's results, or the cases could be learned by heart.
+"""
+
+import csv
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from minivllm import __version__
+from minivllm.lessons.exercises.check import BehaviourResult, Result
+from minivllm.lessons.exercises.grade import Grade
+from minivllm.lessons.exercises.report import yours_at
+from minivllm.tui.text import clean
+
+SCHEMA = "minivllm.grade/1"
+
+
+def as_gradescope(grades: list[Grade]) -> dict[str, Any]:
+    """One student's results.json. https://gradescope-autograders.readthedocs.io/en/latest/specs/"""
+    return {
+        "score": sum(grade.score for grade in grades),
+        "max_score": sum(grade.max_score for grade in grades),
+        "execution_time": round(sum(grade.result.seconds for grade in grades if grade.result is not None), 2),
+        "visibility": "visible",
+        "stdout_visibility": "hidden",
+        "output": "\n".join(_summary(grade) for grade in grades),
+        "tests": [test for grade in grades for test in _tests(grade)],
+        "extra_data": {
+            "schema": SCHEMA,
+            "version": 3,
+            "status": _overall([grade.status for grade in grades]),
+            "engine": __version__,
+            "exercises": {
+                grade.exercise.name: {"status": grade.status, "seed": grade.seed, "student_hash": grade.file_hash}
+                for grade in grades
+            },
+        },
+    }
+
+
+def _overall(statuses: list[str]) -> str:
+    return next((status for status in ("error", "fail") if status in statuses), "pass")
+
+
+def _summary(grade: Grade) -> str:
+    text = f"{grade.exercise.name}: {grade.score} of {grade.max_score}"
+    if grade.result is None:
+        return f"{text}; there is no {grade.exercise.student_file}"
+    if grade.result.could_not_run is not None:
+        return f"{text}; it could not be loaded: {clean(grade.result.could_not_run.text)}"
+    failed = grade.result.first_failure
+    return text if failed is None else f"{text}; first failing behaviour: {failed.behaviour.name}"
+
+
+def _tests(grade: Grade) -> list[dict[str, Any]]:
+    if grade.result is None:
+        return []
+    first = grade.result.first_failure
+    return [
+        {
+            "number": f"{one.behaviour.task}.{number}",
+            "name": f"{grade.exercise.name}: {one.behaviour.name}",
+            "status": "passed" if one.passed else "failed",
+            "score": one.score,
+            "max_score": one.behaviour.points,
+            "output": "" if one.passed else _message(grade.result, one, is_first=one is first),
+            "tags": [f"task:{one.behaviour.task}", "behaviour"],
+            "visibility": "visible",
+            "extra_data": {
+                "task_id": one.behaviour.task,
+                "misconception": _misconception(grade.result) if one is first else None,
+                "repro": f"{grade.exercise.name}/seed={grade.seed}",
+            },
+        }
+        for number, one in enumerate(grade.result.behaviours, 1)
+    ]
+
+
+def _misconception(result: Result) -> str | None:
+    return None if result.misconception is None else result.misconception.name
+
+
+def _message(result: Result, one: BehaviourResult, is_first: bool) -> str:
+    did = clean(yours_at(one.counterexample))
+    hint = result.misconception.hint if is_first and result.misconception is not None else one.behaviour.hint
+    return f"At line {one.counterexample.index + 1} of the smallest case yours does: {did}\nHint: {hint}"
+
+
+_COLUMNS = (
+    "student", "exercise", "score", "max_score", "status", "first_failure", "misconception", "seconds", "seed", "student_hash",
+)  # fmt: skip
+
+
+def write_csv(grades: list[Grade], path: Path) -> None:
+    """A line for each student and exercise."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        table = csv.writer(file)
+        table.writerow(_COLUMNS)
+        for grade in grades:
+            result = grade.result
+            failed = None if result is None else result.first_failure
+            table.writerow(
+                [
+                    _cell(grade.student),
+                    grade.exercise.name,
+                    grade.score,
+                    grade.max_score,
+                    grade.status,
+                    "" if failed is None else failed.behaviour.name,
+                    "" if result is None else _misconception(result) or "",
+                    "" if result is None else f"{result.seconds:.2f}",
+                    grade.seed,
+                    grade.file_hash,
+                ]
+            )
+
+
+def _cell(text: str) -> str:
+    """A spreadsheet would run what begins like a formula."""
+    text = clean(text)
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text
+
+
+def write_junit(grades: list[Grade], path: Path) -> None:
+    """A suite for each student and exercise, a case for each behaviour."""
+    root = ElementTree.Element("testsuites", name="minivllm exercises")
+    for grade in grades:
+        results = [] if grade.result is None else grade.result.behaviours
+        suite = ElementTree.SubElement(
+            root,
+            "testsuite",
+            name=f"{clean(grade.student)}.{grade.exercise.name}",
+            tests=str(max(len(results), 1)),
+            failures=str(sum(not one.passed for one in results)),
+            errors=str(int(grade.result is None)),
+        )
+        if grade.result is None:
+            case = ElementTree.SubElement(suite, "testcase", name="the file is there", classname=grade.exercise.name)
+            ElementTree.SubElement(case, "error", message=_summary(grade))
+        for one in results:
+            case = ElementTree.SubElement(suite, "testcase", name=one.behaviour.name, classname=grade.exercise.name)
+            if not one.passed:
+                ElementTree.SubElement(
+                    case, "failure", message=_message(grade.result, one, one is grade.result.first_failure)
+                )
+    ElementTree.ElementTree(root).write(path, encoding="utf-8", xml_declaration=True)

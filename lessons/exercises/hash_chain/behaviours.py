@@ -1,0 +1,113 @@
+"""What names and lookups must do: a manager alone with prompts over two letters, then the whole engine."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from minivllm.lessons.exercises.behaviour import behaviour
+from minivllm.lessons.exercises.draw import Draw
+from minivllm.lessons.exercises.manager_operations import manager_of, sequence_of, state_of
+from minivllm.lessons.exercises.traces import request, run_trace, trace
+
+Case = dict[str, Any]
+SALTS = (None, "red", "blue")
+
+
+def _letter(draw: Draw) -> int:
+    return draw.integer(0, 1)
+
+
+def _prompt(draw: Draw) -> dict[str, Any]:
+    parts = [draw.list_of(_letter, 0, 6) for _ in range(2)]
+    # Two letters, so that prompts agree here and there, and often from their beginning on.
+    return {"tokens": [0, *parts[0], *parts[1]], "salt": draw.choice(SALTS)}
+
+
+def prompts(draw: Draw) -> Case:
+    """Prompts that come one after the other, and a pool that cannot keep them all."""
+    return {
+        "block_size": draw.integer(1, 3),
+        "num_blocks": draw.integer(13, 18),
+        "prompts": draw.list_of(_prompt, 1, 8),
+    }
+
+
+def alike(draw: Draw) -> Case:
+    """The engine with its cache on, and blocks small enough for prompts to share some."""
+    return trace(draw, request, block_size=2, enable_prefix_caching=True)
+
+
+@behaviour(
+    "each full block has a name that follows from all tokens up to its end, and from the salt",
+    task=1,
+    points=3,
+    hint="Compare the names of two blocks with equal tokens that stand at different places, and of two customers' first blocks.",
+    cases=lambda draw: {
+        "block_size": draw.integer(1, 4),
+        "prompts": draw.list_of(_prompt, 1, 4),
+        "ends": draw.list_of(lambda d: d.integer(0, 13), 1, 4),
+    },
+)
+def names(case: Case) -> Iterator[str]:
+    """Chains that are extended in several calls."""
+    manager = manager_of(1, case["block_size"], enable_prefix_caching=True)
+    for number, prompt in enumerate(case["prompts"]):
+        sequence = sequence_of(number, prompt["tokens"], prompt["salt"])
+        for end in sorted(case["ends"]):
+            end = min(end, len(prompt["tokens"]))
+            manager._extend_hashes(sequence, end)
+            hashes = [block_hash.hex()[:6] for block_hash in sequence.block_hashes]
+            yield f"{sequence.token_ids}, salt {prompt['salt']}: names of the first {end} tokens {hashes}"
+
+
+@behaviour(
+    "a lookup finds the longest prefix that is cached, and leaves a token to compute",
+    task=2,
+    points=3,
+    hint="Walk the chain from its first name. What may still be used after the first one that is missing?",
+    cases=prompts,
+    examples=100,
+)
+def finds(case: Case) -> Iterator[str]:
+    """Each prompt is looked up, computed and freed; what came before may have been forgotten in part."""
+    manager = manager_of(case["num_blocks"], case["block_size"], enable_prefix_caching=True)
+    for number, prompt in enumerate(case["prompts"]):
+        sequence = sequence_of(number, prompt["tokens"], prompt["salt"])
+        found = manager.get_computed_blocks(sequence)
+        ids = [block.block_id for block in found.blocks]
+        yield (
+            f"{prompt['tokens']}, salt {prompt['salt']}: blocks {ids}, {found.num_cached_tokens} cached, computing starts at "
+            f"{found.num_computed_tokens}; {state_of(manager, [sequence])}"
+        )
+        # The tail of what was cached is forgotten now and then; so is, by hand, a block in the middle of a chain.
+        manager.allocate_slots(sequence, sequence.num_tokens, found)
+        manager.cache_full_blocks(sequence, sequence.num_tokens)
+        manager.free(sequence)
+        forgotten = manager.pool.blocks[(7 * number) % case["num_blocks"]]
+        manager.pool.take_free_block(forgotten)
+        manager.pool.release(forgotten)
+
+
+@behaviour(
+    "the engine shares prefixes on it, event for event",
+    task=4,
+    points=2,
+    hint="Open it with `minivllm exercise diff`: at the first difference, what does one side hit that the other does not?",
+    cases=alike,
+    trace=True,
+)
+def shares(case: Case) -> Iterator[str]:
+    """The whole engine, with room enough."""
+    yield from run_trace(case)
+
+
+@behaviour(
+    "the engine shares and forgets prefixes on it when blocks are short",
+    task=4,
+    points=2,
+    hint="A preempted sequence keeps its names and looks itself up again: what does it find?",
+    cases=lambda draw: trace(draw, request, num_blocks=draw.integer(5, 7), block_size=2, enable_prefix_caching=True),
+    trace=True,
+)
+def forgets(case: Case) -> Iterator[str]:
+    """The whole engine, with evictions and preemptions."""
+    yield from run_trace(case)

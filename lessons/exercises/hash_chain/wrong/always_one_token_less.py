@@ -1,0 +1,12 @@
+"""One token fewer than are cached counts as computed, always."""
+
+from minivllm.core import kv_cache_manager as engine
+from minivllm.core.request import Sequence
+
+HINT = "If more tokens follow the cached ones, there is something to compute anyway. When is the last cached token needed again?"
+
+
+class KVCacheManager(engine.KVCacheManager):
+    def get_computed_blocks(self, sequence: Sequence) -> engine.ComputedBlocks:
+        found = super().get_computed_blocks(sequence)
+        return found._replace(num_computed_tokens=max(found.num_cached_tokens - 1, 0))

@@ -1,0 +1,15 @@
+"""To leave a token to compute, the last block of a prompt that is cached whole is not used."""
+
+from minivllm.core import kv_cache_manager as engine
+from minivllm.core.request import Sequence
+
+HINT = "vLLM does so and computes a block again. Here one token goes through, for its query, and all blocks are kept."
+
+
+class KVCacheManager(engine.KVCacheManager):
+    def get_computed_blocks(self, sequence: Sequence) -> engine.ComputedBlocks:
+        found = super().get_computed_blocks(sequence)
+        if found.num_cached_tokens < sequence.num_tokens or not found.blocks:
+            return found
+        num_cached = found.num_cached_tokens - self.block_size
+        return engine.ComputedBlocks(found.blocks[:-1], num_cached, num_cached)

@@ -1,0 +1,17 @@
+"""Every cached block of the prompt is a hit, also behind one that is missing."""
+
+from minivllm.core import kv_cache_manager as engine
+from minivllm.core.request import Sequence
+
+HINT = "Entry i of a table holds the i-th block of tokens. Where do your hits stand if one before them is missing?"
+
+
+class KVCacheManager(engine.KVCacheManager):
+    def get_computed_blocks(self, sequence: Sequence) -> engine.ComputedBlocks:
+        if not self.enable_prefix_caching:
+            return engine.NO_COMPUTED_BLOCKS
+        self._extend_hashes(sequence, sequence.num_tokens)
+        found = [self.pool.get_cached_block(block_hash) for block_hash in sequence.block_hashes]
+        hits = [block for block in found if block is not None]
+        num_cached = len(hits) * self.block_size
+        return engine.ComputedBlocks(hits, num_cached, min(num_cached, sequence.num_tokens - 1))

@@ -1,0 +1,14 @@
+"""Last freed, first reused: every block joins at the head, because it is still warm."""
+
+from minivllm.core import block_pool as engine
+from minivllm.events import types as ev
+
+HINT = "The block freed last is the one most likely to be hit again soon. With yours, when is it forgotten?"
+
+
+class BlockPool(engine.BlockPool):
+    def _put_back(self, block: engine.KVCacheBlock) -> None:
+        cached = block.block_hash is not None
+        self.free_queue.prepend(block)
+        if self._bus.active:
+            self._bus.emit(ev.BlockFreed, block.block_id, "tail" if cached else "head")

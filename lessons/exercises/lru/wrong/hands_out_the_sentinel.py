@@ -1,0 +1,13 @@
+"""There is always a block after the head, so popleft need not look whether the queue is empty."""
+
+from minivllm.core import block_pool as engine
+
+HINT = "In an empty queue the head's neighbour is the tail sentinel, which is no block of anybody's. Raise BlockPoolError instead."
+
+
+class FreeKVCacheBlockQueue(engine.FreeKVCacheBlockQueue):
+    def popleft(self) -> engine.KVCacheBlock:
+        block = self._head.next_free
+        if self.num_free_blocks:
+            self.remove(block)
+        return block

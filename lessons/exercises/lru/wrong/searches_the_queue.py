@@ -1,0 +1,13 @@
+"""To take a block out, one looks for it from the head on."""
+
+from minivllm.core import block_pool as engine
+
+HINT = "The block already knows both of its neighbours. With a hundred thousand free blocks, what does your search cost for each hit?"
+
+
+class FreeKVCacheBlockQueue(engine.FreeKVCacheBlockQueue):
+    def remove(self, block: engine.KVCacheBlock) -> None:
+        one = self._head
+        while one is not self._tail and one is not block:
+            one = one.next_free
+        super().remove(block)

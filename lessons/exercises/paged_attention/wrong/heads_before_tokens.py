@@ -1,0 +1,22 @@
+"""The gathered numbers can be viewed as head after head."""
+
+import torch
+
+from minivllm.runtime import torch_attention as engine
+
+HINT = "In memory a token's heads stand side by side. A view names what is there: tokens first, then transpose."
+
+
+class TorchAttentionBackend(engine.TorchAttentionBackend):
+    def _read(
+        self, cache: torch.Tensor, block_ids: torch.Tensor, num_seqs: int, padding: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        keys, values = super()._read(cache, block_ids, num_seqs, padding)
+        shape = keys.shape
+        both = (
+            torch.cat((keys, values), dim=1)
+            .transpose(1, 2)
+            .contiguous()
+            .view(num_seqs, 2 * shape[1], shape[2], shape[3])
+        )
+        return both[:, : shape[1]], both[:, shape[1] :]

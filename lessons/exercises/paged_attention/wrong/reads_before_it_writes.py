@@ -1,0 +1,26 @@
+"""This step's tokens are written when attention is done."""
+
+import torch
+
+from minivllm.runtime import torch_attention as engine
+
+HINT = "A decode attends to its own token, too, and reads it from the cache."
+
+
+class TorchAttentionBackend(engine.TorchAttentionBackend):
+    def forward(
+        self,
+        layer: int,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        metadata: engine.TorchAttentionMetadata,
+        cos_sin: None = None,
+    ) -> torch.Tensor:
+        written = self.kv_caches[layer].clone()
+        self._write(written, key, value, metadata)
+        metadata.written_rows = metadata.written_slots[:0]
+        metadata.written_slots = metadata.written_slots[:0]
+        output = super().forward(layer, query, key, value, metadata)
+        self.kv_caches[layer].copy_(written)
+        return output

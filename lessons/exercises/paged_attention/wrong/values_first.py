@@ -1,0 +1,14 @@
+"""A token's values stand before its keys."""
+
+import torch
+
+from minivllm.runtime import torch_attention as engine
+
+HINT = "The cache has the heads' keys first, and key_cache and value_cache read it so."
+
+
+class TorchAttentionBackend(engine.TorchAttentionBackend):
+    def _write(
+        self, cache: torch.Tensor, key: torch.Tensor, value: torch.Tensor, metadata: engine.TorchAttentionMetadata
+    ) -> None:
+        super()._write(cache, value, key, metadata)

@@ -1,0 +1,192 @@
+"""What preemption must do: single victims, room made in a full cache, then the whole engine with too few blocks."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from minivllm.lessons.exercises.behaviour import behaviour
+from minivllm.lessons.exercises.draw import Draw
+from minivllm.lessons.exercises.traces import (
+    requests_with_priorities,
+    requests_with_samples,
+    run_trace,
+    trace,
+)
+
+Case = dict[str, Any]
+
+
+def full_house(draw: Draw) -> Case:
+    """Sequences that run, some that wait, and which of them are chosen, one after another."""
+
+    def runs(draw: Draw) -> list[int]:
+        return [draw.integer(1, 9), draw.integer(0, 3)]
+
+    return {
+        "policy": draw.choice(["fcfs", "priority"]),
+        "caching": draw.boolean(),
+        "running": draw.list_of(runs, 2, 5),
+        "waiting": draw.list_of(runs, 0, 2),
+        "chosen": draw.list_of(lambda d: d.integer(0, 4), 1, 4),
+        "more": draw.integer(1, 8),
+    }
+
+
+def _house(case: Case, spare: int) -> Any:
+    """A scheduler in which all of `running` have computed their prompts and have one more token; `spare` blocks are free."""
+    from minivllm.clock import VirtualClock
+    from minivllm.core.admission import AdmissionPolicy
+    from minivllm.core.block_pool import BlockPool
+    from minivllm.core.kv_cache_manager import KVCacheManager
+    from minivllm.core.policies import create_request_queue
+    from minivllm.core.request import Request
+    from minivllm.core.scheduler import Scheduler
+    from minivllm.events.bus import EventBus
+    from minivllm.sampling_params import SamplingParams
+
+    size = 2
+    num_blocks = sum(-(-length // size) for length, _ in case["running"]) + spare
+    bus = EventBus(VirtualClock())
+    num_running = len(case["running"])
+    scheduler = Scheduler(
+        KVCacheManager(BlockPool(num_blocks, bus), size, case["caching"], bus),
+        create_request_queue(case["policy"]),
+        AdmissionPolicy("continuous", 0.0, 8),
+        max_num_seqs=num_running,
+        max_num_batched_tokens=100,
+        max_model_len=40,
+        enable_chunked_prefill=True,
+        bus=bus,
+    )
+    for number, (length, priority) in enumerate([*case["running"], *case["waiting"]]):
+        first = (
+            10 * number if number % 2 else 0
+        )  # every other prompt begins as the first one: the cache has a part of it
+        tokens = list(range(first, first + length))
+        scheduler.add_request(Request(f"r{number}", tokens, SamplingParams(), priority=priority, arrival_number=number))
+        if number < num_running:
+            # One by one, so that all come in before any waits.
+            scheduler.schedule(now=0.0)
+            for sequence in scheduler.running:
+                if sequence.num_computed_tokens == sequence.num_tokens and not sequence.num_output_tokens:
+                    sequence.append_token(99)
+    return scheduler
+
+
+def _state(scheduler: Any) -> Iterator[str]:
+    manager = scheduler.kv_cache_manager
+    for request in scheduler.requests.values():
+        one = request.sequences[0]
+        yield (
+            f"    {one.seq_id}: {one.status.name}, tokens {one.token_ids}, {one.num_computed_tokens} computed, "
+            f"{one.num_cached_tokens} cached, blocks {[block.block_id for block in one.block_table]}, slot {one.slot}, "
+            f"preempted {one.num_preemptions} times"
+        )
+    yield (
+        f"    running {[one.seq_id for one in scheduler.running]}, waiting {[one.seq_id for one in scheduler.waiting]}, "
+        f"free blocks {manager.pool.free_queue.ids()}, free slots {sorted(scheduler.slots.free)}, "
+        f"names {len(manager.pool.cached_blocks())}"
+    )
+
+
+def _victims(case: Case) -> Iterator[str]:
+    from minivllm.core.kv_cache_manager import Shortage
+
+    scheduler = _house(case, spare=0)
+    positions: list[int] = []
+    scheduler._bus.subscribe(lambda event: positions.append(getattr(event, "position", -1)))
+    for index in case["chosen"]:
+        if not scheduler.running:
+            return
+        victim = scheduler.running[index % len(scheduler.running)]
+        before = len(positions)
+        scheduler._preempt(victim, scheduler.running[0], Shortage(1, 0))
+        yield f"{victim.seq_id} is preempted, events tell positions {positions[before:]}"
+        yield from _state(scheduler)
+
+
+@behaviour(
+    "a victim loses blocks, slot and counts, and keeps its tokens",
+    task=1,
+    points=3,
+    hint="After the victim's blocks are gone: which of its tokens have keys and values, and what do its counts say?",
+    cases=lambda draw: {**full_house(draw), "waiting": [], "policy": "fcfs"},
+)
+def victims(case: Case) -> Iterator[str]:
+    """Victims, one after another."""
+    yield from _victims(case)
+
+
+@behaviour(
+    "a victim waits where its policy puts it",
+    task=2,
+    points=1,
+    hint="Others wait already. Who comes back first under fcfs, and who under priority?",
+    cases=full_house,
+)
+def queues(case: Case) -> Iterator[str]:
+    """Victims, and those who wait."""
+    yield from _victims(case)
+
+
+@behaviour(
+    "room is made by one victim after another, until it suffices",
+    task=3,
+    points=3,
+    hint="After each victim ask again: is there room now, is anybody left, and who of the plan must leave it?",
+    cases=full_house,
+    examples=100,
+)
+def makes_room(case: Case) -> Iterator[str]:
+    """One sequence after another gets tokens in a plan, and then some need more blocks than are free."""
+    from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
+
+    scheduler = _house(case, spare=len(case["chosen"]) % 2)
+    plan = SchedulerOutput(9, 100)
+    for sequence in scheduler.running:
+        plan.scheduled.append(ScheduledSequence(sequence, sequence.num_computed_tokens, 1))
+    for index in case["chosen"]:
+        if not scheduler.running:
+            return
+        sequence = scheduler.running[index % len(scheduler.running)]
+        plan.withdraw(sequence)  # it is its turn: it is not in the plan yet
+        shortage = scheduler._make_room(plan, sequence, sequence.num_tokens + case["more"])
+        yield (
+            f"room for {sequence.num_tokens + case['more']} tokens of {sequence.seq_id}: last shortage "
+            f"{None if shortage is None else tuple(shortage)}, preempted {[one.seq_id for one in plan.preempted]}, "
+            f"in the plan {[item.sequence.seq_id for item in plan.scheduled]}"
+        )
+        yield from _state(scheduler)
+
+
+@behaviour(
+    "the engine serves more than its memory holds, first come first served",
+    task=4,
+    points=2,
+    hint="Open it with `minivllm exercise diff` and follow the victim: what it holds, where it waits, what it computes again.",
+    cases=lambda draw: trace(draw, requests_with_samples, num_blocks=7, block_size=2),
+    trace=True,
+    examples=40,
+)
+def serves(case: Case) -> Iterator[str]:
+    """The whole engine with few blocks."""
+    yield from run_trace(case)
+
+
+@behaviour(
+    "the engine serves more than its memory holds, by priority",
+    task=4,
+    points=2,
+    hint="Here a victim may be in this step's plan already. Open it with `minivllm exercise diff` at the step that differs.",
+    cases=lambda draw: trace(
+        draw,
+        requests_with_priorities,
+        num_blocks=6,
+        block_size=2,
+        scheduling_policy="priority",
+    ),
+    trace=True,
+    examples=40,
+)
+def serves_by_priority(case: Case) -> Iterator[str]:
+    """The whole engine with few blocks, under the priority policy."""
+    yield from run_trace(case)

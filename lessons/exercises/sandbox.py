@@ -1,0 +1,180 @@
+"""`Session`: the process in which one submission runs, seen from outside; asked case by case, ended when it misbehaves.
+
+It gets a scratch folder of its own, an empty environment, limits (see `worker`), and a wall clock kept out here. Where
+`bubblewrap` is installed and allowed it also gets no network and no file it could write but its scratch folder. What the
+limits do not stop stands in docs/teach.md.
+
+The easy thing to get wrong is a dead process: it must cost its own behaviour and no other, so the next question starts a
+new one; and a submission that dies at once must not be started for ever by whoever shrinks a case.
+"""
+
+import json
+import os
+import selectors
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from minivllm.errors import ExerciseError
+from minivllm.lessons.exercises.catalogue import Exercise
+from minivllm.lessons.exercises.worker import LOADING
+
+WALL_FACTOR = 6
+"""Seconds on the wall clock for one of processor time: machines of a class are busy, and code may sleep."""
+MAX_ANSWER_BYTES = 32 << 20
+
+
+class Failure(NamedTuple):
+    """Why there is no whole answer."""
+
+    kind: str
+    """raised, todo, time, memory, output, exit, patched, died"""
+    text: str
+
+
+class Told(NamedTuple):
+    """What the student's process told of one case."""
+
+    lines: list[str]
+    failure: Failure | None
+
+
+class Submission(NamedTuple):
+    """A file to run in the engine's place."""
+
+    file: Path
+    is_overlay: bool = False
+    """It is one of `wrong/`: only what is wrong in it."""
+
+
+class Session:
+    """Runs a submission; a context manager."""
+
+    def __init__(self, exercise: Exercise, submission: Submission) -> None:
+        if not hasattr(os, "fork"):
+            raise ExerciseError("Exercises need Linux or macOS for their limits; on Windows run them in WSL.")
+        self._exercise = exercise
+        self._submission = submission
+        self._scratch = tempfile.TemporaryDirectory(prefix="minivllm-exercise-")
+        self._process: subprocess.Popen[bytes] | None = None
+        self._rest = b""
+
+    def start(self) -> Failure | None:
+        """Start it, unless it runs; what went wrong in loading the file."""
+        if self._process is not None:
+            return None
+        submission, scratch = self._submission, self._scratch.name
+        kind = "overlay" if submission.is_overlay else "module"
+        command = [sys.executable, "-I", "-B", "-m", "minivllm.lessons.exercises.worker"]
+        command += [self._exercise.name, str(submission.file.resolve()), kind]
+        self._rest = b""
+        self._process = subprocess.Popen(
+            [*_walls(scratch), *command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=scratch,
+            env={"PATH": os.defpath, "HOME": scratch, "TMPDIR": scratch, "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"},
+            start_new_session=True,
+        )
+        loaded = self._receive(LOADING * self._exercise.seconds)
+        if loaded.failure is not None:
+            self._end()
+        return loaded.failure
+
+    def ask(self, question: dict[str, Any]) -> Told:
+        """What happens in one case."""
+        failure = self.start()
+        if failure is not None:
+            return Told([], failure)
+        try:
+            self._process.stdin.write(json.dumps(question).encode() + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            return self._died()
+        told = self._receive(self._exercise.seconds)
+        if told.failure is not None and told.failure.kind not in ("raised", "todo"):
+            self._end()  # what it left behind is not to be trusted
+        return told
+
+    def _receive(self, seconds: float) -> Told:
+        deadline = time.monotonic() + WALL_FACTOR * seconds
+        pipe = self._process.stdout
+        with selectors.DefaultSelector() as selector:
+            selector.register(pipe, selectors.EVENT_READ)
+            while b"\n" not in self._rest:
+                if not selector.select(max(deadline - time.monotonic(), 0)):
+                    self._end()
+                    return Told([], Failure("time", f"it did not answer in {WALL_FACTOR * seconds:g} seconds"))
+                data = os.read(pipe.fileno(), 1 << 16)
+                if not data:
+                    return self._died()
+                self._rest += data
+                if len(self._rest) > MAX_ANSWER_BYTES:
+                    self._end()
+                    return Told([], Failure("output", "it told more than can be read"))
+        line, _, self._rest = self._rest.partition(b"\n")
+        try:
+            answer = json.loads(line)
+            failure = answer["failure"]
+            return Told(list(map(str, answer["lines"])), None if failure is None else Failure(**failure))
+        except (ValueError, TypeError, KeyError):
+            self._end()
+            return Told([], Failure("patched", "it wrote into the channel that carries our own answers"))
+
+    def _died(self) -> Told:
+        status = self._process.poll()
+        if status is None:
+            status = self._process.wait()
+        self._end()
+        if status < 0:
+            return Told([], Failure("died", f"its process was ended by {signal.Signals(-status).name}"))
+        return Told([], Failure("died", f"its process ended itself with exit status {status}"))
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with suppress(ProcessLookupError):  # it has ended, and so has all that it started
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        process.stdin.close()
+        process.stdout.close()
+
+    def close(self) -> None:
+        self._end()
+        self._scratch.cleanup()
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+
+def _walls(scratch: str) -> list[str]:
+    """The command line that bubblewrap stands before ours, if it can be used."""
+    program = _bubblewrap()
+    if program is None:
+        return []
+    return [
+        program, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--bind", scratch, scratch, "--chdir", scratch,
+        "--unshare-all", "--die-with-parent",
+    ]  # fmt: skip
+
+
+@cache
+def _bubblewrap() -> str | None:
+    """Its path where it is installed and the system lets it make namespaces (a container may not)."""
+    program = shutil.which("bwrap")
+    if program is None:
+        return None
+    trial = [program, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-all", "true"]
+    return program if subprocess.run(trial, capture_output=True).returncode == 0 else None

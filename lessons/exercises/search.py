@@ -1,0 +1,154 @@
+"""hypothesis looks for a case on which the student's side tells something else, and makes it as small as it can.
+
+Cases are drawn here, in the judging process, and the reference's lines are made here; the student's come from its session.
+The easy thing to get wrong is time. A failing case shrinks in hundreds of runs: a loop that costs a second each must not be
+shrunk at all, and an ordinary failure only for as long as a person waits.
+"""
+
+import time
+from collections.abc import Callable
+from collections.abc import Sequence as Seq
+from contextlib import suppress
+from functools import cache
+from typing import Any, NamedTuple
+
+from minivllm.errors import ExerciseError
+from minivllm.lessons.exercises.behaviour import Behaviour
+from minivllm.lessons.exercises.draw import Case, CaseMaker, Draw, T
+from minivllm.lessons.exercises.sandbox import Failure, Session
+
+NOT_SHRUNK = ("todo", "time", "memory", "output", "exit", "died", "patched")
+
+
+class Counterexample(NamedTuple):
+    """A case on which the two sides part."""
+
+    case: Case
+    expected: list[str]
+    told: list[str]
+    index: int
+    """The first line that differs, or that one side lacks."""
+    failure: Failure | None
+    """Why the student's lines end there."""
+
+
+class _EnoughError(BaseException):
+    """Ends the search at once: hypothesis lets pass what is no Exception."""
+
+
+def find_counterexample(
+    behaviour: Behaviour, session: Session, *, seed: int, shrink_seconds: float
+) -> Counterexample | None:
+    """The smallest that was found in the time; None if all cases agree."""
+    for case, expected in random_cases(behaviour, seed):
+        found = _compare_with(expected, behaviour, session, case)
+        if found is not None:
+            if found.failure is not None and found.failure.kind in NOT_SHRUNK:
+                return found
+            return _shrunk(found, behaviour, session, seed, shrink_seconds)
+    return None
+
+
+@cache
+def random_cases(behaviour: Behaviour, seed: int) -> list[tuple[Case, list[str]]]:
+    """The cases of a seed, and what the engine's own source does on them: made once for all submissions."""
+    cases: list[Case] = []
+    _hypothesis(behaviour, seed, cases.append, shrinks=False)
+    return [(case, list(behaviour.observe(case))) for case in cases]
+
+
+def _shrunk(best: Counterexample, behaviour: Behaviour, session: Session, seed: int, seconds: float) -> Counterexample:
+    deadline = time.monotonic() + seconds
+
+    def test(case: Case) -> None:
+        nonlocal best
+        if time.monotonic() > deadline:
+            raise _EnoughError
+        found = compare(behaviour, session, case)
+        if found is None:
+            return
+        # hypothesis goes from larger to smaller, so the latest is the smallest; but it may also look aside.
+        if len(repr(case)) <= len(repr(best.case)):
+            best = found
+        raise _DiffersError
+
+    # The same seed draws the same cases, and so comes upon the failing one again.
+    with suppress(_EnoughError, _DiffersError):
+        _hypothesis(behaviour, seed, test, shrinks=True)
+    return best
+
+
+def _hypothesis(behaviour: Behaviour, seed: int, test: Callable[[Case], None], *, shrinks: bool) -> None:
+    try:
+        from hypothesis import HealthCheck, Phase, given, settings
+        from hypothesis import seed as with_seed
+    except ImportError as error:
+        raise ExerciseError("Exercises need hypothesis: pip install 'minivllm[lessons]'.") from error
+    limits = settings(
+        max_examples=behaviour.examples,
+        database=None,
+        deadline=None,
+        phases=(Phase.generate, Phase.shrink) if shrinks else (Phase.generate,),
+        suppress_health_check=list(HealthCheck),
+        report_multiple_bugs=False,
+        print_blob=False,
+    )
+
+    def run(case: Case) -> None:
+        test(case)
+
+    with_seed(seed)(limits(given(strategy_of(behaviour.cases))(run)))()
+
+
+class _EnoughError(BaseException):
+    """Ends the search at once: hypothesis lets pass what is no Exception."""
+
+
+class _DiffersError(Exception):
+    """What hypothesis sees of a failing case."""
+
+
+def compare(behaviour: Behaviour, session: Session, case: Case) -> Counterexample | None:
+    """Run one case on both sides."""
+    return _compare_with(list(behaviour.observe(case)), behaviour, session, case)
+
+
+def _compare_with(expected: list[str], behaviour: Behaviour, session: Session, case: Case) -> Counterexample | None:
+    told, failure = session.ask({"behaviour": behaviour.key, "case": case})
+    index = behaviour.first_difference(expected, told)
+    if index is None and failure is None:
+        return None
+    return Counterexample(case, expected, told, len(told) if index is None else index, failure)
+
+
+# ---- `Draw`, by hypothesis ----
+
+
+@cache  # to make one costs as much as to draw from it several times
+def strategy_of(cases: CaseMaker) -> Any:
+    """A hypothesis strategy for what `cases` draws."""
+    from hypothesis import strategies as st
+
+    return st.composite(lambda draw: cases(_HypothesisDraw(draw)))()
+
+
+class _HypothesisDraw:
+    def __init__(self, draw: Callable[[Any], Any]) -> None:
+        from hypothesis import strategies
+
+        self._draw, self._st = draw, strategies
+
+    def integer(self, least: int, most: int) -> int:
+        return self._draw(self._st.integers(least, most))
+
+    def choice(self, options: Seq[T]) -> T:
+        return self._draw(self._st.sampled_from(options))
+
+    def boolean(self) -> bool:
+        return self._draw(self._st.booleans())
+
+    def number(self, least: float, most: float) -> float:
+        return self._draw(self._st.floats(least, most))
+
+    def list_of(self, element: Callable[[Draw], T], least: int, most: int) -> list[T]:
+        return self._draw(self._st.lists(strategy_of(element), min_size=least, max_size=most))

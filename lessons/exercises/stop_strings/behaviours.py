@@ -1,0 +1,171 @@
+"""What stop strings must do: single automata, pieces of text cut at random, then engines whose answers stop."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from minivllm.lessons.exercises.behaviour import behaviour
+from minivllm.lessons.exercises.draw import Draw
+
+Case = dict[str, Any]
+
+
+def _text(draw: Draw, letters: str, least: int, most: int) -> str:
+    """Few letters make overlaps and near misses common."""
+    return "".join(draw.list_of(lambda d: d.choice(letters), least, most))
+
+
+def one_pattern(draw: Draw) -> Case:
+    """A stop string and a text."""
+    return {"pattern": _text(draw, "ab", 1, 6), "text": _text(draw, "ab", 1, 8) + _text(draw, "abc", 0, 8)}
+
+
+def pieces(draw: Draw, may_stop: bool = True, include: bool = False) -> Case:
+    """Stop strings, and a text in pieces; some of which may not stop."""
+    return {
+        "stop": draw.list_of(lambda d: _text(d, "ab", 1, 5), 1, 3),
+        "include": include and draw.boolean(),
+        "pieces": [
+            [one, may_stop or index > 1]
+            for index, one in enumerate(draw.list_of(lambda d: _text(d, "abc", 0, 5), 1, 7))
+        ],
+        "last": _text(draw, "abc", 0, 3),
+    }
+
+
+def _fed(case: Case) -> Iterator[str]:
+    from minivllm.stop_strings import StopStringChecker
+
+    stop = list(case["stop"])
+    checker = StopStringChecker(stop, case["include"])
+    yield f"stop strings {stop}, {'shown' if case['include'] else 'not shown'}"
+    for piece, may_stop in case["pieces"]:
+        check = checker.feed(piece, may_stop=may_stop)
+        yield f"feed({piece!r}{'' if may_stop else ', may_stop=False'}) shows {check.text!r}, stop {check.stop!r}"
+        if check.stop is not None:
+            return
+
+
+@behaviour(
+    "an automaton knows how much of its stop string the text ends with",
+    task=2,
+    points=3,
+    hint="After a character that does not fit: what is the longest beginning of the stop string that the text ends with now?",
+    cases=one_pattern,
+    examples=100,
+)
+def automaton(case: Case) -> Iterator[str]:
+    """Character by character; the borders first (task 1)."""
+    from minivllm.stop_strings import _Automaton
+
+    one = _Automaton(case["pattern"])
+    yield f"{case['pattern']!r} has the borders {list(one._borders)}"
+    for index, char in enumerate(case["text"]):
+        done = one.step(char)
+        text = case["text"][: index + 1]
+        yield f"after {text!r}: length {one.length:d}, complete {bool(done)}, undecided {one.num_undecided:d}"
+
+
+@behaviour(
+    "text that comes in pieces is shown as soon as it can be, and no part of a stop string ever",
+    task=4,
+    points=3,
+    hint="Put the pieces together in your head: which end of the text could still become a stop string?",
+    cases=pieces,
+    examples=150,
+)
+def feeds(case: Case) -> Iterator[str]:
+    """Pieces until a stop."""
+    yield from _fed(case)
+
+
+@behaviour(
+    "a stop string that is passed over leaves its text and its end",
+    task=4,
+    points=2,
+    hint="With may_stop=False nothing stops here. Which characters may be part of one that a later piece completes?",
+    cases=lambda draw: pieces(draw, may_stop=False),
+    examples=150,
+)
+def passes_over(case: Case) -> Iterator[str]:
+    """The first two pieces may not stop."""
+    yield from _fed(case)
+
+
+@behaviour(
+    "a stop string may be part of the output",
+    task=4,
+    points=1,
+    hint="What does the shown text end with, if the stop string is included: before it, or with its last character?",
+    cases=lambda draw: pieces(draw, include=True),
+)
+def includes(case: Case) -> Iterator[str]:
+    """With and without."""
+    yield from _fed(case)
+
+
+@behaviour(
+    "at another end all that was held back is shown",
+    task=5,
+    points=1,
+    hint="The answer has its max_tokens and no stop string came. What has the reader not seen yet?",
+    cases=pieces,
+)
+def flushes(case: Case) -> Iterator[str]:
+    """Pieces, and then the end."""
+    from minivllm.stop_strings import StopStringChecker
+
+    checker = StopStringChecker(list(case["stop"]))
+    for piece, _ in case["pieces"]:
+        if checker.feed(piece).stop is not None:
+            return
+    yield f"after {case['pieces']}, stop strings {case['stop']}: flush({case['last']!r}) gives {checker.flush(case['last'])!r}"
+    yield f"and once more: {checker.flush()!r}"
+
+
+@behaviour(
+    "the engine's answers stop where they should",
+    task=5,
+    points=2,
+    hint="Compare what is visible after each step with the whole answer: where does the stop string begin in it?",
+    cases=lambda draw: {
+        "prompt": draw.list_of(lambda d: d.integer(1, 20), 1, 6),
+        "max_tokens": draw.integer(1, 12),
+        "min_tokens": draw.integer(0, 3),
+        "cuts": draw.list_of(lambda d: [d.integer(0, 9), d.integer(1, 4), d.boolean()], 1, 3),
+        "include": draw.boolean(),
+    },
+)
+def serves(case: Case) -> Iterator[str]:
+    """An answer without stop strings, and then with pieces of itself as stop strings."""
+    answer = list(_answers(case, []))[-1]
+    yield f"the whole answer is {answer!r}"
+    stop = []
+    for start, length, is_near in case["cuts"]:
+        cut = answer[start % len(answer) :][:length]
+        stop.append(cut[:-1] + "?" if is_near and len(cut) > 1 else cut)
+    for text in _answers(case, stop):
+        yield f"with the stop strings {stop}: {text!r}"
+
+
+def _answers(case: Case, stop: list[str]) -> Iterator[str]:
+    """The visible text after each step."""
+    from minivllm.clock import VirtualClock
+    from minivllm.config import EngineConfig
+    from minivllm.engine import LLMEngine
+    from minivllm.lessons.exercises.toy import ToyRunner, ToyTokenizer
+    from minivllm.sampling_params import SamplingParams
+
+    engine = LLMEngine(
+        EngineConfig(model="toy", block_size=4), ToyRunner(16, 4, 64), ToyTokenizer(), clock=VirtualClock()
+    )
+    params = SamplingParams(
+        temperature=0,
+        max_tokens=case["max_tokens"],
+        min_tokens=min(case["min_tokens"], case["max_tokens"]),
+        stop=stop,
+        include_stop_str_in_output=case["include"],
+    )
+    engine.add_request("ada", {"prompt_token_ids": case["prompt"]}, params)
+    while engine.has_unfinished_requests():
+        for output in engine.step():
+            yield output.outputs[0].text

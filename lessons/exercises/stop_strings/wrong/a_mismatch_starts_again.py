@@ -1,0 +1,13 @@
+"""A character that does not fit means that nothing of the stop string is there."""
+
+from minivllm import stop_strings as engine
+
+HINT = "After 'aaa' the text ends with 'aa', which begins 'aab'. Which shorter beginning does the text still end with?"
+
+
+class _Automaton(engine._Automaton):
+    def step(self, char: str) -> bool:
+        if self.length == len(self.pattern) or char != self.pattern[self.length]:
+            self.length = 0
+        self.length += char == self.pattern[self.length]
+        return self.length == len(self.pattern)

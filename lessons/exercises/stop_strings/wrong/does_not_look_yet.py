@@ -1,0 +1,10 @@
+"""As long as nothing may stop there is nothing to look for."""
+
+from minivllm import stop_strings as engine
+
+HINT = "The last character that may not stop can be the first one of a stop string. Who remembers it?"
+
+
+class StopStringChecker(engine.StopStringChecker):
+    def feed(self, text: str, *, may_stop: bool = True) -> engine.StopCheck:
+        return super().feed(text) if may_stop else engine.StopCheck(self.flush(text))

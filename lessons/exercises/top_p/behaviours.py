@@ -1,0 +1,171 @@
+"""What top-p and its companions must do: small vocabularies with many ties, a long one, and the sampler on them.
+
+Masses are compared with odd fractions of them (k / 997), or with a half: there all right ways to add give the same answer.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from minivllm.lessons.exercises.behaviour import behaviour
+from minivllm.lessons.exercises.draw import Draw
+
+Case = dict[str, Any]
+
+
+def _logit(draw: Draw) -> float:
+    return draw.integer(0, 12) / 2
+
+
+def small(draw: Draw, *which: str) -> Case:
+    """One or two rows of a few logits with these parameters drawn."""
+    width = draw.integer(2, 8)
+    kinds = {
+        "temperature": lambda: draw.choice([1.0, 0.5, 2.0, 0.1, 0.001]),
+        "min_p": lambda: draw.choice([0.3, 0.11, 0.02, 0.0]),
+        "top_k": lambda: draw.integer(0, 9),
+        "top_p": lambda: draw.choice([draw.integer(1, 996) / 997, draw.integer(500, 996) / 997, 0.5, 1.0]),
+    }
+    rows = []
+    for _ in range(draw.integer(1, 2)):
+        logits = [_logit(draw) for _ in range(width)]
+        rows.append({"logits": logits, **{name: kinds[name]() for name in which}})
+    return {"rows": rows}
+
+
+def _told(case: Case) -> Iterator[str]:
+    import torch
+
+    from minivllm.runtime.logits_processors import to_weights
+    from minivllm.sampling_params import SamplingParams
+
+    torch.set_num_threads(1)
+    logits = torch.tensor([row["logits"] for row in case["rows"]])
+    params = [SamplingParams(**{name: row[name] for name in row if name != "logits"}) for row in case["rows"]]
+    before = logits.clone()
+    weights = to_weights(logits, params)
+    for row, one in zip(weights, case["rows"], strict=True):
+        asked = ", ".join(f"{name}={value:.4g}" for name, value in one.items() if name != "logits")
+        shares = [f"{share:.5f}" for share in (row / row.sum()).tolist()]
+        yield f"logits {one['logits']}, {asked}: tokens {row.nonzero().flatten().tolist()} stay, with shares {shares}"
+    yield f"the logits are as they were: {torch.equal(before, logits)}"
+
+
+@behaviour(
+    "temperature flattens or sharpens, and nothing overflows",
+    task=1,
+    points=1,
+    hint="What is the logit of the best token after you have subtracted the best logit, and where does the division come?",
+    cases=lambda draw: small(draw, "temperature"),
+    examples=25,
+)
+def temperature(case: Case) -> Iterator[str]:
+    """Temperature alone."""
+    yield from _told(case)
+
+
+@behaviour(
+    "min-p measures every token by the best one",
+    task=2,
+    points=1,
+    hint="The best token has weight 1 here. What is the least that another may have?",
+    cases=lambda draw: small(draw, "temperature", "min_p"),
+    examples=25,
+)
+def min_p(case: Case) -> Iterator[str]:
+    """With temperature."""
+    yield from _told(case)
+
+
+@behaviour(
+    "the smallest set of best tokens that reaches top_p stays",
+    task=3,
+    points=3,
+    hint="For each token: how much mass have those before it? Is that less than top_p of all?",
+    cases=lambda draw: small(draw, "temperature", "top_p"),
+    examples=50,
+)
+def top_p(case: Case) -> Iterator[str]:
+    """Top-p alone, ties among the logits."""
+    yield from _told(case)
+
+
+@behaviour(
+    "a set that reaches top_p exactly is large enough",
+    task=3,
+    points=1,
+    hint="Those before a token have top_p of the mass, to the last bit. Is the token still needed?",
+    cases=lambda draw: {
+        "rows": [{"logits": [0.0] * draw.choice([2, 4, 8]) + [-60.0] * 3, "top_p": draw.choice([0.5, 0.25, 0.75])}]
+    },
+    examples=15,
+)
+def reaches_exactly(case: Case) -> Iterator[str]:
+    """Equal weights and fractions of two, which every way to add gets right."""
+    yield from _told(case)
+
+
+@behaviour(
+    "top-k cuts first, top-p takes its part of what is left, and ties go to the lower ids",
+    task=4,
+    points=3,
+    hint="How many stay, which is the last of them, and how many more have the same logit?",
+    cases=lambda draw: small(draw, "top_k", "top_p", "min_p"),
+    examples=60,
+)
+def top_k(case: Case) -> Iterator[str]:
+    """All of them."""
+    yield from _told(case)
+
+
+@behaviour(
+    "a long vocabulary is not judged by its head",
+    task=3,
+    points=1,
+    hint="The head shows the best 256 tokens. Is the sum of its weights the mass of the whole vocabulary?",
+    cases=lambda draw: {
+        "step": draw.integer(1, 40),
+        "flatness": draw.integer(1, 6),
+        "top_p": draw.integer(300, 996) / 997,
+        "top_k": draw.choice([0, 40, 300]),
+    },
+    examples=20,
+)
+def long_vocabulary(case: Case) -> Iterator[str]:
+    """700 tokens, flat enough that the nucleus may be longer than the head."""
+    import torch
+
+    from minivllm.runtime.logits_processors import to_weights
+    from minivllm.sampling_params import SamplingParams
+
+    torch.set_num_threads(1)
+    logits = torch.tensor([[(i * (2 * case["step"] + 1) % 701) / 100 / case["flatness"] for i in range(700)]])
+    weights = to_weights(logits, [SamplingParams(top_p=case["top_p"], top_k=case["top_k"])])[0]
+    stay = weights.nonzero().flatten().tolist()
+    yield f"{case}: {len(stay)} of 700 stay, the first {stay[:5]}, the last {stay[-5:]}"
+
+
+@behaviour(
+    "the sampler draws from it",
+    task=5,
+    points=1,
+    hint="The tokens follow from the weights and the seed alone. Which token was drawn that should have no weight?",
+    cases=lambda draw: {**small(draw, "temperature", "top_k", "top_p", "min_p"), "seed": draw.integer(0, 99)},
+    examples=25,
+)
+def samples(case: Case) -> Iterator[str]:
+    """Twenty tokens a row."""
+    import torch
+
+    from minivllm.core.request import Request
+    from minivllm.runtime.sampler import Sampler
+    from minivllm.sampling_params import SamplingParams
+
+    torch.set_num_threads(1)
+    sampler = Sampler(eos_token_ids=[])
+    for number, row in enumerate(case["rows"]):
+        asked = {name: value for name, value in row.items() if name != "logits"}
+        params = SamplingParams(seed=case["seed"] + number, max_tokens=30, **asked)
+        sequence = Request(f"r{number}", [1], params).sequences[0]
+        for _ in range(20):
+            sequence.append_token(sampler(torch.tensor([row["logits"]]), [sequence])[0].token_id)
+        yield f"logits {row['logits']}, {asked}: {sequence.output_token_ids}"

@@ -1,0 +1,14 @@
+"""Tokens stay as long as together they have no more than top_p."""
+
+import torch
+
+HINT = "That set has less than top_p of the mass. Which token carries it over, and does it stay?"
+
+
+def _count_kept(head: torch.Tensor, total: torch.Tensor, top_k: torch.Tensor, top_p: torch.Tensor) -> torch.Tensor:
+    head_size = head.shape[-1]
+    in_top_k = torch.arange(head_size, device=head.device) < top_k
+    head = head * in_top_k
+    total = torch.where(top_k <= head_size, head.sum(dim=-1, keepdim=True), total)
+    mass = head.cumsum(dim=-1)
+    return (in_top_k & (mass <= top_p * total)).sum(dim=-1, keepdim=True).clamp(min=1)

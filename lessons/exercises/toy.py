@@ -1,0 +1,84 @@
+"""A model that takes no time, for checks of memory and scheduling: what it says depends on what lies in the KV cache.
+
+For each slot it keeps what was written there, which is the token and a digest of all before it. The next token is a
+digest of what attention would read through the block table. So a wrong table, a block that two sequences write, or
+a copy that was not made, changes the text, and the event log with it: nothing can be wrong in memory and look right.
+
+It follows the protocol `minivllm.stepper.Runner`. The easy thing to get wrong is the order within a step: as in each layer
+of a real model, first all copies, then all writes of the batch, then all reads.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+from zlib import crc32
+
+from minivllm.core.request import Sequence
+from minivllm.core.scheduler_output import SchedulerOutput
+from minivllm.core.slot_mapping import NOT_WRITTEN, slot_mapping
+
+VOCAB_SIZE = 32
+EOS = VOCAB_SIZE - 1
+
+
+class ToyTokenizer:
+    """Token i is one letter."""
+
+    vocab_size = VOCAB_SIZE
+    eos_token_ids = frozenset({EOS})
+    has_chat_template = False
+
+    def encode(self, text: str) -> list[int]:
+        return [ord(letter) - 64 for letter in text]
+
+    def decode(self, ids: list[int], skip_special_tokens: bool = True) -> str:
+        return "".join("" if i == EOS and skip_special_tokens else chr(64 + i) for i in ids)
+
+    def is_silent(self, token_id: int, skip_special_tokens: bool) -> bool:
+        return token_id == EOS and skip_special_tokens
+
+    def is_byte_fallback(self, token_id: int) -> bool:
+        return False
+
+
+class ToyToken(NamedTuple):
+    """A sampled token; see `minivllm.output_processor.SampledToken`."""
+
+    token_id: int
+    logprobs: None = None
+
+
+class ToyRunner:
+    """The model; see the module docstring."""
+
+    t_prepare = 0.0
+
+    def __init__(self, num_blocks: int, block_size: int, max_model_len: int) -> None:
+        self.num_blocks = num_blocks
+        self.max_model_len = max_model_len
+        self._block_size = block_size
+        self._kv: dict[int, int] = {}
+
+    def execute_model(self, plan: SchedulerOutput) -> list[tuple[Sequence, int]]:
+        size = self._block_size
+        for copy in plan.copies:
+            for offset in range(size):
+                self._kv[copy.dst * size + offset] = self._kv.get(copy.src * size + offset, 0)
+        for item in plan.scheduled:
+            slots = slot_mapping(item.sequence, item.start, item.num_tokens, size)
+            for position, slot in enumerate(slots, item.start):
+                if slot != NOT_WRITTEN:
+                    self._kv[slot] = crc32(bytes(item.sequence.token_ids[: position + 1]))
+        return [
+            (sequence, crc32(repr([*self._read(sequence, item.start + item.num_tokens), sequence.index]).encode()))
+            for item in plan.scheduled
+            for sequence in item.sampling
+        ]
+
+    def _read(self, sequence: Sequence, num_tokens: int) -> Iterator[int]:
+        for position in range(num_tokens):
+            block = sequence.block_table[position // self._block_size]
+            yield self._kv.get(block.block_id * self._block_size + position % self._block_size, 0)
+
+    def sample_tokens(self, plan: SchedulerOutput, logits: list[tuple[Sequence, int]]) -> list[ToyToken]:
+        # Never end-of-sequence: how long an answer is says the request.
+        return [ToyToken(digest % EOS) for _, digest in logits]

@@ -1,0 +1,36 @@
+"""The visible tests of an exercise, run without pytest: the few cases that its README tells.
+
+They are plain functions with plain asserts, so `pytest visible_test.py` works in the workspace as well. The easy thing to
+get wrong is to stop at the first: each is told, with the line that failed.
+"""
+
+import linecache
+import sys
+import traceback
+from collections.abc import Iterator
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+PASSED = "passed"
+
+
+def run_visible_tests(file: Path) -> Iterator[str]:
+    """`name: passed`, or `name: what failed`, one line a test."""
+    spec = spec_from_file_location("visible_test", file)
+    module = module_from_spec(spec)
+    sys.modules["visible_test"] = module
+    spec.loader.exec_module(module)
+    for name, test in list(vars(module).items()):
+        if name.startswith("test_") and callable(test):
+            yield f"{name}: {_run(test, file)}"
+
+
+def _run(test: object, file: Path) -> str:
+    try:
+        test()
+    except Exception as error:
+        frame = [one for one in traceback.extract_tb(error.__traceback__) if one.filename == str(file)][-1]
+        code = linecache.getline(str(file), frame.lineno).strip()
+        said = f" ({type(error).__name__}{f': {error}' if str(error) else ''})"
+        return f"line {frame.lineno} failed: {code}{said}"
+    return PASSED

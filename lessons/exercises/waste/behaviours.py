@@ -1,0 +1,176 @@
+"""What the meter must say: shares of single steps, then engines of both kinds, measured at every step."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from minivllm.lessons.exercises.behaviour import behaviour
+from minivllm.lessons.exercises.draw import Draw
+from minivllm.lessons.exercises.traces import build_engine, requests_with_samples, run_trace, trace
+
+Case = dict[str, Any]
+
+
+def reservations(draw: Draw) -> Case:
+    """A trace on memory that is given out in runs for the longest sequence, as it was before paging."""
+    return trace(
+        draw,
+        num_blocks=draw.integer(7, 20),
+        block_size=draw.integer(2, 4),
+        max_model_len=draw.integer(4, 12),
+        enable_prefix_caching=False,
+        kv_cache_allocator="contiguous",
+    )
+
+
+def _measured(case: Case) -> Iterator[Any]:
+    """The measurement of each step of the trace."""
+    from minivllm.events.kv_usage import KVUsageMeter
+
+    engine = build_engine(case)
+    meter = KVUsageMeter(engine.log_header())
+    engine.subscribe(meter.apply)
+    told = 0
+    for _ in run_trace(case, engine):
+        yield from meter.samples[told:]
+        told = len(meter.samples)
+
+
+@behaviour(
+    "waste is the part of the allocated slots that is not used",
+    task=1,
+    points=1,
+    hint="Which slots are allocated, and which of these hold nothing? And where nothing is allocated?",
+    cases=lambda draw: {"slots": [draw.integer(0, 9) for _ in range(3)], "external": draw.integer(0, 9)},
+)
+def shares(case: Case) -> Iterator[str]:
+    """Single measurements."""
+    from minivllm.events.kv_usage import KVUsage
+
+    used, reserved, internal = case["slots"]
+    one = KVUsage(1, 0.0, 100, used, reserved, internal, case["external"], 1, 1, 1)
+    yield (
+        f"used {used}, reserved {reserved}, internal {internal}, external {case['external']} of 100: "
+        f"allocated {one.allocated}, waste {one.waste:.6f}"
+    )
+
+
+@behaviour(
+    "each block of a table has slots that are used, slots that will be, and slots that never will",
+    task=2,
+    points=3,
+    hint="How many tokens does the sequence hold now, how many at its end, and how many of either fall into each block?",
+    cases=lambda draw: draw.choice(
+        [reservations, lambda draw: trace(draw, max_model_len=draw.integer(6, 12), enable_prefix_caching=True)]
+    )(draw),
+)
+def slots(case: Case) -> Iterator[str]:
+    """One sequence at a time, at each step of a trace."""
+    from minivllm.events.kv_usage import KVUsageMeter
+
+    engine = build_engine(case)
+    meter = KVUsageMeter(engine.log_header())
+    measure = meter._measure
+    lines: list[str] = []
+
+    def look(end: Any) -> Any:
+        for seq_id in meter.fold.running:
+            sequence = meter.fold.sequences[seq_id]
+            entries = [tuple(one) for one in meter._slots_of(sequence)]
+            lines.append(
+                f"step {end.step}: {seq_id}, {sequence.num_computed_tokens} computed, {sequence.num_cached_tokens} cached, "
+                f"{sequence.num_prompt_tokens} prompt + {meter.fold.requests[sequence.request_id].max_tokens}: {entries}"
+            )
+        return measure(end)
+
+    meter._measure = look
+    engine.subscribe(meter.apply)
+    for _ in run_trace(case, engine):
+        yield from lines
+        lines.clear()
+
+
+def _meter(block_size: int, num_blocks: int, max_model_len: int) -> Any:
+    """A meter of an engine that has not run, on memory as it was before paging."""
+    from minivllm.events.kv_usage import KVUsageMeter
+
+    options = {"max_num_seqs": 4, "max_num_batched_tokens": 8, "kv_cache_allocator": "contiguous"}
+    sizes = {"block_size": block_size, "num_blocks": num_blocks, "max_model_len": max_model_len}
+    return KVUsageMeter(build_engine({**options, **sizes, "enable_prefix_caching": False}).log_header())
+
+
+@behaviour(
+    "of those who share a block the one that does most with it counts",
+    task=3,
+    points=2,
+    hint="Count each block in use once. Add the three sums up: what must come out?",
+    cases=lambda draw: {
+        "block_size": draw.integer(2, 5),
+        "entries": draw.list_of(lambda d: [d.integer(0, 3), d.integer(0, 5), d.integer(0, 5)], 0, 7),
+    },
+)
+def tallies(case: Case) -> Iterator[str]:
+    """Tables drawn by chance."""
+    from minivllm.events.kv_usage import _BlockSlots
+
+    size = case["block_size"]
+    entries = []
+    for block_id, used, more in case["entries"]:
+        used = min(used, size)
+        entries.append(_BlockSlots(block_id, used, min(used + more, size)))
+    told = _meter(size, 4, size)._tally(entries)
+    yield f"blocks of {size}, (block, used, wanted) {[tuple(one) for one in entries]}: {tuple(told)}"
+
+
+@behaviour(
+    "used, reserved and internal slots add up to the blocks in use",
+    task=3,
+    points=1,
+    hint="Look at the first step that differs: which block is counted twice, or not at all?",
+    cases=lambda draw: trace(draw, requests_with_samples),
+    examples=40,
+)
+def measures_sharing(case: Case) -> Iterator[str]:
+    """The paged engine, with shared prefixes and samples."""
+    for one in _measured(case):
+        yield (
+            f"step {one.step}: {one.num_blocks_in_use} blocks in {one.num_table_entries} entries: used {one.used}, "
+            f"reserved {one.reserved}, internal {one.internal}, waste {one.waste:.4f}"
+        )
+
+
+@behaviour(
+    "a free block in which no reservation fits is external waste",
+    task=4,
+    points=2,
+    hint="Go through the free runs one by one: how many reservations fit into each, and what is left?",
+    cases=lambda draw: {
+        "block_size": draw.integer(2, 4),
+        "max_model_len": draw.integer(3, 12),
+        "owners": [one for _ in range(2) for one in draw.list_of(lambda d: d.integer(0, 2), 6, 12)],
+    },
+)
+def external(case: Case) -> Iterator[str]:
+    """Memory with holes."""
+    owners = case["owners"]
+    meter = _meter(case["block_size"], len(owners), case["max_model_len"])
+    for block, ref_cnt in zip(meter.fold.blocks, owners, strict=True):
+        block.ref_cnt = ref_cnt
+    told = meter._num_useless_blocks()
+    yield f"reservations of {case['max_model_len']} tokens, blocks of {case['block_size']}, owners {owners}: {told} blocks"
+
+
+@behaviour(
+    "an engine that reserves is measured at every step",
+    task=4,
+    points=1,
+    hint="Look at the first step that differs: the five kinds add up to all slots, or to fewer where some are free.",
+    cases=reservations,
+    examples=40,
+)
+def measures_reservations(case: Case) -> Iterator[str]:
+    """Memory as it was before paging."""
+    for one in _measured(case):
+        yield (
+            f"step {one.step}: {one.num_running} run; used {one.used}, reserved {one.reserved}, internal {one.internal}, "
+            f"external {one.external} of {one.total}"
+        )

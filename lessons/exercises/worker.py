@@ -1,0 +1,160 @@
+"""The child process in which student code runs: plugs it in, then tells, case by case, what happens.
+
+Started by `sandbox.Session` as `python -I -m minivllm.lessons.exercises.worker`, in its own scratch folder. It reads one line of
+JSON a question and writes one line an answer; it judges nothing. Limits: processor time for each question (a timer that
+raises, so that we learn in which line a loop turns), memory, size of files and of what is printed (printing goes to a file).
+
+The easy thing to get wrong is `except Exception` in a student's code: it must not swallow our timer, and `sys.exit` must not end us.
+So the timer raises a `BaseException`, everything is caught here, and what is not caught the parent ends by its own clock.
+"""
+
+import errno
+import json
+import os
+import resource
+import signal
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+from minivllm.lessons.exercises import plug
+from minivllm.lessons.exercises.catalogue import Exercise, find_exercise
+
+MAX_LINES = 20_000
+LOADING = 4
+"""Times as much as for a case it may take to import the student's file, and what they import."""
+MAX_FILE_BYTES = 1 << 20
+
+
+class TimeIsUpError(BaseException):
+    """The question took more processor time than it may."""
+
+
+def main(argv: list[str]) -> None:
+    """argv: the exercise's name, the student's file, `module` or `overlay`."""
+    name, file, kind = argv
+    answers, questions = os.fdopen(os.dup(1), "w"), os.fdopen(os.dup(0))
+    exercise = find_exercise(name)
+    _take_limits(exercise)
+    worker = _Worker(exercise, Path(file), answers)
+    if worker.load(is_overlay=kind == "overlay"):
+        for line in questions:
+            worker.answer(json.loads(line))
+    # Whatever the student's code has started or registered does not get another turn.
+    os._exit(0)
+
+
+def _take_limits(exercise: Exercise) -> None:
+    # Private memory where the system counts it (Linux); address space would count the libraries, too.
+    memory = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS
+    resource.setrlimit(memory, (exercise.memory_mb << 20, exercise.memory_mb << 20))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FILE_BYTES, MAX_FILE_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    output = os.open("output.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    signal.signal(signal.SIGPROF, _time_is_up)
+
+
+def _time_is_up(*_: object) -> None:
+    raise TimeIsUpError
+
+
+class _Worker:
+    def __init__(self, exercise: Exercise, file: Path, answers: Any) -> None:
+        self._exercise = exercise
+        self._file = file
+        self._answers = answers
+
+    def load(self, is_overlay: bool) -> bool:
+        """Plug the file in, import the rest, and say how that went."""
+        lines: list[str] = []
+
+        def load() -> None:
+            install = plug.overlay if is_overlay else plug.plug_in
+            self._module = install(self._exercise.module, self._file)
+            if not is_overlay:  # the visible tests import it by the name of its file
+                sys.modules.setdefault(self._file.stem, self._module)
+            self._behaviours = self._exercise.behaviours_module()
+            self._intrusions = plug.intrusions(self._module, self._file)
+            self._fingerprint = plug.fingerprint(self._module)
+
+        failure = self._limited(load, LOADING * self._exercise.seconds)
+        self._send(lines, failure)
+        return failure is None
+
+    def answer(self, question: dict[str, Any]) -> None:
+        lines: list[str] = []
+
+        def ask() -> None:
+            if "visible" in question:
+                self._run_visible(question["visible"], lines)
+            else:
+                for line in getattr(self._behaviours, question["behaviour"])(question["case"]):
+                    lines.append(str(line))
+                    if len(lines) > MAX_LINES:
+                        raise TimeIsUpError
+
+        failure = self._limited(ask, self._exercise.seconds)
+        self._send(lines, failure or self._patched())
+
+    def _run_visible(self, file: str, lines: list[str]) -> None:
+        from minivllm.lessons.exercises.visible import run_visible_tests
+
+        lines += run_visible_tests(Path(file))
+
+    def _patched(self) -> dict[str, str] | None:
+        now = plug.fingerprint(self._module)
+        changed = [name for name, value in self._fingerprint.items() if now.get(name) != value] + self._intrusions
+        if not changed:
+            return None
+        return {"kind": "patched", "text": f"it changes {changed[0]}, which is not part of the exercise"}
+
+    def _limited(self, run: Any, seconds: float) -> dict[str, str] | None:
+        """Run it under the timer; what went wrong, if anything did."""
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+        try:
+            run()
+            sys.stdout.flush()
+            sys.stderr.flush()
+        except BaseException as error:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            return self._failure(error, seconds)
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+        return None
+
+    def _failure(self, error: BaseException, seconds: float) -> dict[str, str]:
+        where = self._where(error)
+        if isinstance(error, TimeIsUpError):
+            return {"kind": "time", "text": f"it took over {seconds:g} seconds{where}: does a loop end?"}
+        if isinstance(error, MemoryError):
+            return {"kind": "memory", "text": f"it took more than {self._exercise.memory_mb} MB of memory{where}"}
+        if isinstance(error, OSError) and error.errno == errno.EFBIG:
+            return {"kind": "output", "text": f"it printed or wrote more than {MAX_FILE_BYTES >> 20} MB{where}"}
+        if isinstance(error, SystemExit | KeyboardInterrupt):
+            return {"kind": "exit", "text": f"it called sys.exit({getattr(error, 'code', '')}){where}"}
+        if isinstance(error, NotImplementedError) and str(error).startswith("TODO "):
+            return {"kind": "todo", "text": f"not written yet{where}"}
+        what = type(error).__name__
+        message = f": {error}"[:300] if str(error) else ""
+        if where:
+            return {"kind": "raised", "text": f"{what}{where}{message}"}
+        return {"kind": "raised", "text": f"what it did or gave back cannot be used: {what}{message}"}
+
+    def _where(self, error: BaseException) -> str:
+        """The last line of the student's file that it came through."""
+        if isinstance(error, SyntaxError):
+            return f" in line {error.lineno}"
+        frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename == str(self._file)]
+        return f" in line {frames[-1].lineno}, in {frames[-1].name}" if frames else ""
+
+    def _send(self, lines: list[str], failure: dict[str, str] | None) -> None:
+        self._answers.write(json.dumps({"lines": lines, "failure": failure}) + "\n")
+        self._answers.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

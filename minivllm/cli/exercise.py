@@ -1,0 +1,228 @@
+"""`minivllm exercise`: begin an exercise, check it, look at what went wrong; and for teachers, grade a class.
+
+Exit status: 0 it passes, 1 it does not, 2 it could not be run. The easy thing to get wrong is which exercise is meant when none
+is named: the first that was begun and is not passed, in the order of the course.
+"""
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
+from minivllm.cli.exercise_grades import add_grade_options, grade, report
+from minivllm.cli.terminal import terminal_attached
+from minivllm.errors import ExerciseError, LessonError
+from minivllm.lessons.exercises.catalogue import Exercise, exercises, find_exercise
+from minivllm.lessons.exercises.workspace import Workspace
+from minivllm.lessons.progress import Progress
+
+COULD_NOT_RUN = 2
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+
+    def add(
+        name: str, run: Callable[[argparse.Namespace], int], summary: str, *, named: str = ""
+    ) -> argparse.ArgumentParser:
+        action = actions.add_parser(
+            name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.", allow_abbrev=False
+        )
+        action.set_defaults(run_action=run)
+        action.add_argument(
+            "--workspace", metavar="DIR", type=Path, help="where your files are (default: ~/minivllm-exercises)"
+        )
+        if named:
+            action.add_argument("name", metavar="NAME", nargs=named, help="an exercise (default: the one you are at)")
+        return action
+
+    add("list", _list, "all exercises, and how far you are")
+    add("start", _start, "copy an exercise into your workspace", named="?")
+    check = add("check", _check, "run the engine on your code and compare it with the engine as it is", named="?")
+    check.add_argument("--watch", action="store_true", help="again at each save, with keys for hints and the rest")
+    check.add_argument("--seed", type=int, default=0, help="draws the random cases (default: %(default)s)")
+    add("hint", _hint, "the next of three hints", named="?")
+    demo = add("demo", _demo, "the dashboard's demo on your code", named="?")
+    demo.add_argument("--model", default="tiny-random", help="which model it runs (default: %(default)s)")
+    diff = add("diff", _diff, "the dashboard at the first step that went wrong", named="?")
+    diff.add_argument("--seed", type=int, default=0, help="as for check (default: %(default)s)")
+    add_dashboard_options(diff)
+    add("reset", _reset, "put the stub back; your file is kept under another name", named="?")
+    add("next", _next, "start the next exercise that you have not passed")
+    told = add("report", report, "what you have passed, with how many checks and hints")
+    told.add_argument("--json", action="store_true", help="as one line of JSON")
+    add_grade_options(add("grade", grade, "check the submissions of a class", named="*"))
+    add("dev-check", _dev_check, "check the exercises themselves, for those who write them", named="*")
+
+
+def run(args: argparse.Namespace) -> int:
+    try:
+        return args.run_action(args)
+    except ExerciseError as error:
+        print(f"minivllm: {error}", file=sys.stderr)
+        return COULD_NOT_RUN
+
+
+def _workspace(args: argparse.Namespace) -> Workspace:
+    return Workspace(args.workspace)
+
+
+def _chosen(args: argparse.Namespace) -> Exercise:
+    if args.name:
+        return find_exercise(args.name)
+    passed = Progress().read().exercises
+    started = _workspace(args).started()
+    for exercise in started:
+        if exercise.name not in passed or not passed[exercise.name].passed:
+            return exercise
+    if started:
+        return started[-1]
+    raise ExerciseError("You have begun no exercise yet: `minivllm exercise list` shows them, `start NAME` begins one.")
+
+
+# ---- choosing and beginning ----
+
+
+def _list(args: argparse.Namespace) -> int:
+    done, workspace = Progress().read().exercises, _workspace(args)
+    for exercise in exercises():
+        if exercise.name in done and done[exercise.name].passed:
+            mark = "passed"
+        else:
+            mark = "begun" if workspace.is_started(exercise) else ""
+        print(f"{exercise.name:<24} lesson {exercise.lesson:>2}  {exercise.minutes:>3} min  {mark:<7} {exercise.title}")
+    return 0
+
+
+def _start(args: argparse.Namespace) -> int:
+    return _begin(args, find_exercise(args.name) if args.name else exercises()[0])
+
+
+def _next(args: argparse.Namespace) -> int:
+    passed = Progress().read().exercises
+    for exercise in exercises():
+        if not (exercise.name in passed and passed[exercise.name].passed):
+            if _workspace(args).is_started(exercise):
+                print(f"You are at {exercise.name}: {_workspace(args).file(exercise)}")
+                return 0
+            return _begin(args, exercise)
+    print("You have passed every exercise.")
+    return 0
+
+
+def _begin(args: argparse.Namespace, exercise: Exercise) -> int:
+    workspace = _workspace(args)
+    file = workspace.start(exercise)
+    print(f"{exercise.title} (lesson {exercise.lesson}, about {exercise.minutes} minutes)")
+    print(f"Read   {file.with_name('README.md')}")
+    print(f"Write  {file}, line {workspace.first_todo(exercise)}: {exercise.symbol}")
+    print(f"Check  minivllm exercise check {exercise.name}   (the first time it is red, as it should be)")
+    return 0
+
+
+def _reset(args: argparse.Namespace) -> int:
+    exercise = _chosen(args)
+    kept = _workspace(args).reset(exercise)
+    print(f"{_workspace(args).file(exercise)} is the stub again; what was there is now {kept}.")
+    return 0
+
+
+# ---- checking ----
+
+
+def _check(args: argparse.Namespace) -> int:
+    exercise = _chosen(args)
+    if not args.watch:
+        return _check_once(args, exercise)
+    from minivllm.lessons.exercises.watch import watch
+
+    args.name, args.ascii, args.light, args.keys, args.model = exercise.name, False, False, None, "tiny-random"
+    file = _workspace(args).submission(exercise).file
+    actions = {"h": _hint, "d": _diff, "l": _list, "x": _reset_if_sure, "n": _next}
+    watch(
+        file,
+        lambda: _without_end(_check_once, args, exercise),
+        {key: lambda act=act: _without_end(act, args) and False for key, act in actions.items()},
+    )
+    return _check_once(args, exercise)
+
+
+def _without_end(act: Callable[..., int], *arguments: object) -> None:
+    """While watching, an error is told and the watching goes on."""
+    try:
+        act(*arguments)
+    except ExerciseError as error:
+        print(f"minivllm: {error}", file=sys.stderr)
+
+
+def _reset_if_sure(args: argparse.Namespace) -> int:
+    if input("Put the stub back (your file is kept under another name)? y/n ").strip().lower() == "y":
+        return _reset(args)
+    return 0
+
+
+def _check_once(args: argparse.Namespace, exercise: Exercise) -> int:
+    from minivllm.lessons.exercises.check import check
+    from minivllm.lessons.exercises.report import report as lines_of
+
+    workspace = _workspace(args)
+    result = check(exercise, workspace.submission(exercise), seed=args.seed)
+    for line in lines_of(result, workspace.first_todo(exercise)):
+        print(line)
+    try:
+        Progress().note_check(exercise.name, result.passed)
+    except LessonError as error:  # the check itself has its result
+        print(f"minivllm: {error}", file=sys.stderr)
+    return result.exit_status
+
+
+def _hint(args: argparse.Namespace) -> int:
+    exercise = _chosen(args)
+    taken = Progress().read().exercises.get(exercise.name)
+    number = min((taken.hints if taken else 0) + 1, len(exercise.hints))
+    Progress().note_hint(exercise.name, number)
+    for index, hint in enumerate(exercise.hints[:number], 1):
+        print(f"Hint {index} of {len(exercise.hints)}: {hint}")
+    return 0
+
+
+def _diff(args: argparse.Namespace) -> int:
+    from minivllm.lessons.exercises.check import check
+    from minivllm.lessons.exercises.diff import write_difference
+
+    exercise, workspace = _chosen(args), _workspace(args)
+    result = check(exercise, workspace.submission(exercise), seed=args.seed, diagnoses=False)
+    found = write_difference(result, workspace.folder(exercise) / ".diff")
+    print(found.sentence)
+    if not terminal_attached():
+        print(f"In a terminal: minivllm replay {found.engine} --with {found.yours} --step {found.step}   (key 6)")
+        return 0
+    from minivllm.tui.model import MODELS
+    from minivllm.tui.source import ReplaySource
+
+    a, b = (ReplaySource(path, codec=MODELS) for path in (found.engine, found.yours))
+    app = make_app(args, a, other=b, watch=found.sentence, state="paused", first_step=found.step, screen="compare")
+    run_app(app)
+    return 0
+
+
+def _demo(args: argparse.Namespace) -> int:
+    exercise = _chosen(args)
+    file = _workspace(args).submission(exercise).file
+    command = [sys.executable, "-m", "minivllm.lessons.exercises.demo_on", exercise.name, str(file)]
+    return subprocess.run([*command, "--model", args.model]).returncode
+
+
+def _dev_check(args: argparse.Namespace) -> int:
+    from minivllm.lessons.exercises.dev_check import dev_check
+
+    chosen = [find_exercise(name) for name in args.name] if args.name else exercises()
+    faults = 0
+    for exercise in chosen:
+        for sentence in dev_check(exercise):
+            print(sentence)
+            faults += 1
+    print(f"{len(chosen)} exercises, {faults} faults.")
+    return 1 if faults else 0

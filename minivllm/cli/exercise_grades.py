@@ -1,0 +1,79 @@
+"""What `minivllm exercise` does for teachers, and the report of one's own course.
+
+The easy thing to get wrong is the secret: it must not stand in a command line that others can see, so it may come from the
+environment too.
+"""
+
+import argparse
+import json
+import os
+from itertools import groupby
+from pathlib import Path
+
+from minivllm.cli.terminal import note, print_json
+from minivllm.lessons.exercises.catalogue import exercises, find_exercise
+from minivllm.lessons.progress import Progress
+
+SECRET = "MINIVLLM_GRADE_SECRET"
+
+
+def add_grade_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--submissions",
+        metavar="DIR",
+        type=Path,
+        required=True,
+        help="a folder with a folder for each student, or one student's",
+    )
+    parser.add_argument("--csv", metavar="FILE", type=Path, help="write a table")
+    parser.add_argument("--junit", metavar="FILE", type=Path, help="write JUnit's XML")
+    parser.add_argument(
+        "--json", metavar="PATH", type=Path, help="write Gradescope's results: a file for one student, else a folder"
+    )
+    parser.add_argument(
+        "--secret", default=os.environ.get(SECRET, ""), help=f"makes the random cases yours (default: ${SECRET})"
+    )
+
+
+def grade(args: argparse.Namespace) -> int:
+    """0 if all pass, 1 if not."""
+    from minivllm.lessons.exercises import grade as grading
+    from minivllm.lessons.exercises import grade_formats as formats
+    from minivllm.tui.text import clean
+
+    chosen = [find_exercise(name) for name in args.name] if args.name else list(exercises())
+    grades = []
+    for one in grading.grade(args.submissions, chosen, args.secret):
+        grades.append(one)
+        note(f"{clean(one.student):<24} {one.exercise.name:<24} {one.score:>3} of {one.max_score:<3} {one.status}")
+    if args.csv is not None:
+        formats.write_csv(grades, args.csv)
+    if args.junit is not None:
+        formats.write_junit(grades, args.junit)
+    if args.json is not None:
+        alone = grading.is_one_submission(args.submissions, chosen)
+        for student, own in groupby(grades, key=lambda one: one.student):
+            path = args.json if alone else args.json / f"{student}.json"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps(formats.as_gradescope(list(own)), indent=1), encoding="utf-8")
+    return 0 if all(one.status == "pass" for one in grades) else 1
+
+
+def report(args: argparse.Namespace) -> int:
+    """What the progress file says of the exercises."""
+    done = Progress().read().exercises
+    rows = [(exercise, done.get(exercise.name)) for exercise in exercises()]
+    if args.json:
+        print_json(
+            [
+                {"exercise": exercise.name, "passed": bool(one and one.passed), "checks": one.checks if one else 0, "hints": one.hints if one else 0}
+                for exercise, one in rows
+            ]
+        )  # fmt: skip
+        return 0
+    for exercise, one in rows:
+        state = "passed" if one and one.passed else "not passed" if one else "not begun"
+        print(
+            f"{exercise.name:<24} {state:<11} {one.checks if one else 0:>3} checks {one.hints if one else 0:>2} hints"
+        )
+    return 0

@@ -1,0 +1,30 @@
+"""Fixtures for the tests of exercises: a home of their own, and submissions made from the engine's source."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from minivllm.lessons.exercises.catalogue import find_exercise
+from minivllm.lessons.exercises.sandbox import Submission
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Nothing here may touch the progress or the workspace of whoever runs the tests."""
+    monkeypatch.setenv("MINIVLLM_PROGRESS", str(tmp_path / "progress.json"))
+    monkeypatch.setenv("MINIVLLM_EXERCISES", str(tmp_path / "workspace"))
+    return tmp_path
+
+
+@pytest.fixture
+def submit(tmp_path: Path) -> Callable[[str], Submission]:
+    """A submission to block-pool: the engine's own source, with some lines after it."""
+
+    def make(lines: str = "") -> Submission:
+        file = tmp_path / "block_pool.py"
+        source = find_exercise("block-pool").source_file.read_text(encoding="utf-8")
+        file.write_text(f"{source}\n\n{lines}\n", encoding="utf-8")
+        return Submission(file)
+
+    return make

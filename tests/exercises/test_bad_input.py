@@ -1,0 +1,184 @@
+"""Whatever a student's code does, it gets a clear result for the behaviour that it does it in, and the rest is graded."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from minivllm.lessons.exercises.catalogue import find_exercise
+from minivllm.lessons.exercises.check import Result, check
+from minivllm.lessons.exercises.sandbox import Session, Submission
+
+Submit = Callable[[str], Submission]
+EXERCISE = find_exercise("block-pool")
+POINTS = 10
+
+DOUBLE_FREES = "a block without an owner cannot be released"
+"""The one behaviour in which a block is released that nobody owns: the bad code below does its worst there alone."""
+
+
+def only_in_double_frees(statement: str) -> str:
+    return f"""
+good_release = BlockPool.release
+def release(self, block):
+    if block.ref_cnt == 0:
+        {statement}
+    good_release(self, block)
+BlockPool.release = release
+"""
+
+
+def failed(result: Result) -> dict[str, str]:
+    """Name of each behaviour that failed -> how."""
+    return {
+        one.behaviour.name: one.counterexample.failure.kind if one.counterexample.failure else "differs"
+        for one in result.behaviours
+        if not one.passed
+    }
+
+
+@pytest.mark.parametrize(
+    ("statement", "kind", "words"),
+    [
+        ("while True: pass", "time", "does a loop end?"),
+        ("import time; time.sleep(60)", "time", "did not answer"),
+        (
+            "while True:\n            try:\n                while True: pass\n            except BaseException: pass",
+            "time",
+            "",
+        ),
+        ("print('x' * 30_000_000, flush=True)", "output", "more than 1 MB"),
+        ("hoard = [bytearray(10_000_000) for _ in range(1000)]", "memory", "more than 512 MB"),
+        ("raise KeyError('block')", "raised", "KeyError in line"),
+        ("import sys; sys.exit(3)", "exit", "sys.exit(3)"),
+        ("import os; os._exit(7)", "died", "exit status 7"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "died", "SIGKILL"),
+        ("return -1", "differs", ""),
+        ("raise ValueError('\\ud800 \\x1b[2J')", "raised", "ValueError in line"),
+        ("def f(): return f()\n        f()", "raised", "RecursionError"),
+        ("import os; os.write(1, b'{}'); raise SystemExit", "exit", "sys.exit"),
+    ],
+)
+def test_what_one_behaviour_suffers_from_costs_no_other(submit: Submit, statement: str, kind: str, words: str):
+    result = check(EXERCISE, submit(only_in_double_frees(statement)), diagnoses=False)
+    assert failed(result) == {DOUBLE_FREES: kind}
+    assert result.exit_status == 1
+    assert result.score == result.max_score - 1
+    failure = result.first_failure.counterexample.failure
+    assert words in (failure.text if failure else "")
+
+
+def test_code_that_loops_everywhere_is_told_where_and_in_time(submit: Submit):
+    begin = time.monotonic()
+    result = check(EXERCISE, submit("def forever(self): \n    while True: pass\nBlockPool.pop_free_block = forever"))
+    assert set(failed(result).values()) == {"time"}
+    # Six behaviours and the visible tests, half a second of processor time each; a busy machine gives it slowly.
+    assert time.monotonic() - begin < 30
+    assert any("in forever" in one.counterexample.failure.text for one in result.behaviours)
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ("def", "SyntaxError in line"),
+        ("raise ValueError('no')", "ValueError"),
+        ("import sys; sys.exit()", "sys.exit"),
+        ("while True: pass", "does a loop end?"),
+        ("import no_such_module", "ModuleNotFoundError"),
+    ],
+)
+def test_a_file_that_cannot_be_loaded_could_not_run(submit: Submit, lines: str, words: str):
+    result = check(EXERCISE, submit(lines))
+    assert result.exit_status == 2
+    assert words in result.could_not_run.text
+    assert result.score == 0
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "from minivllm.core.request import Sequence\nSequence.fork = lambda self: self",
+        "import minivllm.core.block_hash as other\ndef short(name): return ''\nother.short_hash = short",
+        "import minivllm.lessons.exercises.plug as other\nother.fingerprint = lambda own: {}",
+    ],
+)
+def test_a_module_that_patches_others_of_minivllm_is_told_so(submit: Submit, lines: str):
+    result = check(EXERCISE, submit(lines), diagnoses=False)
+    assert result.score < result.max_score
+    kinds = set(failed(result).values())
+    assert "patched" in kinds or kinds == {"died"}, kinds
+
+
+def test_patching_while_it_runs_is_found_too(submit: Submit):
+    patch = "import minivllm.events.lines as other; other.encode_event = lambda event: b''"
+    result = check(EXERCISE, submit(only_in_double_frees(patch)), diagnoses=False)
+    assert failed(result) == {DOUBLE_FREES: "patched"}
+
+
+def test_patching_what_compares_changes_nothing_because_it_lies_in_another_process(submit: Submit):
+    lines = """
+import minivllm.lessons.exercises.behaviour as judge
+judge.Behaviour.first_difference = print
+def release(self, block): pass
+BlockPool.release = release
+"""
+    assert check(EXERCISE, submit(lines), diagnoses=False).score < POINTS
+
+
+def test_each_submission_has_a_scratch_folder_that_goes_with_it(submit: Submit):
+    lines = "open('left-behind.txt', 'w').write('x')"
+    with Session(EXERCISE, submit(lines)) as session:
+        assert session.start() is None
+        scratch = session._scratch.name
+    assert not Path(scratch).exists()
+
+
+def test_a_process_that_the_students_code_starts_ends_with_it(submit: Submit, tmp_path: Path):
+    mark = tmp_path / "still-alive"
+    statement = f"import subprocess; subprocess.Popen(['sh', '-c', 'sleep 3; touch {mark}']); raise KeyError"
+    check(EXERCISE, submit(only_in_double_frees(statement)), diagnoses=False)
+    time.sleep(3.5)
+    assert not mark.exists()
+
+
+def test_the_students_code_sees_nothing_of_our_environment(submit: Submit, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("MINIVLLM_GRADE_SECRET", "hush")
+    lines = "import os\nif 'MINIVLLM_GRADE_SECRET' in os.environ: raise ValueError('leaked')"
+    assert check(EXERCISE, submit(lines), diagnoses=False).passed
+
+
+def test_a_result_of_the_wrong_type_is_told_as_such(submit: Submit):
+    result = check(EXERCISE, submit("BlockPool.pop_free_block = lambda self: 7"), diagnoses=False)
+    failure = result.first_failure.counterexample.failure
+    assert failure.kind == "raised" and "what it did or gave back cannot be used: AttributeError: 'int'" in failure.text
+    result = check(EXERCISE, submit("BlockPool.touch = lambda self, block: 'yes'"), diagnoses=False)
+    assert "says 'yes'" in result.first_failure.counterexample.told[-1]
+
+
+def test_a_file_that_lacks_what_the_engine_imports_could_not_run(submit: Submit):
+    result = check(EXERCISE, submit("del BlockPool"))
+    assert result.exit_status == 2 and "BlockPool" in result.could_not_run.text
+
+
+def test_code_that_changes_its_inputs_is_found_and_cannot_change_the_cases_of_the_reference(tmp_path: Path):
+    exercise = find_exercise("hash-chain")
+    file = tmp_path / "kv_cache_manager.py"
+    lines = """
+good = KVCacheManager._extend_hashes
+def extend(self, sequence, num_tokens):
+    good(self, sequence, num_tokens)
+    sequence.token_ids.reverse()
+KVCacheManager._extend_hashes = extend
+"""
+    file.write_text(exercise.source_file.read_text() + lines)
+    result = check(exercise, Submission(file), diagnoses=False)
+    assert not result.passed and not result.behaviours[0].passed
+    file.write_text(exercise.source_file.read_text())
+    assert check(exercise, Submission(file)).passed
+
+
+def test_a_file_that_is_no_text_could_not_run(submit: Submit):
+    submission = submit()
+    submission.file.write_bytes(b"\xff\xfe\x00 not python")
+    assert check(EXERCISE, submission).exit_status == 2

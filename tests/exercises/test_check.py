@@ -1,0 +1,79 @@
+"""What a check finds, how it says so, and where `diff` leads."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from minivllm.events.recording import Recording
+from minivllm.lessons.exercises.catalogue import find_exercise
+from minivllm.lessons.exercises.check import check
+from minivllm.lessons.exercises.diagnosis import read_misconception
+from minivllm.lessons.exercises.diff import write_difference
+from minivllm.lessons.exercises.report import report
+from minivllm.lessons.exercises.sandbox import Submission
+
+Submit = Callable[[str], Submission]
+EXERCISE = find_exercise("block-pool")
+
+EVICTS_WHEN_FREED = """
+def my_release(self, block):
+    if block.ref_cnt < 1:
+        raise BlockPoolError("nobody has it")
+    block.ref_cnt = block.ref_cnt - 1
+    if not block.ref_cnt:
+        named = block.block_hash
+        if named:
+            self._evict(block)
+        self._put_back(block)
+BlockPool.release = my_release
+"""
+
+
+def test_the_same_mistake_in_other_words_gets_the_hint_of_its_misconception(submit: Submit):
+    result = check(EXERCISE, submit(EVICTS_WHEN_FREED))
+    known = read_misconception(EXERCISE.folder / "wrong" / "evicts_when_freed.py")
+    assert result.misconception == known
+    told = "\n".join(report(result))
+    assert known.sentence in told and known.hint in told
+
+
+def test_a_failing_case_is_as_small_as_it_can_be(submit: Submit):
+    found = check(EXERCISE, submit(EVICTS_WHEN_FREED), diagnoses=False).first_failure.counterexample
+    # One block gets an owner, a name, and loses the owner: nothing shorter shows it.
+    assert found.case["num_blocks"] == 1 and len(found.case["operations"]) == 3
+    assert [line.partition("(")[0] for line in found.expected if not line.startswith(" ")] == [
+        "pop_free_block",
+        "cache_block",
+        "release",
+    ]
+
+
+def test_a_mistake_that_nobody_foresaw_gets_the_hint_of_the_behaviour(submit: Submit):
+    lines = "def touch(self, block):\n    return block.block_id == 1\nBlockPool.touch = touch"
+    result = check(EXERCISE, submit(lines))
+    assert not result.passed and result.misconception is None
+    assert result.first_failure.behaviour.hint in "\n".join(report(result))
+
+
+def test_what_a_students_code_says_cannot_move_the_cursor(submit: Submit):
+    lines = "def touch(self, block):\n    raise ValueError('\\x1b[2J')\nBlockPool.touch = touch"
+    assert "\x1b" not in "\n".join(report(check(EXERCISE, submit(lines))))
+
+
+def test_another_seed_draws_other_cases(submit: Submit):
+    found = [check(EXERCISE, submit(EVICTS_WHEN_FREED), seed=seed, diagnoses=False) for seed in (1, 2)]
+    assert all(not result.passed for result in found)
+    assert found[0].score == found[1].score
+
+
+def test_the_difference_is_two_recordings_that_agree_up_to_the_step_it_names(submit: Submit, tmp_path: Path):
+    result = check(EXERCISE, submit(EVICTS_WHEN_FREED), diagnoses=False)
+    found = write_difference(result, tmp_path / "diff")
+    a, b = ([json.loads(line) for line in path.read_text().splitlines()] for path in (found.engine, found.yours))
+    first = next(index for index, (one, other) in enumerate(zip(a, b, strict=False)) if one != other)
+    assert a[:first] == b[:first] and first > 1
+    assert a[first]["step"] == found.step
+    assert f"step {found.step}" in found.sentence
+    recording = Recording(found.engine)
+    assert recording.last_step >= found.step
+    recording.close()

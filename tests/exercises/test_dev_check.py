@@ -1,0 +1,55 @@
+"""Every exercise is sound, and dev-check finds one that is not."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from minivllm.lessons.exercises import dev_check as module
+from minivllm.lessons.exercises.catalogue import Exercise, exercises, find_exercise
+from minivllm.lessons.exercises.dev_check import dev_check
+
+
+@pytest.mark.parametrize("exercise", exercises(), ids=lambda exercise: exercise.name)
+def test_the_engine_passes_the_stub_fails_and_every_wrong_solution_gets_its_own_hint(exercise: Exercise):
+    assert list(dev_check(exercise)) == []
+
+
+class _Changed(Exercise):
+    """An exercise whose wrong solutions are others."""
+
+    files: list[Path]
+
+    @property
+    def wrong_files(self) -> list[Path]:
+        return self.files
+
+
+def test_dev_check_tells_a_right_solution_among_the_wrong_ones_and_a_behaviour_that_catches_none(tmp_path: Path):
+    right = tmp_path / "right.py"
+    right.write_text('"""Everything is as it should be."""\n\nHINT = "There is nothing wrong."\n')
+    exercise = _Changed(*find_exercise("block-pool")._replace(hints=("one",)))
+    exercise.files = [right]
+    told = " ".join(dev_check(exercise))
+    assert "right.py passes." in told
+    assert "must be 3 hints" in told and "at least 5 wrong solutions" in told
+    assert told.count("no wrong solution fails") == 6
+
+
+def test_dev_check_tells_two_wrong_solutions_that_cannot_be_told_apart(tmp_path: Path):
+    folder = find_exercise("block-pool").folder / "wrong"
+    twins = [tmp_path / "a.py", tmp_path / "b.py"]
+    for twin in twins:
+        shutil.copyfile(folder / "never_evicts.py", twin)
+    exercise = _Changed(*find_exercise("block-pool"))
+    exercise.files = twins
+    assert "block-pool: b.py is taken for a." in list(dev_check(exercise))
+
+
+def test_a_hole_that_gives_the_solution_away_is_told(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "stub", lambda source, name: source)
+    assert "a solution stands in the stub" in " ".join(module._files(find_exercise("block-pool"), _source()))
+
+
+def _source() -> str:
+    return find_exercise("block-pool").source_file.read_text(encoding="utf-8")

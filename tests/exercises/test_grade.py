@@ -1,0 +1,83 @@
+"""Grading a class: every student has a result, in every format."""
+
+import csv
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from minivllm.cli import main
+from minivllm.lessons.exercises.catalogue import find_exercise
+from minivllm.lessons.exercises.grade import seed_for
+from minivllm.lessons.exercises.markers import stub
+
+EXERCISE = find_exercise("block-pool")
+SOURCE = EXERCISE.source_file.read_text(encoding="utf-8")
+WRONG = "\n\ndef release(self, block):\n    block.ref_cnt = 0\n    self._put_back(block)\nBlockPool.release = release\n"
+
+
+@pytest.fixture
+def submissions(tmp_path: Path) -> Path:
+    folder = tmp_path / "submissions"
+    for student, text in {
+        "ada": SOURCE,
+        "ben": SOURCE + WRONG,
+        "=cmd": stub(SOURCE, "block-pool"),
+        "dan": "def broken(",
+        "eve": "",
+    }.items():
+        (folder / student).mkdir(parents=True)
+        if text:
+            (folder / student / "block_pool.py").write_text(text)
+    return folder
+
+
+def test_a_class_is_graded_in_all_formats_and_bad_files_cost_only_their_own(submissions: Path, tmp_path: Path):
+    out = tmp_path / "out"
+    out.mkdir()
+    options = ["--csv", str(out / "grades.csv"), "--junit", str(out / "grades.xml"), "--json", str(out / "json")]
+    command = ["exercise", "grade", "block-pool", "--submissions", str(submissions), "--secret", "s", *options]
+    assert main(command) == 1
+    rows = {row["student"]: row for row in csv.DictReader((out / "grades.csv").open())}
+    assert {name: row["status"] for name, row in rows.items()} == {
+        "ada": "pass", "ben": "fail", "'=cmd": "fail", "dan": "error", "eve": "error",
+    }  # fmt: skip
+    assert rows["ada"]["score"] == rows["ada"]["max_score"] == "10"
+    assert 0 < int(rows["ben"]["score"]) < 10
+    assert rows["'=cmd"]["score"] == rows["dan"]["score"] == rows["eve"]["score"] == "0"
+
+    result = json.loads((out / "json" / "ben.json").read_text())
+    assert result["score"] == sum(test["score"] for test in result["tests"]) == int(rows["ben"]["score"])
+    assert result["max_score"] == sum(test["max_score"] for test in result["tests"]) == 10
+    assert {test["status"] for test in result["tests"]} == {"passed", "failed"}
+    assert result["extra_data"]["status"] == "fail" and result["extra_data"]["version"] == 3
+    assert all(test["extra_data"]["task_id"] in range(1, 6) for test in result["tests"])
+    assert all("Hint: " in test["output"] for test in result["tests"] if test["status"] == "failed")
+    assert "could not be loaded: SyntaxError" in json.loads((out / "json" / "dan.json").read_text())["output"]
+    assert "there is no block_pool.py" in json.loads((out / "json" / "eve.json").read_text())["output"]
+
+    suites = {suite.get("name"): suite for suite in ElementTree.parse(out / "grades.xml").getroot()}
+    assert suites["ada.block-pool"].get("failures") == "0"
+    assert int(suites["ben.block-pool"].get("failures")) == len(suites["ben.block-pool"].findall(".//failure")) > 0
+    assert suites["eve.block-pool"].get("errors") == "1"
+
+
+def test_one_students_folder_gives_one_file_as_gradescope_wants_it(submissions: Path, tmp_path: Path):
+    path = tmp_path / "results.json"
+    command = ["exercise", "grade", "block-pool", "--submissions", str(submissions / "ada"), "--json", str(path)]
+    assert main(command) == 0
+    assert json.loads(path.read_text())["score"] == 10
+
+
+def test_every_student_has_a_seed_of_their_own_that_follows_from_the_secret():
+    seeds = [seed_for(secret, name, "lru") for secret in "ab" for name in ("ada", "ben")]
+    assert len(set(seeds)) == 4
+    assert seeds[0] == seed_for("a", "ada", "lru")
+
+
+def test_a_folder_without_students_could_not_be_graded(tmp_path: Path, capsys: pytest.CaptureFixture):
+    assert main(["exercise", "grade", "--submissions", str(tmp_path / "nowhere")]) == 2
+    (tmp_path / "empty").mkdir()
+    assert main(["exercise", "grade", "--submissions", str(tmp_path / "empty")]) == 2
+    assert "is empty" in capsys.readouterr().err

@@ -1,0 +1,58 @@
+"""Small mistakes that nobody wrote down: each solution is changed in one place, and the check must notice every time."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from minivllm.lessons.exercises.catalogue import Exercise, exercises
+from minivllm.lessons.exercises.check import run_behaviours
+from minivllm.lessons.exercises.markers import regions
+from minivllm.lessons.exercises.sandbox import Submission
+
+SWAPS = (
+    ("== 0", "!= 0"), ("> 0", ">= 0"), ("== 0", "<= 1"), ("+= 1", "+= 2"), ("-= 1", "-= 2"), (" <= ", " < "), ("- 1)", ")"),
+    ("is not None", "is None"), ("is None", "is not None"), ("break", "continue"), ("append(", "prepend("),
+    ("prepend(", "append("), ("+ 1", "+ 0"), ("[-1]", "[0]"), (".pop()", ".pop(0)"), ("next_free", "prev_free"),
+)  # fmt: skip
+
+
+def mutants(exercise: Exercise) -> Iterator[tuple[str, str]]:
+    """(what was changed, the whole source with it), each different from the engine's own in one line of the solution."""
+    lines = exercise.source_file.read_text(encoding="utf-8").splitlines()
+    for region in regions("\n".join(lines)):
+        if region.exercise != exercise.name:
+            continue
+        for number in range(region.begin + 1, region.end):
+            line = lines[number]
+            if line.lstrip().startswith("#"):
+                continue
+            changed = [line.replace(old, new, 1) for old, new in SWAPS if old in line]
+            changed.append(line[: len(line) - len(line.lstrip())] + "pass")
+            for other in changed:
+                source = "\n".join([*lines[:number], other, *lines[number + 1 :]]) + "\n"
+                if _is_python(source):
+                    yield f"{line.strip()}  ->  {other.strip()}", source
+
+
+def _is_python(source: str) -> bool:
+    try:
+        ast.parse(source)
+    except SyntaxError:
+        return False
+    return True
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("exercise", exercises(), ids=lambda exercise: exercise.name)
+def test_no_solution_with_one_small_mistake_passes(exercise: Exercise, tmp_path: Path):
+    file = tmp_path / exercise.student_file
+    passed, tried = [], 0
+    for what, source in mutants(exercise):
+        file.write_text(source, encoding="utf-8")
+        tried += 1
+        if run_behaviours(exercise, Submission(file), patience=0).passed:
+            passed.append(what)
+    assert tried >= 3
+    assert passed == []
