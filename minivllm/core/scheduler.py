@@ -22,7 +22,7 @@ registered until all preemption is over, none points to keys and values that nob
 Source: vLLM `vllm/v1/core/sched/scheduler.py`.
 """
 
-from minivllm.core.admission import AdmissionPolicy
+from minivllm.core.admission import AdmissionPolicy, Hold
 from minivllm.core.batch_slots import BatchSlots
 from minivllm.core.kv_cache_manager import KVCacheManager, Shortage
 from minivllm.core.policies import RequestQueue
@@ -115,6 +115,7 @@ class Scheduler(Preemption):
         if self._bus.active:
             self._bus.emit(ev.StepBegin, self.max_num_batched_tokens)
         plan = SchedulerOutput(self.step, self.max_num_batched_tokens)
+        # BEGIN SOLUTION token-budget
         budget, shortage = self._schedule_running(plan)
         for item in plan.scheduled:
             self._commit(item)
@@ -122,6 +123,7 @@ class Scheduler(Preemption):
             budget = self._schedule_waiting(plan, budget, now)
         elif self.waiting:
             self._defer(self.waiting.peek(), "preempted_this_step", shortage.need, shortage.free)
+        # END SOLUTION
         if self.running and not plan.scheduled and not plan.preempted:
             self._end_standstill(plan)
         plan.copies = self.kv_cache_manager.take_copies()
@@ -134,6 +136,7 @@ class Scheduler(Preemption):
         budget = plan.budget
         last_shortage = None
         block_size = self.kv_cache_manager.block_size
+        # BEGIN SOLUTION token-budget
         index = 0
         while index < len(self.running) and budget > 0:
             sequence = self.running[index]
@@ -156,49 +159,64 @@ class Scheduler(Preemption):
             plan.scheduled.append(ScheduledSequence(sequence, start, num_tokens))
             budget -= num_tokens
             index += 1
+        # END SOLUTION
         return budget, last_shortage
 
     def _schedule_waiting(self, plan: SchedulerOutput, budget: int, now: float) -> int:
         """Admit waiting sequences while everything suffices; returns what is left of the budget."""
-        manager = self.kv_cache_manager
+        # BEGIN SOLUTION token-budget
         while self.waiting:
             sequence = self.waiting.peek()
-            if hold := self._admission.hold(self.waiting, self.running, not plan.scheduled, now):
+            if hold := self._hold(sequence, plan, budget, now):
                 self._defer(sequence, *hold)
                 break
-            if budget == 0:
-                self._defer(sequence, "token_budget", sequence.num_tokens, 0)
+            item = self._try_to_admit(sequence, budget)
+            if item is None:
                 break
-            num_slots = self.slots.num_needed(sequence.request)
-            if self.slots.num_free < num_slots:
-                self._defer(sequence, "max_num_seqs", num_slots, self.slots.num_free)
-                self._admission.batch_is_full()
-                break
-            computed = manager.get_computed_blocks(sequence)
-            # All of its known tokens must fit, not only the first chunk: a long prompt admitted by its
-            # first chunk would soon preempt, or be preempted, over and over.
-            # A partial last block will be copied for every fork but the last to write.
-            num_copies = sequence.request.num_unforked if sequence.num_tokens % manager.block_size else 0
-            if shortage := manager.shortage_for(sequence, sequence.num_tokens, computed, num_copies):
-                self._defer(sequence, shortage.reason, shortage.need, shortage.free)
-                self._admission.batch_is_full()
-                break
-            # Lookup first, then the length of the chunk: a hit makes it shorter.
-            start = computed.num_computed_tokens
-            num_tokens = self._first_chunk(sequence, start, budget)
-            if num_tokens == 0:
-                self._defer(sequence, "token_budget", sequence.num_tokens - start, budget)
-                break
-            manager.allocate_slots(sequence, start + num_tokens, computed)
-            if self._bus.active:
-                manager.explain_miss(sequence, computed)
-            self.waiting.pop()
-            self._admit(sequence, computed.num_cached_tokens, start)
-            item = ScheduledSequence(sequence, start, num_tokens, starts_fresh=True)
             plan.scheduled.append(item)
             self._commit(item)
-            budget -= num_tokens
+            budget -= item.num_tokens
+        # END SOLUTION
         return budget
+
+    def _hold(self, sequence: Sequence, plan: SchedulerOutput, budget: int, now: float) -> Hold | None:
+        """Why the first waiting sequence may not come in, whatever memory there is; None if it may."""
+        if hold := self._admission.hold(self.waiting, self.running, not plan.scheduled, now):
+            return hold
+        # BEGIN SOLUTION token-budget
+        if budget == 0:
+            return Hold("token_budget", sequence.num_tokens, 0)
+        num_slots = self.slots.num_needed(sequence.request)
+        if self.slots.num_free < num_slots:
+            self._admission.batch_is_full()
+            return Hold("max_num_seqs", num_slots, self.slots.num_free)
+        # END SOLUTION
+        return None
+
+    def _try_to_admit(self, sequence: Sequence, budget: int) -> ScheduledSequence | None:
+        """Blocks, batch slot and a first chunk for the first waiting sequence; None if it does not fit, which is told."""
+        manager = self.kv_cache_manager
+        computed = manager.get_computed_blocks(sequence)
+        # All of its known tokens must fit, not only the first chunk: a long prompt admitted by its
+        # first chunk would soon preempt, or be preempted, over and over.
+        # A partial last block will be copied for every fork but the last to write.
+        num_copies = sequence.request.num_unforked if sequence.num_tokens % manager.block_size else 0
+        if shortage := manager.shortage_for(sequence, sequence.num_tokens, computed, num_copies):
+            self._defer(sequence, shortage.reason, shortage.need, shortage.free)
+            self._admission.batch_is_full()
+            return None
+        # Lookup first, then the length of the chunk: a hit makes it shorter.
+        start = computed.num_computed_tokens
+        num_tokens = self._first_chunk(sequence, start, budget)
+        if num_tokens == 0:
+            self._defer(sequence, "token_budget", sequence.num_tokens - start, budget)
+            return None
+        manager.allocate_slots(sequence, start + num_tokens, computed)
+        if self._bus.active:
+            manager.explain_miss(sequence, computed)
+        self.waiting.pop()
+        self._admit(sequence, computed.num_cached_tokens, start)
+        return ScheduledSequence(sequence, start, num_tokens, starts_fresh=True)
 
     def _first_chunk(self, sequence: Sequence, start: int, budget: int) -> int:
         """How many of its tokens from `start` on a sequence gets in the step that admits it; 0 if it has to wait."""

@@ -1,0 +1,200 @@
+"""What a scheduler must do with a token budget: its parts alone, with room and without, then the whole engine."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from minivllm.lessons.exercises.behaviour import behaviour
+from minivllm.lessons.exercises.draw import Draw
+from minivllm.lessons.exercises.traces import requests_with_priorities, requests_with_samples, run_trace, trace
+
+Case = dict[str, Any]
+SIZE = 2
+"""Tokens a block."""
+
+
+def running_ones(draw: Draw) -> Case:
+    """Sequences that run, each with what it has computed and what it lacks, and a step's budget."""
+
+    def runs(draw: Draw) -> list[int]:
+        return [draw.integer(1, 6), draw.choice([1, 1, 1, 0, 2, 5]), draw.integer(0, 2)]
+
+    return {
+        "policy": draw.choice(["fcfs", "priority"]),
+        "running": draw.list_of(runs, 1, 6),
+        "budget": draw.integer(1, 12),
+        "spare": 40,
+    }
+
+
+def waiting_ones(draw: Draw) -> Case:
+    """Some run, some wait, and what a step has left, in tokens, slots and blocks."""
+
+    def waits(draw: Draw) -> list[int]:
+        return [draw.integer(1, 8), draw.integer(1, 2)]
+
+    return {
+        "policy": "fcfs",
+        "batching": draw.choice(["continuous", "continuous", "static"]),
+        "running": [[2, 1, 0]] * draw.integer(0, 2),
+        "waiting": draw.list_of(waits, 1, 5),
+        "slots": draw.integer(0, 5),
+        "spare": draw.integer(0, 12),
+        "left": draw.integer(0, 16),
+    }
+
+
+def _scheduler(case: Case) -> Any:
+    """`running` have computed some tokens and lack some; `spare` blocks and `slots` batch slots are free."""
+    from minivllm.clock import VirtualClock
+    from minivllm.core.admission import AdmissionPolicy
+    from minivllm.core.block_pool import BlockPool
+    from minivllm.core.kv_cache_manager import NO_COMPUTED_BLOCKS, KVCacheManager
+    from minivllm.core.policies import create_request_queue
+    from minivllm.core.request import Request
+    from minivllm.core.scheduler import Scheduler
+    from minivllm.events.bus import EventBus
+    from minivllm.sampling_params import SamplingParams
+
+    num_blocks = sum(-(-done // SIZE) for done, _, _ in case["running"]) + case["spare"]
+    num_slots = len(case["running"]) + case.get("slots", 0)
+    bus = EventBus(VirtualClock())
+    scheduler = Scheduler(
+        KVCacheManager(BlockPool(num_blocks, bus), SIZE, False, bus),
+        create_request_queue(case["policy"]),
+        AdmissionPolicy(case.get("batching", "continuous"), 0.0, num_slots),
+        max_num_seqs=num_slots,
+        max_num_batched_tokens=case.get("budget", 100),
+        max_model_len=100,
+        enable_chunked_prefill=True,
+        bus=bus,
+    )
+    for number, (done, lacks, priority) in enumerate(case["running"]):
+        tokens = list(range(done + lacks))
+        request = Request(f"r{number}", tokens, SamplingParams(), priority=priority, arrival_number=number)
+        scheduler.requests[request.request_id] = request
+        scheduler.kv_cache_manager.allocate_slots(request.sequences[0], done, NO_COMPUTED_BLOCKS)
+        scheduler._admit(request.sequences[0], 0, done)
+    for number, (length, samples) in enumerate(case.get("waiting", ())):
+        params = SamplingParams(n=samples, temperature=1.0)
+        scheduler.add_request(Request(f"w{number}", list(range(length)), params, arrival_number=50 + number))
+    return scheduler
+
+
+def _names(sequences: Any) -> list[str]:
+    return [sequence.seq_id for sequence in sequences]
+
+
+def _tell(scheduler: Any, plan: Any) -> Iterator[str]:
+    """Item by item, so that the first line that differs is the first wrong decision."""
+    for item in plan.scheduled:
+        yield f"    {item.sequence.seq_id} gets {item.num_tokens} tokens from {item.start} on, sampling {_names(item.sampling)}"
+    yield f"    preempted {_names(plan.preempted)}, running {_names(scheduler.running)}"
+    for sequence in scheduler.waiting:
+        yield f"    {sequence.seq_id} waits: {sequence.deferred}"
+    yield f"    free blocks {scheduler.kv_cache_manager.pool.free_queue.ids()}, free slots {sorted(scheduler.slots.free)}"
+
+
+def _tell_running(case: Case) -> Iterator[str]:
+    from minivllm.core.scheduler_output import SchedulerOutput
+
+    scheduler = _scheduler(case)
+    plan = SchedulerOutput(1, case["budget"])
+    left, shortage = scheduler._schedule_running(plan)
+    yield f"of a budget of {case['budget']}, running sequences that lack {[lacks for _, lacks, _ in case['running']]} tokens:"
+    yield from _tell(scheduler, plan)
+    yield f"    left {left!r}, last shortage {None if shortage is None else tuple(shortage)}"
+
+
+@behaviour(
+    "running sequences get what they lack, in their order, as far as the budget goes",
+    task=1,
+    points=2,
+    hint="Go through self.running in order: what does this one lack, and what is left for it?",
+    cases=running_ones,
+)
+def gives_out(case: Case) -> Iterator[str]:
+    """Enough memory."""
+    yield from _tell_running(case)
+
+
+@behaviour(
+    "who was preempted leaves the plan, and its budget comes back",
+    task=2,
+    points=3,
+    hint="_make_room may take sequences out of self.running and out of the plan. Where are you in the list afterwards, and what is left?",
+    cases=lambda draw: {**running_ones(draw), "spare": draw.integer(0, 2)},
+    examples=100,
+)
+def gives_again(case: Case) -> Iterator[str]:
+    """Too few blocks."""
+    yield from _tell_running(case)
+
+
+@behaviour(
+    "a used budget and too few slots keep everybody out, each with its reason",
+    task=3,
+    points=1,
+    hint="All samples of a request need a slot each, and they come in together or not at all.",
+    cases=waiting_ones,
+)
+def holds(case: Case) -> Iterator[str]:
+    """The question before memory is looked at."""
+    from minivllm.core.scheduler_output import SchedulerOutput
+
+    scheduler = _scheduler(case)
+    for left in (case["left"], 0, 1):
+        hold = scheduler._hold(scheduler.waiting.peek(), SchedulerOutput(1, 100), left, 0.0)
+        # Under static batching a full batch closes the gate behind it.
+        let_in = sorted(scheduler._admission._let_in)
+        yield (
+            f"{left} tokens and {scheduler.slots.num_free} slots left, the first to wait has {case['waiting'][0][0]} tokens "
+            f"and {case['waiting'][0][1]} samples: {None if hold is None else tuple(hold)}, let in {let_in}"
+        )
+
+
+@behaviour(
+    "waiting sequences come in one after another, until the first that does not fit",
+    task=4,
+    points=3,
+    hint="Each that comes in costs tokens of the step. The first that is held or does not fit ends it for all behind it.",
+    cases=waiting_ones,
+    examples=100,
+)
+def admits(case: Case) -> Iterator[str]:
+    """What is left of a step."""
+    from minivllm.core.scheduler_output import SchedulerOutput
+
+    scheduler = _scheduler(case)
+    plan = SchedulerOutput(1, 100)
+    left = scheduler._schedule_waiting(plan, case["left"], 0.0)
+    yield f"{case['left']} tokens left for prompts of {[length for length, _ in case['waiting']]}:"
+    yield from _tell(scheduler, plan)
+    yield f"    left {left!r}"
+
+
+@behaviour(
+    "the engine serves random requests on it, event for event",
+    task=5,
+    points=3,
+    hint="Open it with `minivllm exercise diff`: the Budget panel shows who got what, the queue why the others wait.",
+    cases=lambda draw: trace(draw, requests_with_samples, max_num_batched_tokens=draw.integer(4, 12), num_blocks=9),
+    trace=True,
+    examples=40,
+)
+def serves(case: Case) -> Iterator[str]:
+    """The whole engine with small budgets."""
+    yield from run_trace(case)
+
+
+@behaviour(
+    "the engine serves by priority with too little memory, event for event",
+    task=5,
+    points=2,
+    hint="The victim may stand before the one that needs its blocks, with tokens of this step in its hands.",
+    cases=lambda draw: trace(draw, requests_with_priorities, num_blocks=6, block_size=2, scheduling_policy="priority"),
+    trace=True,
+    examples=40,
+)
+def serves_by_priority(case: Case) -> Iterator[str]:
+    """The whole engine with few blocks, under the priority policy."""
+    yield from run_trace(case)
