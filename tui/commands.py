@@ -124,9 +124,10 @@ def readable(key: str) -> str:
 def page() -> str:
     """The page of the documentation that lists every command."""
     parts = [_PAGE_TOP]
-    for group in dict.fromkeys(command.group for command in COMMANDS):
+    commands = (*COMMANDS, *LESSON_COMMANDS)
+    for group in dict.fromkeys(command.group for command in commands):
         parts.append(f"\n## {group}\n\n| Keys | Command | What it does | Id |\n|---|---|---|---|\n")
-        for command in COMMANDS:
+        for command in commands:
             if command.group == group:
                 first, *others = command.keys.split(",")
                 keys = " ".join(f"`{key}`" for key in (command.display or readable(first), *map(readable, others)))
@@ -153,7 +154,7 @@ any file with `--keys FILE`). They take the place of the usual ones; several are
 ```
 
 A key is a character (`x`, `?`), a name (`space`, `enter`, `pagedown`, `f5`) or either after `ctrl+`, `alt+` or `shift+`.
-No two commands can have one key. Not every terminal sends every key; plain characters always come through.
+No two commands can have one key, except that on the screen of a lesson (`0`) the keys of the group Lesson come first. Not every terminal sends every key; plain characters always come through.
 """
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
     "time.step" = "ctrl+right"
     "time.step_back" = "ctrl+left,b"
 
-The ids are those of `commands.COMMANDS`. Knows files and names of keys, and nothing of screens. The easy thing to get
+The ids are those of `commands.COMMANDS` and `LESSON_COMMANDS`. Knows files and names of keys, and nothing of screens. The easy thing to get
 wrong is the key that somebody else has: a command that keeps its usual key counts too, so both are named and nothing is
 half applied.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 from textual.keys import KEY_NAME_REPLACEMENTS, Keys, key_to_character
 
 from minivllm.errors import ConfigError
-from minivllm.tui.commands import COMMANDS
+from minivllm.tui.commands import COMMANDS, LESSON_COMMANDS
 
 _MODIFIERS = ("alt", "ctrl", "shift", "super")
 
@@ -36,7 +36,7 @@ def load_keymap(path: str | Path | None) -> dict[str, str]:
     file = default_path() if path is None else Path(path)
     if path is None and not file.is_file():
         return {}
-    usual = {command.id: command.keys for command in COMMANDS}
+    usual = {command.id: command.keys for command in (*COMMANDS, *LESSON_COMMANDS)}
     keymap = {}
     for command_id, keys in _entries(_read(file)):
         if command_id not in usual:
@@ -46,7 +46,8 @@ def load_keymap(path: str | Path | None) -> dict[str, str]:
         if not isinstance(keys, str) or not keys.strip():
             raise ConfigError(f'{file} must give {command_id} its keys as text, as in "ctrl+right,l"; got {keys!r}.')
         keymap[command_id] = ",".join(_key(file, command_id, key.strip()) for key in keys.split(","))
-    _check_no_key_is_used_twice(file, usual, keymap)
+    for table in (COMMANDS, LESSON_COMMANDS):  # a lesson's keys come before the others, so it may have one of theirs
+        _check_no_key_is_used_twice(file, {one.id: keymap.get(one.id, one.keys) for one in table})
     return keymap
 
 
@@ -86,9 +87,9 @@ def _is_character(name: str) -> bool:
     return name in KEY_NAME_REPLACEMENTS.values() or (character is not None and character.isprintable())
 
 
-def _check_no_key_is_used_twice(file: Path, usual: Mapping[str, str], keymap: Mapping[str, str]) -> None:
+def _check_no_key_is_used_twice(file: Path, table: Mapping[str, str]) -> None:
     owners: dict[str, str] = {}
-    for command_id, keys in {**usual, **keymap}.items():
+    for command_id, keys in table.items():
         for key in keys.split(","):
             # A character and its long name are one key.
             character = key if "+" in key else key_to_character(key) or key

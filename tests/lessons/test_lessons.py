@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import pytest
 from one_thread import one_thread  # noqa: F401  (a fixture)
 
+from minivllm.lessons.course import COURSE
 from minivllm.lessons.lesson_engine import ModelShelf
 from minivllm.lessons.lesson_player import LessonPlayer
 from minivllm.lessons.library import find_lesson, lessons
@@ -97,6 +98,11 @@ def test_every_page_fits_beside_its_picture_in_the_smallest_usual_terminal(run):
 
 def test_every_page_lights_a_panel_and_shows_an_engine(run):
     assert all(page.focus is not None and page.stage is not None for page in run.pages)
+
+
+def test_the_views_that_the_table_of_the_course_names_are_lit(run):
+    named = next(one.panels for one in COURSE if one.lesson == run.lesson.name)
+    assert set(named) <= {page.focus for page in run.pages}
 
 
 def test_a_second_run_says_the_same_and_its_transcript_holds_every_page(run, lesson_shelf):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from minivllm.errors import ConfigError
-from minivllm.tui.commands import COMMANDS, page
+from minivllm.tui.commands import COMMANDS, LESSON_COMMANDS, page
 from minivllm.tui.keymap import default_path, load_keymap
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -89,8 +89,15 @@ def test_two_commands_may_change_places(keys) -> None:
 
 
 def test_every_key_of_the_table_could_stand_in_the_file(keys) -> None:
-    lines = "\n".join(f'"{command.id}" = "{command.keys}"' for command in COMMANDS)
-    assert load_keymap(keys(lines)) == {command.id: command.keys for command in COMMANDS}
+    commands = (*COMMANDS, *LESSON_COMMANDS)
+    lines = "\n".join(f'"{command.id}" = "{command.keys}"' for command in commands)
+    assert load_keymap(keys(lines)) == {command.id: command.keys for command in commands}
+
+
+def test_a_lesson_may_have_a_key_of_the_dashboard_and_its_own_commands_no_key_twice(keys) -> None:
+    assert load_keymap(keys('"lesson.back" = "left"')) == {"lesson.back": "left"}
+    with pytest.raises(ConfigError, match=r"lesson\.next"):
+        load_keymap(keys('"lesson.back" = "space"'))
 
 
 def test_the_page_of_the_documentation_is_the_table_of_today() -> None:
@@ -102,6 +109,6 @@ def test_the_page_of_the_documentation_is_the_table_of_today() -> None:
 
 
 def test_the_page_names_every_command_and_its_example_loads(keys) -> None:
-    assert all(f"`{command.id}`" in page() and command.help in page() for command in COMMANDS)
+    assert all(f"`{command.id}`" in page() and command.help in page() for command in (*COMMANDS, *LESSON_COMMANDS))
     example = page().partition("```toml\n")[2].partition("```")[0]
     assert set(load_keymap(keys(example))) == {"time.step", "time.step_back", "look.why", "app.help"}
