@@ -28,7 +28,7 @@ COURSE = (
     Concept("the KV cache: what it saves, how it grows", "kv-cache", ("paged-attention",), ("blockmap", "step_history")),
     Concept("reservation and fragmentation", "naive-serving", ("waste",), ("blockmap", "waiting")),
     Concept(
-        "blocks and block tables", "block-tables", ("block-pool", "block-table"), ("blockmap", "inspector", "freequeue")
+        "blocks and block tables", "block-tables", ("block-pool", "block-table", "slot-mapping"), ("blockmap", "inspector", "freequeue")
     ),
     Concept(
         "the paged attention kernel", "paged-attention", ("paged-attention", "paged-attention-triton"), ("xray", "mass")

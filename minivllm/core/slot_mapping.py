@@ -16,9 +16,11 @@ NOT_WRITTEN = -1
 
 def slot_mapping(sequence: Sequence, start: int, num_tokens: int, block_size: int) -> list[int]:
     """The slots that tokens [start, start + num_tokens) are written to."""
+    # BEGIN SOLUTION slot-mapping
     return [
         NOT_WRITTEN
         if position < sequence.num_cached_tokens
         else sequence.block_table[position // block_size].block_id * block_size + position % block_size
         for position in range(start, start + num_tokens)
     ]
+    # END SOLUTION

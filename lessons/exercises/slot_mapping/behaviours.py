@@ -1,0 +1,81 @@
+"""What a slot mapping must do: single chunks of a sequence with any block table, then the whole engine."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from minivllm.lessons.exercises.behaviour import behaviour
+from minivllm.lessons.exercises.draw import Draw
+from minivllm.lessons.exercises.traces import requests_with_samples, run_trace, trace
+
+Case = dict[str, Any]
+
+
+def chunk(draw: Draw, num_cached: int) -> Case:
+    """A block table with its blocks in any order, and a chunk that lies within it."""
+    size = draw.integer(1, 5)
+    table = list(dict.fromkeys(draw.list_of(lambda d: d.integer(0, 30), 1, 6)))
+    return {
+        "block_size": size,
+        "table": table,
+        "start": draw.integer(0, 20),
+        "num_tokens": draw.integer(1, 20),
+        "num_cached": num_cached,
+    }
+
+
+def _tell(case: Case) -> Iterator[str]:
+    from minivllm.core.block_pool import KVCacheBlock
+    from minivllm.core.request import Request
+    from minivllm.core.slot_mapping import slot_mapping
+    from minivllm.sampling_params import SamplingParams
+
+    size, table = case["block_size"], case["table"]
+    room = size * len(table)
+    start = case["start"] % room
+    num_tokens = 1 + (case["num_tokens"] - 1) % (room - start)
+    sequence = Request("ada", list(range(room)), SamplingParams()).sequences[0]
+    sequence.block_table = [KVCacheBlock(block_id) for block_id in table]
+    sequence.num_cached_tokens = case["num_cached"]
+    slots = slot_mapping(sequence, start, num_tokens, size)
+    yield (
+        f"tokens {start} to {start + num_tokens - 1} in blocks of {size}, table {table}, {case['num_cached']} tokens cached: "
+        f"slots {list(slots)}"
+    )
+    yield f"    the table is {[block.block_id for block in sequence.block_table]} afterwards"
+
+
+@behaviour(
+    "a token's slot follows from its position and the block table",
+    task=1,
+    points=2,
+    hint="Which entry of the table is position 5 in, with blocks of 4, and how far into that block is it?",
+    cases=lambda draw: chunk(draw, num_cached=0),
+)
+def slots(case: Case) -> Iterator[str]:
+    """Nothing is cached."""
+    yield from _tell(case)
+
+
+@behaviour(
+    "what the cache holds is not written again",
+    task=2,
+    points=2,
+    hint="num_cached_tokens tells how many there are, counted from the first. Each keeps its place in the list.",
+    cases=lambda draw: chunk(draw, num_cached=draw.integer(0, 20)),
+)
+def cached(case: Case) -> Iterator[str]:
+    """With cached tokens."""
+    yield from _tell(case)
+
+
+@behaviour(
+    "the engine serves random requests on it, event for event",
+    task=3,
+    points=2,
+    hint="Open it with `minivllm exercise diff`: which block was read where the text goes another way?",
+    cases=lambda draw: trace(draw, requests_with_samples, enable_prefix_caching=True, max_num_batched_tokens=8),
+    trace=True,
+)
+def serves(case: Case) -> Iterator[str]:
+    """The whole engine, with prefix hits and shared blocks."""
+    yield from run_trace(case)

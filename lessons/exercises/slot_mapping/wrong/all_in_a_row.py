@@ -1,0 +1,15 @@
+"""A sequence's blocks lie one after another, so its first block says where all its tokens are."""
+
+from minivllm.core.request import Sequence
+from minivllm.core.slot_mapping import NOT_WRITTEN
+
+HINT = "The table is [7, 2]. Which slot comes after the last one of block 7, and whose is it?"
+
+
+def slot_mapping(sequence: Sequence, start: int, num_tokens: int, block_size: int) -> list[int]:
+    return [
+        NOT_WRITTEN
+        if position < sequence.num_cached_tokens
+        else sequence.block_table[0].block_id * block_size + position
+        for position in range(start, start + num_tokens)
+    ]

@@ -1,0 +1,15 @@
+"""num_tokens is where the chunk ends."""
+
+from minivllm.core.request import Sequence
+from minivllm.core.slot_mapping import NOT_WRITTEN
+
+HINT = "num_tokens says how many, not up to where. How many slots do you return for 4 tokens from position 2 on?"
+
+
+def slot_mapping(sequence: Sequence, start: int, num_tokens: int, block_size: int) -> list[int]:
+    return [
+        NOT_WRITTEN
+        if position < sequence.num_cached_tokens
+        else sequence.block_table[position // block_size].block_id * block_size + position % block_size
+        for position in range(start, num_tokens)
+    ]

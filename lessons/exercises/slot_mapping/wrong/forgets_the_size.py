@@ -1,0 +1,15 @@
+"""A block begins at the slot of its own number."""
+
+from minivllm.core.request import Sequence
+from minivllm.core.slot_mapping import NOT_WRITTEN
+
+HINT = "Block 1 begins after the slots of block 0. How many are these?"
+
+
+def slot_mapping(sequence: Sequence, start: int, num_tokens: int, block_size: int) -> list[int]:
+    return [
+        NOT_WRITTEN
+        if position < sequence.num_cached_tokens
+        else sequence.block_table[position // block_size].block_id + position % block_size
+        for position in range(start, start + num_tokens)
+    ]

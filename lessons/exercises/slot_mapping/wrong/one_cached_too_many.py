@@ -1,0 +1,15 @@
+"""The token at num_cached_tokens is cached, too."""
+
+from minivllm.core.request import Sequence
+from minivllm.core.slot_mapping import NOT_WRITTEN
+
+HINT = "Positions count from 0. With 4 cached tokens, which is the first that is not?"
+
+
+def slot_mapping(sequence: Sequence, start: int, num_tokens: int, block_size: int) -> list[int]:
+    return [
+        NOT_WRITTEN
+        if position <= sequence.num_cached_tokens
+        else sequence.block_table[position // block_size].block_id * block_size + position % block_size
+        for position in range(start, start + num_tokens)
+    ]

@@ -1,0 +1,13 @@
+"""The entry's number in the table is the block."""
+
+from minivllm.core.request import Sequence
+from minivllm.core.slot_mapping import NOT_WRITTEN
+
+HINT = "Entry 0 of the table may be block 7. Whose memory is block 0?"
+
+
+def slot_mapping(sequence: Sequence, start: int, num_tokens: int, block_size: int) -> list[int]:
+    return [
+        NOT_WRITTEN if position < sequence.num_cached_tokens else position
+        for position in range(start, start + num_tokens)
+    ]

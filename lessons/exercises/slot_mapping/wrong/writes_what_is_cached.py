@@ -1,0 +1,12 @@
+"""Whatever goes through the model is written."""
+
+from minivllm.core.request import Sequence
+
+HINT = "That block has other readers, and what it holds is right already. What tells you that a token is cached?"
+
+
+def slot_mapping(sequence: Sequence, start: int, num_tokens: int, block_size: int) -> list[int]:
+    return [
+        sequence.block_table[position // block_size].block_id * block_size + position % block_size
+        for position in range(start, start + num_tokens)
+    ]
