@@ -7,12 +7,35 @@ import pytest
 
 from minivllm.lessons.exercises import dev_check as module
 from minivllm.lessons.exercises.catalogue import Exercise, exercises, find_exercise
+from minivllm.lessons.exercises.check import run_behaviours
 from minivllm.lessons.exercises.dev_check import dev_check
+from minivllm.lessons.exercises.sandbox import Submission
+
+QUICK = "block-pool", "slot-mapping"
+"""So quick that they are checked whole each time."""
 
 
-@pytest.mark.parametrize("exercise", exercises(), ids=lambda exercise: exercise.name)
+@pytest.mark.parametrize(
+    "exercise",
+    [pytest.param(one, marks=() if one.name in QUICK else pytest.mark.slow) for one in exercises()],
+    ids=lambda exercise: exercise.name,
+)
 def test_the_engine_passes_the_stub_fails_and_every_wrong_solution_gets_its_own_hint(exercise: Exercise):
     assert list(dev_check(exercise)) == []
+
+
+@pytest.mark.parametrize(
+    "exercise", [one for one in exercises() if one.name not in QUICK], ids=lambda exercise: exercise.name
+)
+def test_the_engine_passes_each_exercise_its_stub_is_not_written_and_a_wrong_solution_fails(
+    exercise: Exercise, tmp_path: Path
+):
+    assert [*module._files(exercise, exercise.source_file.read_text(encoding="utf-8"))] == []
+    file = tmp_path / exercise.student_file
+    file.write_text(exercise.source_file.read_text(encoding="utf-8"), encoding="utf-8")
+    assert list(module._reference(run_behaviours(exercise, Submission(file)))) == []
+    result = run_behaviours(exercise, Submission(exercise.wrong_files[0], is_overlay=True), patience=0)
+    assert result.could_not_run is None and not result.passed
 
 
 class _Changed(Exercise):

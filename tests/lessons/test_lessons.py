@@ -92,8 +92,9 @@ def test_every_page_fits_beside_its_picture_in_the_smallest_usual_terminal(run):
         rows = LessonText(OnePage(page)).lines(None, *ROOM_OF_80_BY_24)
         drawn = " ".join(" ".join(text_of(row).split()) for row in rows)
         wanted = " ".join(without_marks(clean(page.text)).split())
-        assert wanted.replace(" ", "") in drawn.replace(" ", ""), f"page {page.number}: {drawn}"
-        assert all(choice in drawn for choice in page.choices)
+        # A path that is longer than a row goes on in the next one.
+        for words in (wanted, *page.choices):
+            assert words.replace(" ", "") in drawn.replace(" ", ""), f"page {page.number}: {drawn}"
 
 
 def test_every_page_lights_a_panel_and_shows_an_engine(run):
