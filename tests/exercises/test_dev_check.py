@@ -27,9 +27,7 @@ def test_the_engine_passes_the_stub_fails_and_every_wrong_solution_gets_its_own_
 @pytest.mark.parametrize(
     "exercise", [one for one in exercises() if one.name not in QUICK], ids=lambda exercise: exercise.name
 )
-def test_the_engine_passes_each_exercise_its_stub_is_not_written_and_a_wrong_solution_fails(
-    exercise: Exercise, tmp_path: Path
-):
+def test_the_engine_passes_each_exercise_and_a_wrong_solution_fails(exercise: Exercise, tmp_path: Path):
     assert [*module._files(exercise, exercise.source_file.read_text(encoding="utf-8"))] == []
     file = tmp_path / exercise.student_file
     file.write_text(exercise.source_file.read_text(encoding="utf-8"), encoding="utf-8")

@@ -8,11 +8,17 @@ from minivllm.lessons.exercises.draw import Draw
 from minivllm.lessons.exercises.traces import build_engine, requests_with_samples, run_trace, trace
 
 Case = dict[str, Any]
+SHORT = {"alike": 0, "own": 1, "max_tokens": 1, "arrives": 0, "letter": 1}
+"""It comes first in every trace and fills no block: what is said of an answer without end must be right for this one, too."""
+
+
+def _after_a_short_one(case: Case) -> Case:
+    return {**case, "requests": [SHORT, *case["requests"]]}
 
 
 def reservations(draw: Draw) -> Case:
     """A trace on memory that is given out in runs for the longest sequence, as it was before paging."""
-    return trace(
+    case = trace(
         draw,
         num_blocks=draw.integer(7, 20),
         block_size=draw.integer(2, 4),
@@ -20,6 +26,7 @@ def reservations(draw: Draw) -> Case:
         enable_prefix_caching=False,
         kv_cache_allocator="contiguous",
     )
+    return _after_a_short_one(case)
 
 
 def _measured(case: Case) -> Iterator[Any]:
@@ -60,7 +67,10 @@ def shares(case: Case) -> Iterator[str]:
     points=3,
     hint="How many tokens does the sequence hold now, how many at its end, and how many of either fall into each block?",
     cases=lambda draw: draw.choice(
-        [reservations, lambda draw: trace(draw, max_model_len=draw.integer(6, 12), enable_prefix_caching=True)]
+        [
+            reservations,
+            lambda draw: _after_a_short_one(trace(draw, max_model_len=draw.integer(6, 12), enable_prefix_caching=True)),
+        ]
     )(draw),
 )
 def slots(case: Case) -> Iterator[str]:
