@@ -69,6 +69,7 @@ def test_what_one_behaviour_suffers_from_costs_no_other(submit: Submit, statemen
     assert words in (failure.text if failure else "")
 
 
+@pytest.mark.slow
 def test_code_that_loops_everywhere_is_told_where_and_in_time(submit: Submit):
     begin = time.monotonic()
     result = check(EXERCISE, submit("def forever(self): \n    while True: pass\nBlockPool.pop_free_block = forever"))
@@ -161,6 +162,7 @@ def test_a_file_that_lacks_what_the_engine_imports_could_not_run(submit: Submit)
     assert result.exit_status == 2 and "BlockPool" in result.could_not_run.text
 
 
+@pytest.mark.slow
 def test_code_that_changes_its_inputs_is_found_and_cannot_change_the_cases_of_the_reference(tmp_path: Path):
     exercise = find_exercise("hash-chain")
     file = tmp_path / "kv_cache_manager.py"

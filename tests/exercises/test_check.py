@@ -4,6 +4,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from minivllm.events.recording import Recording
 from minivllm.lessons.exercises.catalogue import find_exercise
 from minivllm.lessons.exercises.check import check
@@ -55,11 +57,13 @@ def test_a_mistake_that_nobody_foresaw_gets_the_hint_of_the_behaviour(submit: Su
     assert result.first_failure.behaviour.hint in "\n".join(report(result))
 
 
+@pytest.mark.slow
 def test_what_a_students_code_says_cannot_move_the_cursor(submit: Submit):
     lines = "def touch(self, block):\n    raise ValueError('\\x1b[2J')\nBlockPool.touch = touch"
     assert "\x1b" not in "\n".join(report(check(EXERCISE, submit(lines))))
 
 
+@pytest.mark.slow
 def test_another_seed_draws_other_cases(submit: Submit):
     found = [check(EXERCISE, submit(EVICTS_WHEN_FREED), seed=seed, diagnoses=False) for seed in (1, 2)]
     assert all(not result.passed for result in found)
