@@ -60,9 +60,7 @@ class StreamedResponse(Response):
         sending = asyncio.ensure_future(self._send(send))
         leaving = asyncio.ensure_future(_disconnect(receive))
         try:
-            await asyncio.wait(
-                (sending, leaving), return_when=asyncio.FIRST_COMPLETED, timeout=self._deadline
-            )
+            await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED, timeout=self._deadline)
         finally:
             await _cancel(sending, leaving)
             self._on_end()

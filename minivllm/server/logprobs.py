@@ -18,9 +18,7 @@ Position = dict[int, Logprob]
 """token id -> its log-probability, the token that stands there first."""
 
 
-def completion_logprobs(
-    positions: Iterable[tuple[str, int, Position | None]], offset: int
-) -> CompletionLogprobs:
+def completion_logprobs(positions: Iterable[tuple[str, int, Position | None]], offset: int) -> CompletionLogprobs:
     """positions: each token's text, its id and what might have stood there; offset: where in the text they begin"""
     found = CompletionLogprobs(tokens=[], token_logprobs=[], top_logprobs=[], text_offset=[])
     for token, token_id, position in positions:

@@ -53,9 +53,7 @@ class NewRequest:
 class EngineService:
     """Everything that the endpoints need of the engine. All but the constructor belongs to one event loop."""
 
-    def __init__(
-        self, engine: LLMEngine, *, max_waiting_requests: int = 256, request_timeout: float = 600.0
-    ) -> None:
+    def __init__(self, engine: LLMEngine, *, max_waiting_requests: int = 256, request_timeout: float = 600.0) -> None:
         self.tokenizer = engine.tokenizer
         self.max_model_len = engine.max_model_len
         self.config = engine.config

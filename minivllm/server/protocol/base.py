@@ -64,9 +64,7 @@ class SamplingFields(Strict):
         self, *, max_tokens: int, logprobs: int | None, kind: RequestOutputKind, prompt_logprobs: int | None = None
     ) -> SamplingParams:
         """As the engine takes them. Raises `InvalidSamplingParamsError` where they contradict one another."""
-        given: dict[str, Any] = {
-            name: value for name in UsedAsTheyAre if (value := getattr(self, name)) is not None
-        }
+        given: dict[str, Any] = {name: value for name in UsedAsTheyAre if (value := getattr(self, name)) is not None}
         if self.logit_bias:
             given["logit_bias"] = {int(token_id): bias for token_id, bias in self.logit_bias.items()}
         return SamplingParams(

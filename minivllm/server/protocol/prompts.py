@@ -31,7 +31,9 @@ def _read(value: Any) -> list[str | list[int]]:
     if isinstance(value, str):
         return [_text(value)]
     if not isinstance(value, list) or not value:
-        raise ValueError("prompt must be a text, token ids, or a list of texts or of lists of token ids, and not empty.")
+        raise ValueError(
+            "prompt must be a text, token ids, or a list of texts or of lists of token ids, and not empty."
+        )
     if _is_int(value[0]):
         return [_token_ids(value)]
     if len(value) > MAX_PROMPTS:

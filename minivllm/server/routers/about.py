@@ -17,9 +17,7 @@ def router(serving: Serving) -> APIRouter:
     routes = APIRouter(responses=ERROR_RESPONSES)
 
     def card() -> ModelCard:
-        return ModelCard(
-            id=serving.model_name, created=serving.created, max_model_len=serving.service.max_model_len
-        )
+        return ModelCard(id=serving.model_name, created=serving.created, max_model_len=serving.service.max_model_len)
 
     @routes.get("/v1/models")
     async def list_models() -> ModelList:

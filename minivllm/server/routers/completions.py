@@ -59,9 +59,7 @@ async def _requests(serving: Serving, body: CompletionRequest, answer_id: str) -
     )
     check_stream(body, params.chooses_best)
     prompts = [await serving.to_prompt(prompt, body.cache_salt) for prompt in body.prompt]
-    return [
-        NewRequest(f"{answer_id}-{i}", prompt, params, body.priority or 0) for i, prompt in enumerate(prompts)
-    ]
+    return [NewRequest(f"{answer_id}-{i}", prompt, params, body.priority or 0) for i, prompt in enumerate(prompts)]
 
 
 class _Answer:
@@ -76,9 +74,7 @@ class _Answer:
         self._first_index = {request_id: p * (body.n or 1) for p, request_id in enumerate(request_ids)}
 
     def whole(self, outputs: list[RequestOutput]) -> CompletionResponse:
-        choices = [
-            self._choice(output, one, is_first=True, offset=0) for output in outputs for one in output.outputs
-        ]
+        choices = [self._choice(output, one, is_first=True, offset=0) for output in outputs for one in output.outputs]
         answer = self._piece(choices)
         answer.usage = usage(*count_tokens(outputs))
         return answer
@@ -109,13 +105,9 @@ class _Answer:
 
     def _piece(self, choices: list[CompletionChoice]) -> CompletionResponse:
         serving = self._serving
-        return CompletionResponse(
-            id=self._id, created=self._created, model=serving.model_name, choices=choices
-        )
+        return CompletionResponse(id=self._id, created=self._created, model=serving.model_name, choices=choices)
 
-    def _choice(
-        self, output: RequestOutput, one: CompletionOutput, *, is_first: bool, offset: int
-    ) -> CompletionChoice:
+    def _choice(self, output: RequestOutput, one: CompletionOutput, *, is_first: bool, offset: int) -> CompletionChoice:
         """is_first: of this choice, so that an echo belongs in front of it"""
         echoes = is_first and bool(self._body.echo)
         text = _prompt_text(output, self._tokenizer) + one.text if echoes else one.text

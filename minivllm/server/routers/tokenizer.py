@@ -13,8 +13,8 @@ from minivllm.server.protocol.other import (
     DetokenizeRequest,
     DetokenizeResponse,
     TokenizeRequest,
-    TokenizerInfoResponse,
     TokenizeResponse,
+    TokenizerInfoResponse,
 )
 from minivllm.server.serving import Serving
 
