@@ -6,11 +6,11 @@ p * n + i, streamed or not, and the order in which their tokens come has nothing
 
 import time
 from collections.abc import AsyncGenerator, Iterator
+from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, Request, Response
 
 from minivllm.outputs import CompletionOutput, RequestOutput
-from minivllm.runtime.tokenizer import Tokenizer
 from minivllm.sampling_params import RequestOutputKind
 from minivllm.server import sse
 from minivllm.server.errors import ERROR_RESPONSES
@@ -25,6 +25,9 @@ from minivllm.server.protocol.completions import (
 )
 from minivllm.server.service import NewRequest
 from minivllm.server.serving import CLIENT_GONE, Serving, check_stream, count_tokens, new_id, usage
+
+if TYPE_CHECKING:
+    from minivllm.runtime.tokenizer import Tokenizer
 
 DEFAULT_MAX_TOKENS = 16
 
@@ -125,11 +128,11 @@ class _Answer:
         )
 
 
-def _prompt_text(output: RequestOutput, tokenizer: Tokenizer) -> str:
+def _prompt_text(output: RequestOutput, tokenizer: "Tokenizer") -> str:
     return output.prompt if output.prompt is not None else tokenizer.decode(output.prompt_token_ids)
 
 
-def _of_prompt(output: RequestOutput, tokenizer: Tokenizer) -> Iterator[tuple[str, int, Position | None]]:
+def _of_prompt(output: RequestOutput, tokenizer: "Tokenizer") -> Iterator[tuple[str, int, Position | None]]:
     for token_id, position in zip(output.prompt_token_ids, output.prompt_logprobs, strict=True):
         text = (
             position[token_id].decoded_token
