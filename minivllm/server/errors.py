@@ -8,6 +8,7 @@ its question.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -134,10 +135,11 @@ def _http_error(request: Request, error: HTTPException) -> ApiError:
 
 
 def _validation_error(error: RequestValidationError) -> ApiError:
-    """pydantic's first complaint as one sentence. (Of a union's, the first is that of its first arm.)"""
-    first = error.errors()[0]
-    where = [str(part) for part in first["loc"] if part != "body"]
-    param = ".".join(where)[:_MAX_INPUT]
+    """One of pydantic's complaints as one sentence."""
+    first = _most_telling(error.errors())
+    where = [str(part) for part in first["loc"][1:]]
+    # Of a union, the place also names the arm that was tried.
+    param = ".".join(part for i, part in enumerate(where) if i == 0 or _is_no_arm(part))[:_MAX_INPUT]
     code, given = "invalid_value", repr(first.get("input"))
     given = given if len(given) <= _MAX_INPUT else f"{given[:_MAX_INPUT]}..."
     match first["type"]:
@@ -156,7 +158,19 @@ def _validation_error(error: RequestValidationError) -> ApiError:
     return ApiError(400, message, code=code, param=param or None)
 
 
+def _most_telling(errors: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The first; but each arm of a union complains, and "no string" says less than "too many items in the list"."""
+    of_first = [one for one in errors if one["loc"][:2] == errors[0]["loc"][:2]]
+    return next((one for one in of_first if not one["type"].endswith("_type")), errors[0])
+
+
+def _is_no_arm(part: str) -> bool:
+    return (part.isidentifier() and part not in ("bool", "str")) or part.isdigit()
+
+
 def _named_first(message: str) -> str | None:
     """The parameter that one of our sentences begins with."""
     word = re.match(r"\w*", message)[0]
+    if word == "prompt_token_ids":  # the engine's name for one of the ways to give a prompt
+        return "prompt"
     return word if word in _PARAMETERS else None
