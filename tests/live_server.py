@@ -144,7 +144,7 @@ def serving(engine: LLMEngine | None = None, **options: object) -> Iterator[Live
     finally:
         if isinstance(engine._runner, GatedRunner):
             engine._runner.gate.set()
-        if thread.is_alive():
+        if thread.is_alive() and not server.should_exit:
             live.begin_exit()
         thread.join(30)
         if thread.is_alive():
