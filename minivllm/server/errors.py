@@ -52,9 +52,10 @@ class ErrorResponse(BaseModel):
 
 
 ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
-    status: {"model": ErrorResponse} for status in (400, 401, 404, 405, 408, 413, 415, 429, 431, 500, 503, 504)
+    status: {"model": ErrorResponse}
+    for status in (400, 401, 404, 405, 408, 413, 415, 429, 431, 500, 503, 504, "default")
 }
-"""For the routes' OpenAPI: each may answer with any of them."""
+"""For the routes' OpenAPI: each may answer with any of them. (Without a default, FastAPI would add a 422 of its own.)"""
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ together with a header that the client wrote (CVE-2026-48746).
 """
 
 import asyncio
+import contextlib
 import hashlib
 import logging
 import re
@@ -28,6 +29,8 @@ from minivllm.server.logs import REQUEST_ID
 
 MAX_HEADERS = 100
 MAX_HEADER_BYTES = 32 * 1024
+_MAX_DISCARDED = 16 << 20
+"""Bytes of a body that is refused already."""
 PUBLIC_PATHS = frozenset({"/health"})
 """The only ones without a key: a load balancer has none."""
 
@@ -153,10 +156,13 @@ class BodyLimit:
             async with asyncio.timeout(self._timeout):
                 body = await self._read(scope, receive)
         except TimeoutError:
-            error = ApiError(408, f"The body was not there after {self._timeout:g} seconds.", code="body_timeout")
+            error = ApiError(408, f"The body was not there after {self._timeout:g} seconds.", code="body_timeout",
+                headers={"Connection": "close"},
+            )  # fmt: skip
             await error.response()(scope, receive, send)
             return
         except ApiError as error:
+            await self._discard(scope, receive)
             await error.response()(scope, receive, send)
             return
         if body is None:
@@ -167,6 +173,19 @@ class BodyLimit:
             return messages.pop() if messages else await receive()
 
         await self._app(scope, replay, send)
+
+    async def _discard(self, scope: Scope, receive: Receive) -> None:
+        """Let a client finish sending, if that is soon: who is cut off while sending never reads the answer."""
+        if "expect" in Headers(scope=scope):
+            return  # it asks first
+        left = _MAX_DISCARDED
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._timeout):
+                while left > 0:
+                    message = await receive()
+                    if message["type"] == "http.disconnect" or not message.get("more_body", False):
+                        return
+                    left -= len(message["body"])
 
     async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
         declared = Headers(scope=scope).get("content-length", "0")
