@@ -14,7 +14,7 @@ import pytest
 
 from minivllm.cli import main
 
-SERVE = [sys.executable, "-m", "minivllm", "serve", "tiny-random", "--port", "0", "--num-gpu-blocks-override", "200"]
+SERVE = [sys.executable, "-m", "minivllm", "serve", "tiny-random", "--port", "0", "--num-gpu-blocks-override", "2000"]
 
 
 @contextmanager
@@ -30,7 +30,7 @@ def serve_process(*options: str) -> Iterator[tuple[subprocess.Popen, str]]:
             if told[-1]["message"] == "Application startup complete.":
                 break
         assert [one["message"] for one in told[:3]] == ["loading the model", "the model is loaded", "serving"]
-        assert told[1]["num_blocks"] == 200
+        assert told[1]["num_blocks"] == 2000
         yield process, told[2]["url"]
     finally:
         killer.cancel()
@@ -56,7 +56,7 @@ def test_a_signal_lets_the_stream_under_way_finish_and_ends_in_success(which: si
 
 
 def test_a_second_signal_waits_for_nobody() -> None:
-    with serve_process("--shutdown-timeout", "50", "--num-gpu-blocks-override", "2000") as (process, url):
+    with serve_process("--shutdown-timeout", "50") as (process, url):
         body = {"prompt": "x", "max_tokens": 1500, "ignore_eos": True, "stream": True, "n": 16}
         with (
             pytest.raises(httpx2.RemoteProtocolError),

@@ -64,7 +64,8 @@ class EngineService:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._generations: set[Generation] = set()
         self._timers: dict[Generation, asyncio.TimerHandle] = {}
-        self._draining = False
+        self.draining = asyncio.Event()
+        """Set when no more requests are taken; what would keep a connection open for ever should wait for it, too."""
         # Sets and deques: single operations on them are safe from both threads.
         self._waiting: set[str] = set()
         """First sequences of the requests that no batch slot was ever given to."""
@@ -84,15 +85,15 @@ class EngineService:
 
     def begin_drain(self, timeout: float) -> None:
         """Take no more requests; those that are not finished after `timeout` seconds get an error."""
-        if self._draining:
+        if self.is_draining:
             return
-        self._draining = True
+        self.draining.set()
         _log.info("draining", extra={"fields": {"requests": len(self._generations), "timeout": timeout}})
         self._loop.call_later(timeout, self._give_up_all)
 
     async def close(self) -> None:
         """Give up what is left and end the engine's thread."""
-        self._draining = True
+        self.draining.set()
         self._give_up_all()
         self._thread.stop()
         try:
@@ -108,7 +109,7 @@ class EngineService:
 
     @property
     def is_draining(self) -> bool:
-        return self._draining
+        return self.draining.is_set()
 
     @property
     def num_waiting(self) -> int:
@@ -171,9 +172,9 @@ class EngineService:
     # ---- how a generation ends ----
 
     def _refuse_if_closed(self, num_new: int) -> None:
-        if self.is_dead and not self._draining:
+        if self.is_dead and not self.is_draining:
             raise EngineDeadError("The engine has failed; this server has to be started again.")
-        if self._draining:
+        if self.is_draining:
             raise ShuttingDownError("The server is shutting down and takes no more requests.")
         if len(self._waiting) + num_new > self._max_waiting:
             raise OverloadedError(

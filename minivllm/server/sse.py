@@ -6,7 +6,8 @@ own, and `[DONE]` still ends the stream. And each event ends with two newlines: 
 
 import json
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
 
 from fastapi import Request
 from pydantic import BaseModel
@@ -28,11 +29,13 @@ def event(chunk: BaseModel, with_usage: bool) -> bytes:
     return b"data: " + data.encode() + b"\n\n"
 
 
-async def until_done(events: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+async def until_done(events: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
     """`events`, then an error if one ended them, then the end mark."""
     try:
-        async for one in events:
-            yield one
+        # Closed by us, or it would end only when the garbage is collected, and count its tokens too late for the log.
+        async with aclosing(events):
+            async for one in events:
+                yield one
     except Exception as error:
         _log.warning("a stream broke off", exc_info=error)
         yield b"data: " + json.dumps(to_api_error(error).body()).encode() + b"\n\n"

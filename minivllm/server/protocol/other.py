@@ -4,8 +4,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, StringConstraints
 
-from minivllm.server.protocol.base import MAX_LOGPROBS, SamplingFields, Strict, TokenId
+from minivllm.server.protocol.base import MAX_LOGPROBS, SamplingFields, Strict
 from minivllm.server.protocol.chat import MAX_MESSAGES, ChatMessage
+from minivllm.server.protocol.prompts import TokenIds
 
 ModelName = Annotated[str, StringConstraints(max_length=256)]
 
@@ -57,7 +58,7 @@ class DetokenizeRequest(Strict):
     """Token ids."""
 
     model: ModelName | None = None
-    tokens: list[TokenId]
+    tokens: TokenIds
 
 
 class DetokenizeResponse(BaseModel):

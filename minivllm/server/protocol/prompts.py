@@ -65,5 +65,19 @@ def _is_int(value: Any) -> bool:
     return type(value) is int
 
 
+def _read_tokens(value: Any) -> list[int]:
+    if not isinstance(value, list) or not all(map(_is_int, value)):
+        raise ValueError("tokens must be a list of token ids.")
+    if value and min(value) < 0:
+        raise ValueError(f"tokens holds {min(value)}, which is no token id: use 0 or more.")
+    return value
+
+
+TokenIds = Annotated[
+    list[int],
+    PlainValidator(_read_tokens),
+    WithJsonSchema({"type": "array", "items": {"type": "integer", "minimum": 0}}),
+]
+"""May be empty."""
 Prompts = Annotated[list[str | list[int]], PlainValidator(_read), WithJsonSchema(_SCHEMA)]
 """Always a list, once it has been read."""

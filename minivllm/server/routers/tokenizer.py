@@ -23,6 +23,9 @@ def router(serving: Serving) -> APIRouter:
     routes = APIRouter(route_class=JsonRoute, responses=ERROR_RESPONSES)
     service, tokenizer = serving.service, serving.service.tokenizer
 
+    def text_of_each(tokens: list[int]) -> list[str]:
+        return [tokenizer.decode([token], skip_special_tokens=False) for token in tokens]
+
     @routes.post("/tokenize", response_model_exclude_none=True)
     async def tokenize(body: TokenizeRequest) -> TokenizeResponse:
         serving.check_model(body.model)
@@ -34,12 +37,12 @@ def router(serving: Serving) -> APIRouter:
         else:
             special = body.add_special_tokens is not False
             tokens = await service.in_worker(tokenizer.encode, body.prompt, special)
-        texts = [tokenizer.decode([token], skip_special_tokens=False) for token in tokens]
+        texts = await service.in_worker(text_of_each, tokens) if body.return_token_strs else None
         return TokenizeResponse(
             count=len(tokens),
             max_model_len=service.max_model_len,
             tokens=tokens,
-            token_strs=texts if body.return_token_strs else None,
+            token_strs=texts,
         )
 
     @routes.post("/detokenize")
