@@ -2,7 +2,7 @@
 
 import openai
 import pytest
-from live_server import LiveServer
+from live_server import LiveServer, fake_engine, serving
 from openai import OpenAI
 
 MODEL = "tiny-random"
@@ -70,17 +70,22 @@ def test_chat_logprobs_name_each_token_and_its_alternatives(client: OpenAI, top:
     assert streamed == content
 
 
-def test_an_answer_without_max_tokens_ends_where_context_and_memory_do(client: OpenAI, tiny_server: LiveServer) -> None:
-    # 200 blocks of 8 tokens are fewer than the context of 2,048; two samples have half of them each.
-    for n, limit in ((1, 1600), (2, 824)):
-        answer = client.chat.completions.create(
-            model=MODEL, messages=MESSAGES, n=n, logit_bias={"40": 100}, extra_body={"ignore_eos": True}
-        )
-        (prompt,) = {answer.usage.prompt_tokens}
-        lengths = {answer.usage.completion_tokens // n}
-        assert lengths == {tiny_server.service.most_output_tokens(prompt, n)}
-        assert limit - 50 < prompt + lengths.pop() <= limit + 10
+@pytest.mark.parametrize(
+    ("num_blocks", "n", "ends"),
+    # A prompt of 28 tokens, blocks of 4. Samples share its 7 full blocks, and the last token needs no room.
+    [(100, 1, 200), (30, 1, 121), (30, 2, 28 + 23 // 2 * 4 + 1), (9, 1, 37)],
+    ids=["context", "memory", "memory of two", "little memory"],
+)
+def test_an_answer_without_max_tokens_ends_where_context_or_memory_does(num_blocks: int, n: int, ends: int) -> None:
+    with serving(fake_engine(num_blocks, max_model_len=200)) as live:
+        answer = live.openai().chat.completions.create(model="fake", messages=MESSAGES, n=n)
+        assert answer.usage.prompt_tokens == 28
+        assert answer.usage.completion_tokens == n * (ends - 28)
         assert {choice.finish_reason for choice in answer.choices} == {"length"}
+        refused = {"messages": MESSAGES, "n": n, "max_tokens": ends - 28 + 1}
+        if ends < 200:
+            with pytest.raises(openai.BadRequestError, match="blocks"):
+                live.openai().chat.completions.create(model="fake", **refused)
 
 
 @pytest.mark.parametrize(
