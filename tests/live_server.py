@@ -1,6 +1,7 @@
 """A real server on loopback for tests: uvicorn in a thread, on a free port, with an engine that the test can look into."""
 
 import asyncio
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -123,14 +124,21 @@ def wait_for(condition: Callable[[], bool], seconds: float = 10.0) -> None:
 
 
 @contextmanager
-def serving(engine: LLMEngine | None = None, **options: object) -> Iterator[LiveServer]:
-    """A server for `engine`, by default a fake one; `options` of `ServerOptions`."""
+def serving(
+    engine: LLMEngine | None = None, *, send_buffer: int | None = None, **options: object
+) -> Iterator[LiveServer]:
+    """A server for `engine`, by default a fake one; `options` of `ServerOptions`.
+
+    `send_buffer`: bytes that the system keeps for a client that does not read them.
+    """
     engine = engine or fake_engine()
     settings = ServerOptions(port=0, **{"drain_timeout": 5.0, "request_timeout": 30.0} | options)
     service = EngineService(
         engine, max_waiting_requests=settings.max_waiting_requests, request_timeout=settings.request_timeout
     )
     bound = bind(settings)
+    if send_buffer is not None:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
     server = Server(create_app(service, settings), service, settings)
     loop = asyncio.new_event_loop()
     live = LiveServer(url_of(bound), engine, service, server, loop)

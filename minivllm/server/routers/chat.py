@@ -55,7 +55,7 @@ def router(serving: Serving) -> APIRouter:
 
 
 async def _request(serving: Serving, body: ChatCompletionRequest, answer_id: str) -> NewRequest:
-    if body.top_logprobs is not None and not body.logprobs:
+    if body.top_logprobs and not body.logprobs:
         raise InvalidRequestError("top_logprobs needs logprobs: set logprobs to true, or leave top_logprobs out.")
     if None not in (body.max_tokens, body.max_completion_tokens) and body.max_tokens != body.max_completion_tokens:
         raise InvalidRequestError("max_tokens and max_completion_tokens are two names of one thing: set one of them.")
