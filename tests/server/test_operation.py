@@ -219,9 +219,9 @@ def test_a_client_that_never_reads_slows_nobody_and_is_given_up() -> None:
         wait_for(lambda: live.events_of(ev.TokenSampled) != [])
         live.wait_until_idle()
         assert live.num_free_blocks == free
-        assert len(live.server.server_state.tasks) == 1
+        assert live.server.server_state.tasks
         assert post(live, {"prompt": "others", "max_tokens": 3}).status_code == 200
-        assert len(live.server.server_state.tasks) == 1
+        assert live.server.server_state.tasks
         wait_for(lambda: not live.server.server_state.tasks)
 
 
