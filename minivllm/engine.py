@@ -121,6 +121,15 @@ class LLMEngine:
 
         Raises a subclass of `InvalidRequestError`, before anything has changed, if it can never be served.
         """
+        request = self.check_request(request_id, prompt, params, priority)
+        self._output_processor.add_sequence(request.sequences[0])
+        if params.use_beam_search:
+            self._beams.start(request)
+        self._scheduler.add_request(request)
+        self._num_arrived += 1
+
+    def check_request(self, request_id: str, prompt: Prompt, params: SamplingParams, priority: int = 0) -> Request:
+        """What `add_request` would queue; raises as it does. Nothing changes: for those who add several or none."""
         self._raise_if_dead()
         given = read_prompt(prompt, self.tokenizer)
         scheduler = self._scheduler
@@ -136,11 +145,7 @@ class LLMEngine:
             cache_salt=given.cache_salt,
         )
         refuse_if_too_large(request, scheduler.kv_cache_manager, self.max_model_len)
-        self._output_processor.add_sequence(request.sequences[0])
-        if params.use_beam_search:
-            self._beams.start(request)
-        scheduler.add_request(request)
-        self._num_arrived += 1
+        return request
 
     def abort_request(self, request_id: str) -> RequestOutput | None:
         """End a request at once and free its blocks; its output so far, or None if it is not there (any more).

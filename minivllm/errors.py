@@ -108,6 +108,33 @@ class EventLogError(MinivllmError, ValueError):
     """A recording cannot be read: not ours, newer than we know, or damaged before its end."""
 
 
+# ---- the server ----
+
+
+class UnknownModelNameError(InvalidRequestError):
+    """A request names a model that this server does not serve."""
+
+
+class OverloadedError(MinivllmError, RuntimeError):
+    """The waiting queue is full: try again later."""
+
+    def __init__(self, message: str, retry_after: int) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+        """Seconds."""
+
+
+class ShuttingDownError(MinivllmError, RuntimeError):
+    """The server takes no more requests, or gave this one up because it has to end."""
+
+
+class RequestTimeoutError(MinivllmError, TimeoutError):
+    """A request was not finished within the time that the server gives one."""
+
+
+# ---- what people look at ----
+
+
 class TerminalError(MinivllmError, RuntimeError):
     """A dashboard was asked for where there is no terminal to draw it in."""
 

@@ -46,5 +46,7 @@ class RequestOutput:
     prompt_token_ids: list[int]
     outputs: list[CompletionOutput]
     finished: bool
+    prompt_logprobs: list[dict[int, Logprob] | None] | None = None
+    """If asked for: as `CompletionOutput.logprobs`, for each prompt token; None for the first, and while not computed."""
     num_cached_tokens: int = 0
     """Prompt tokens whose keys and values were found in the prefix cache at admission."""

@@ -78,6 +78,8 @@ class SamplingParams:
     ignore_eos: bool = False
     logprobs: int | None = None
     """None: none. k: the sampled token's and the k most likely tokens' log-probabilities."""
+    prompt_logprobs: int | None = None
+    """As `logprobs`, for the tokens of the prompt. All of it is then computed: nothing is taken from the prefix cache."""
     skip_special_tokens: bool = True
     output_kind: RequestOutputKind = RequestOutputKind.CUMULATIVE
 
@@ -110,8 +112,9 @@ class SamplingParams:
         _require_number("frequency_penalty", self.frequency_penalty, low=-2.0, high=2.0)
         if self.seed is not None:
             _require_int("seed", self.seed, low=-(2**63), high=2**63 - 1)
-        if self.logprobs is not None:
-            _require_int("logprobs", self.logprobs, low=0, high=MAX_LOGPROBS)
+        for name in ("logprobs", "prompt_logprobs"):
+            if getattr(self, name) is not None:
+                _require_int(name, getattr(self, name), low=0, high=MAX_LOGPROBS)
         if not isinstance(self.stop, list) or any(not isinstance(s, str) or s == "" for s in self.stop):
             raise InvalidSamplingParamsError("stop must be a non-empty string or a list of non-empty strings.")
         if not isinstance(self.stop_token_ids, list):
@@ -156,6 +159,7 @@ class SamplingParams:
         for name in (
             "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty",
             "logit_bias", "seed", "stop", "min_tokens", "logprobs",
+            "prompt_logprobs",
         ):  # fmt: skip
             if getattr(self, name) != getattr(plain, name):
                 raise InvalidSamplingParamsError(

@@ -30,7 +30,7 @@ from minivllm.errors import InvariantError
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
 from minivllm.kernel_tracing import KernelTracer
-from minivllm.output_processor import OutputProcessor, SampledToken
+from minivllm.output_processor import OutputProcessor, PromptTokenLogprob, SampledToken
 from minivllm.outputs import RequestOutput
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ class Runner(Protocol):
     max_model_len: int
     t_prepare: float
     """Seconds that the last `execute_model` spent on building the batch."""
+    prompt_logprobs: Seq[PromptTokenLogprob]
+    """Of the last `execute_model`: what the model thought of tokens of prompts, where that was asked for."""
     record_attention_mass: bool
     attention_mass: list[list[float]]
     """If recorded: of each sequence of the last plan, the share of attention on each of its blocks."""
@@ -124,6 +126,8 @@ class Stepper:
             for item, mass in zip(plan.scheduled, self._runner.attention_mass, strict=True):
                 self._bus.emit(ev.AttentionMass, item.sequence.seq_id, mass)
         self.tracer.tell()
+        for judged in self._runner.prompt_logprobs:
+            self._output_processor.add_prompt_logprobs(judged)
 
         yield "sample"
         started = now()

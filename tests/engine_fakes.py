@@ -114,6 +114,7 @@ class FakeRunner:
     """Stands in for the model runner; see the module docstring."""
 
     t_prepare = 0.0
+    prompt_logprobs = ()
 
     def __init__(self, num_blocks: int, block_size: int, max_model_len: int = 10_000, vocab_size: int = 99) -> None:
         self.num_blocks = num_blocks

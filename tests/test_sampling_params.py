@@ -8,7 +8,17 @@ import pytest
 from minivllm.errors import InvalidRequestError, InvalidSamplingParamsError
 from minivllm.sampling_params import MAX_LOGPROBS, RequestOutputKind, SamplingParams
 
-WHOLE_NUMBERS = ["n", "best_of", "beam_width", "max_tokens", "min_tokens", "top_k", "seed", "logprobs"]
+WHOLE_NUMBERS = [
+    "n",
+    "best_of",
+    "beam_width",
+    "max_tokens",
+    "min_tokens",
+    "top_k",
+    "seed",
+    "logprobs",
+    "prompt_logprobs",
+]
 NUMBERS = ["temperature", "top_p", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty"]
 FLAGS = ["include_stop_str_in_output", "ignore_eos", "skip_special_tokens"]
 
@@ -30,6 +40,7 @@ IN_RANGE = [
     ("frequency_penalty", [-2, -2.0, 0.0, 2.0]),
     ("seed", [None, -(2**63), 0, 2**63 - 1]),
     ("logprobs", [None, 0, MAX_LOGPROBS]),
+    ("prompt_logprobs", [None, 0, MAX_LOGPROBS]),
     ("logit_bias", [None, {}, {0: -100.0, 7: 100}]),
     ("stop", [[], ["a", "bc"]]),
     ("stop_token_ids", [[], [0, 5]]),
@@ -55,6 +66,7 @@ OUT_OF_RANGE = [
     ("frequency_penalty", [-2.0000001, 2.0000001]),
     ("seed", [-(2**63) - 1, 2**63]),
     ("logprobs", [-1, MAX_LOGPROBS + 1]),
+    ("prompt_logprobs", [-1, MAX_LOGPROBS + 1]),
     ("logit_bias", [{-1: 0.0}, {1.5: 0.0}, {"1": 0.0}, {True: 0.0}, {1: 100.1}, {1: -100.1}, {1: "2"}, {1: True}]),
     ("logit_bias", [{1: math.nan}, {1: math.inf}, [1, 2], 5]),
     ("stop", ["", [""], ["a", ""], [1], [None], 5, None, {"a": 1}, [b"a"]]),

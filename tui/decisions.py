@@ -125,6 +125,7 @@ def miss(why: ev.MissReason) -> str:
         "prompt_shorter_than_a_block": "prompt shorter than a block",
         "never_seen": "never seen",
         "evicted": "it was evicted",
+        "prompt_logprobs": "its prompt's log-probabilities are wanted",
     }.get(why, clean(str(why)))
 
 

@@ -90,6 +90,8 @@ class KVCacheManager:
         if not self.enable_prefix_caching:
             return NO_COMPUTED_BLOCKS
         self._extend_hashes(sequence, sequence.num_tokens)
+        if sequence.judges_prompt:  # a token that is not computed has no log-probability; others may hit what it leaves
+            return NO_COMPUTED_BLOCKS
         hits: list[KVCacheBlock] = []
         for block_hash in sequence.block_hashes:
             block = self.pool.get_cached_block(block_hash)
@@ -104,6 +106,8 @@ class KVCacheManager:
         why: ev.MissReason
         if not self.enable_prefix_caching:
             why = "caching_off"
+        elif sequence.judges_prompt:
+            why = "prompt_logprobs"
         elif not sequence.block_hashes:
             why = "prompt_shorter_than_a_block"
         elif len(computed.blocks) == len(sequence.block_hashes):

@@ -36,6 +36,7 @@ from minivllm.runtime.kv_cache import (
 )
 from minivllm.runtime.loader import LoadedModel
 from minivllm.runtime.models.decoder import Decoder
+from minivllm.runtime.prompt_logprobs import PromptLogprob, prompt_logprobs
 from minivllm.runtime.sampler import SampledToken, Sampler
 
 
@@ -61,6 +62,8 @@ class ModelRunner:
         self._sampler = Sampler(model.tokenizer.eos_token_ids, config.seed)
         self.t_prepare = 0.0
         """Seconds that the last `execute_model` took to lay out its batch."""
+        self.prompt_logprobs: list[PromptLogprob] = []
+        """Of the last `execute_model`, for the sequences that asked for it."""
         self.record_attention_mass = False
         """Whether `execute_model` also fills `attention_mass`, which costs about half of the attention again."""
         self.attention_mass: list[list[float]] = []
@@ -84,6 +87,7 @@ class ModelRunner:
         sampling_rows = self._tensor(inputs.sampling_rows)
         self.t_prepare = self._now() - begin
         hidden = run()
+        self.prompt_logprobs = prompt_logprobs(plan, hidden, partial(self._model.decoder.compute_logits, ops=self._ops))
         # The LM head is the largest matrix of a small model, so only rows that sample go through it.
         return self._model.decoder.compute_logits(hidden[sampling_rows], self._ops)
 

@@ -98,7 +98,7 @@ class Sampler:
         for row, sequence in enumerate(sequences):
             num_best = sequence.request.num_logprobs
             if num_best is not None:
-                sampled[row].logprobs = _token_logprobs(logits[row], token_ids[row], num_best)
+                sampled[row].logprobs = token_logprobs(logits[row], token_ids[row], num_best)
         return sampled
 
     def _draw(self, logits: torch.Tensor, sequences: list[Sequence]) -> list[int]:
@@ -125,7 +125,7 @@ def _chunks(rows: list[int], logits: torch.Tensor) -> Iterator[list[int]]:
         yield rows[start : start + num_rows]
 
 
-def _token_logprobs(logits: torch.Tensor, token_id: int, num_best: int) -> list[TokenLogprob]:
+def token_logprobs(logits: torch.Tensor, token_id: int, num_best: int) -> list[TokenLogprob]:
     """Entries for the sampled token and the `num_best` most likely ones, from raw `logits: [vocab]`."""
     # One row at a time and in float64: the sum's rounding, far under float32's, is then the same in any batch.
     log_total = logits.double().logsumexp(dim=-1)

@@ -36,13 +36,13 @@ class Tokenizer:
         eos_token_ids: frozenset[int],
         chat_template: str | None,
     ) -> None:
-        """`named_tokens`: such as `{"eos_token": "<|im_end|>"}`."""
         backend.no_truncation()
         backend.no_padding()
         in_vocabulary = [token for token in named_tokens.values() if backend.token_to_id(token) is not None]
         backend.add_special_tokens(in_vocabulary)  # adds nothing: marks them as special, should the file not say so
         self._backend = backend
-        self._named_tokens = named_tokens
+        self.named_tokens = named_tokens
+        """Such as `{"eos_token": "<|im_end|>"}`."""
         self._template_source = chat_template
         self._special_ids = frozenset(id_ for id_, token in backend.get_added_tokens_decoder().items() if token.special)
         self._byte_fallback_ids = _byte_fallback_ids(backend)
@@ -73,9 +73,9 @@ class Tokenizer:
             chat_template=_read_chat_template(directory, config),
         )
 
-    def encode(self, text: str) -> list[int]:
+    def encode(self, text: str, add_special_tokens: bool = True) -> list[int]:
         """The token ids of a prompt, with the special tokens that the model wants around one (often a BOS)."""
-        return self._encode(text, add_special_tokens=True)
+        return self._encode(text, add_special_tokens=add_special_tokens)
 
     def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = True) -> str:
         """The text of `token_ids`, with U+FFFD for bytes that are no UTF-8. Ids without a text give nothing."""
@@ -113,7 +113,7 @@ class Tokenizer:
 
         if self._template_source is None:
             raise InvalidRequestError("This model has no chat template: use `generate` with a plain prompt.")
-        return ChatTemplate(self._template_source, self._named_tokens)
+        return ChatTemplate(self._template_source, self.named_tokens)
 
     def _encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
         try:

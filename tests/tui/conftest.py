@@ -73,6 +73,7 @@ class ScriptedRunner:
     """
 
     t_prepare = 0.0
+    prompt_logprobs = ()
     max_model_len = 100_000
 
     def __init__(self, num_blocks: int, answers: dict[str, list[int]]) -> None:

@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 from minivllm.events.types.envelope import Event
 
-MissReason = Literal["caching_off", "prompt_shorter_than_a_block", "never_seen", "evicted"]
+MissReason = Literal["caching_off", "prompt_shorter_than_a_block", "never_seen", "evicted", "prompt_logprobs"]
 
 
 class BlockAllocated(Event, tag="block.allocated"):

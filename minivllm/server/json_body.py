@@ -1,0 +1,109 @@
+"""`JsonRoute`: a route whose body is JSON of a reasonable shape, or the request goes no further.
+
+Python's own parser takes `NaN`, numbers of ten thousand digits and a hundred thousand open brackets, and each of them
+breaks something further on. So the text is looked at before it is parsed, and the numbers while it is.
+
+The easy thing to get wrong is the content type. A page in a browser may send `text/plain` anywhere without asking, so
+anything but JSON is refused; but early vLLM's `/generate` is used with `curl -d`, which says that it sends a form.
+"""
+
+import json
+import re
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
+
+from minivllm.server.errors import ApiError
+
+MAX_DEPTH = 32
+MAX_DIGITS = 100
+
+
+class JsonRoute(APIRoute):
+    """Takes `application/json` alone."""
+
+    any_content_type = False
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def checked(request: Request) -> Response:
+            if request.method in ("POST", "PUT", "PATCH"):
+                if not self.any_content_type:
+                    _require_json(request.headers.get("content-type", ""))
+                request = _JsonRequest(request.scope, request.receive)
+                await request.json()
+            return await handle(request)
+
+        return checked
+
+
+class AnyTypeRoute(JsonRoute):
+    """Takes JSON whatever the client calls it."""
+
+    any_content_type = True
+
+
+class _JsonRequest(Request):
+    """Gives FastAPI the body as we have parsed it."""
+
+    def __init__(self, scope: Any, receive: Any) -> None:
+        others = [(name, value) for name, value in scope["headers"] if name != b"content-type"]
+        super().__init__({**scope, "headers": [*others, (b"content-type", b"application/json")]}, receive)
+        self._value: list[Any] = []
+
+    async def json(self) -> Any:
+        if not self._value:
+            self._value.append(parse_json(await self.body()))
+        return self._value[0]
+
+
+def _require_json(content_type: str) -> None:
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise ApiError(
+            415, "The body must be JSON: send it with the header Content-Type: application/json.",
+            code="unsupported_media_type",
+        )  # fmt: skip
+
+
+def parse_json(body: bytes) -> Any:
+    """The value of a JSON text. Raises `ApiError`."""
+    try:
+        text = body.decode("utf-8")
+        _check_depth(text)
+        return json.loads(text, parse_constant=_refuse_constant, parse_int=_read_int)
+    except ApiError:
+        raise
+    except UnicodeDecodeError as error:
+        raise _invalid(f"it is no UTF-8 at byte {error.start}") from None
+    except json.JSONDecodeError as error:
+        raise _invalid(f"{error.msg}, at line {error.lineno}, column {error.colno}") from None
+
+
+def _invalid(why: str) -> ApiError:
+    return ApiError(400, f"The body is no valid JSON: {why}.", code="invalid_json")
+
+
+# A whole string, also one that never ends, or one bracket: brackets inside of strings do not count.
+_STRING_OR_BRACKET = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[][{}]', re.DOTALL)
+
+
+def _check_depth(text: str) -> None:
+    depth = 0
+    for match in _STRING_OR_BRACKET.finditer(text):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(match[0], 0)
+        if depth > MAX_DEPTH:
+            raise ApiError(400, f"The body is nested more than {MAX_DEPTH} levels deep.", code="invalid_json")
+
+
+def _refuse_constant(name: str) -> None:
+    raise _invalid(f"{name} is no number there")
+
+
+def _read_int(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise _invalid(f"a number has {len(digits)} digits, and {MAX_DIGITS} is the most")
+    return int(digits)

@@ -1,0 +1,105 @@
+"""`run_server`: uvicorn with our bounds, from a bound socket until SIGTERM or Ctrl-C has been obeyed in good order.
+
+Knows processes and signals, and nothing of endpoints.
+
+The easy thing to get wrong is the end. On the first signal nobody new is taken and those who are being served get
+`drain_timeout` to finish; what is left after that gets an error, and not just a closed connection. Only a second
+signal ends at once. And a drained server has done what it was told to: its exit status is 0.
+"""
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+from collections.abc import Iterator
+
+import uvicorn
+from fastapi import FastAPI
+
+from minivllm.server.options import ServerOptions
+from minivllm.server.service import EngineService
+
+_MAX_INCOMPLETE_EVENT = 64 * 1024
+"""Bytes of a request's head that h11 takes in before it gives up; `middleware.HeaderBounds` refuses less, and kindlier."""
+_KEEP_ALIVE = 5
+_GRACE = 5.0
+"""Seconds, after the drain, for the last errors to be sent."""
+
+_log = logging.getLogger("minivllm.server")
+
+
+def bind(options: ServerOptions) -> socket.socket:
+    """The socket to serve on. Raises `OSError`; call it before the model is loaded, which takes so much longer."""
+    family, *_, address = socket.getaddrinfo(
+        options.host, options.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+    except OSError as error:
+        bound.close()
+        raise OSError(error.errno, f"cannot serve on {options.host}:{options.port} ({error.strerror})") from None
+    return bound
+
+
+def url_of(bound: socket.socket) -> str:
+    """Where clients find it."""
+    host, port = bound.getsockname()[:2]
+    return f"http://[{host}]:{port}" if bound.family == socket.AF_INET6 else f"http://{host}:{port}"
+
+
+class Server(uvicorn.Server):
+    """One that drains on the first signal. Without signals (in a test, in a thread) call `begin_exit`."""
+
+    def __init__(self, app: FastAPI, service: EngineService, options: ServerOptions) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http="h11",
+                ws="none",
+                lifespan="on",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                timeout_keep_alive=_KEEP_ALIVE,
+                h11_max_incomplete_event_size=_MAX_INCOMPLETE_EVENT,
+                timeout_graceful_shutdown=int(options.drain_timeout + _GRACE),
+            )
+        )
+        self._service = service
+        self._options = options
+
+    def begin_exit(self) -> None:
+        """Call it in the event loop. The second time it does not wait for anybody."""
+        if self.should_exit:
+            self.force_exit = True
+        self.should_exit = True
+        self._service.begin_drain(self._options.drain_timeout)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        # uvicorn would raise the signal again when it has ended, and so end in failure.
+        loop = asyncio.get_running_loop()
+        signals = (signal.SIGTERM, signal.SIGINT)
+        try:
+            for one in signals:
+                loop.add_signal_handler(one, self.begin_exit)
+        except (ValueError, RuntimeError):  # not in the main thread: whoever runs us there ends us, too
+            yield
+            return
+        try:
+            yield
+        finally:
+            for one in signals:
+                loop.remove_signal_handler(one)
+
+
+def run_server(app: FastAPI, service: EngineService, options: ServerOptions, bound: socket.socket) -> None:
+    """Serve until a signal says that it is enough."""
+    _log.info("serving", extra={"fields": {"url": url_of(bound), "api_key": bool(options.api_key)}})
+    server = Server(app, service, options)
+    asyncio.run(server.serve(sockets=[bound]))
+    _log.info("ended")

@@ -1,0 +1,128 @@
+"""`Serving`: what all endpoints share, the model under its served name, prompts into tokens, and answers that may be left.
+
+The easy thing to get wrong is a client that goes while its request is still being made: between the engine's having it
+and a response that watches the connection there is a moment in which nobody would notice.
+"""
+
+import time
+import uuid
+from collections.abc import AsyncGenerator, Callable
+from pathlib import Path
+from typing import Any
+
+from fastapi import Request, Response
+
+from minivllm.errors import InvalidRequestError, UnknownModelNameError
+from minivllm.inputs import Prompt
+from minivllm.outputs import RequestOutput
+from minivllm.server.disconnect import StreamedResponse, unless_disconnected
+from minivllm.server.generation import Generation
+from minivllm.server.options import ServerOptions
+from minivllm.server.protocol.base import PromptTokensDetails, RequestFields, Usage
+from minivllm.server.service import EngineService, NewRequest
+
+CLIENT_GONE = 499
+"""Nobody reads it; it is for the log."""
+
+
+class Serving:
+    """The service as the endpoints use it."""
+
+    def __init__(self, service: EngineService, options: ServerOptions) -> None:
+        self.service = service
+        self.options = options
+        self.created = int(time.time())
+        self.model_name = options.served_model_name or _public_name(service.config.model)
+
+    def check_model(self, name: str | None) -> None:
+        """Raise `UnknownModelNameError` if a request is for another model."""
+        if name is not None and name != self.model_name:
+            raise UnknownModelNameError(f"The model {name!r:.80} is not served here: ask for {self.model_name!r}.")
+
+    async def to_prompt(self, prompt: str | list[int], cache_salt: str | None) -> Prompt:
+        """A prompt with its token ids, computed beside the event loop, and beside the engine."""
+        salt = {} if cache_salt is None else {"cache_salt": cache_salt}
+        if not isinstance(prompt, str):
+            return {"prompt_token_ids": prompt, **salt}
+        token_ids = await self.service.in_worker(self.service.tokenizer.encode, prompt)
+        return {"prompt_token_ids": token_ids, "prompt": prompt, **salt}
+
+    async def answer(self, request: Request, requests: list[NewRequest]) -> list[RequestOutput] | None:
+        """The last output of each of `requests`; None if the client went before they were there."""
+        return await unless_disconnected(request.receive, self._collect(requests, request))
+
+    async def stream(
+        self,
+        request: Request,
+        requests: list[NewRequest],
+        pieces: Callable[[Generation], AsyncGenerator[bytes, None]],
+        media_type: str,
+    ) -> Response:
+        """What `pieces` makes of the outputs, sent as they come; what fails before the first is raised."""
+        generation = await unless_disconnected(request.receive, self._begin(requests))
+        if generation is None:
+            return Response(status_code=CLIENT_GONE)
+        deadline = self.options.request_timeout + 1.0  # after the generation's own, which tells the client why
+        return StreamedResponse(pieces(generation), media_type, deadline, on_end=generation.close)
+
+    async def _collect(self, requests: list[NewRequest], request: Request) -> list[RequestOutput]:
+        generation = await self.service.submit(requests)
+        try:
+            finished = {output.request_id: output async for output in generation if output.finished}
+        finally:
+            generation.close()
+        outputs = [finished[one.request_id] for one in requests]
+        note_tokens(request, *count_tokens(outputs))
+        return outputs
+
+    async def _begin(self, requests: list[NewRequest]) -> Generation:
+        generation = await self.service.submit(requests)
+        try:
+            await generation.wait_for_first()
+        except BaseException:
+            generation.close()
+            raise
+        return generation
+
+
+def new_id(prefix: str) -> str:
+    return f"{prefix}-{uuid.uuid4().hex}"
+
+
+def check_stream(body: RequestFields, chooses_best: bool) -> None:
+    """Raise `InvalidRequestError` for what cannot be streamed."""
+    if not body.stream and body.stream_options is not None:
+        raise InvalidRequestError("stream_options is for streams: set stream to true, or leave it out.")
+    if body.stream and chooses_best:
+        raise InvalidRequestError(
+            "stream cannot go with best_of over n or use_beam_search, where the texts are chosen at the end: set it to false."
+        )
+
+
+def count_tokens(outputs: list[RequestOutput]) -> tuple[int, int, int]:
+    """Of the prompts, of the texts, and of the prompts those that were cached."""
+    return (
+        sum(len(output.prompt_token_ids) for output in outputs),
+        sum(len(one.token_ids) for output in outputs for one in output.outputs),
+        sum(output.num_cached_tokens for output in outputs),
+    )
+
+
+def note_tokens(request: Request, num_prompt: int, num_output: int, num_cached: int) -> None:
+    """For the line in the log."""
+    fields: dict[str, Any] = request.scope["state"]["log"]
+    fields |= {"prompt_tokens": num_prompt, "completion_tokens": num_output, "cached_tokens": num_cached}
+
+
+def usage(num_prompt: int, num_output: int, num_cached: int) -> Usage:
+    return Usage(
+        prompt_tokens=num_prompt,
+        completion_tokens=num_output,
+        total_tokens=num_prompt + num_output,
+        prompt_tokens_details=PromptTokensDetails(cached_tokens=num_cached),
+    )
+
+
+def _public_name(model: str) -> str:
+    """Nobody outside needs to know where on our disk a model lies."""
+    return Path(model).name if Path(model).is_absolute() or model.startswith((".", "~")) else model

@@ -1,0 +1,121 @@
+"""`/v1/chat/completions`, driven by OpenAI's own client, which checks every answer against its types."""
+
+import openai
+import pytest
+from live_server import LiveServer, fake_engine, serving
+from openai import OpenAI
+
+MODEL = "tiny-random"
+MESSAGES = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello"}]
+
+
+@pytest.fixture
+def client(tiny_server: LiveServer) -> OpenAI:
+    return tiny_server.openai()
+
+
+def test_a_chat_is_the_completion_of_its_template(client: OpenAI, tiny_server: LiveServer) -> None:
+    answer = client.chat.completions.create(model=MODEL, messages=MESSAGES, max_tokens=9, temperature=0)
+    prompt = tiny_server.engine.tokenizer.apply_chat_template(MESSAGES)
+    completion = client.completions.create(model=MODEL, prompt=prompt, max_tokens=9, temperature=0)
+    assert answer.choices[0].message.content == completion.choices[0].text
+    assert answer.choices[0].message.role == "assistant"
+    assert answer.usage.prompt_tokens == len(prompt)
+
+
+def test_text_parts_read_as_one_text(client: OpenAI) -> None:
+    def content(of: object) -> str:
+        messages = [{"role": "user", "content": of}]
+        answer = client.chat.completions.create(model=MODEL, messages=messages, max_tokens=6, temperature=0)
+        return answer.choices[0].message.content
+
+    assert content([{"type": "text", "text": "Hel"}, {"type": "text", "text": "lo"}]) == content("Hello")
+
+
+def test_a_streamed_chat_says_its_role_first_and_its_reason_last(client: OpenAI) -> None:
+    fields = {"model": MODEL, "messages": MESSAGES, "max_completion_tokens": 10, "seed": 2, "n": 3}
+    whole = client.chat.completions.create(**fields)
+    texts = dict.fromkeys(range(3), "")
+    roles, ended = [], []
+    for chunk in client.chat.completions.create(stream=True, **fields):
+        for choice in chunk.choices:
+            assert choice.index not in ended
+            if choice.delta.role is not None:
+                roles.append((choice.index, choice.delta.role))
+            texts[choice.index] += choice.delta.content or ""
+            if choice.finish_reason is not None:
+                ended.append(choice.index)
+    assert roles == [(index, "assistant") for index in range(3)]
+    assert sorted(ended) == [0, 1, 2]
+    assert texts == {choice.index: choice.message.content for choice in whole.choices}
+    assert len(set(texts.values())) == 3
+
+
+@pytest.mark.parametrize("top", [None, 0, 3])
+def test_chat_logprobs_name_each_token_and_its_alternatives(client: OpenAI, top: int | None) -> None:
+    fields = {"model": MODEL, "messages": MESSAGES, "max_tokens": 5, "temperature": 0, "logprobs": True}
+    if top is not None:
+        fields["top_logprobs"] = top
+    content = client.chat.completions.create(**fields).choices[0].logprobs.content
+    assert len(content) == 5
+    for entry in content:
+        assert len(entry.top_logprobs) == (top or 0)
+        assert entry.bytes is None or bytes(entry.bytes).decode() == entry.token
+        if top:
+            assert entry.top_logprobs[0].logprob == entry.logprob
+            values = [one.logprob for one in entry.top_logprobs]
+            assert values == sorted(values, reverse=True)
+    chunks = client.chat.completions.create(stream=True, **fields)
+    streamed = [entry for chunk in chunks for one in chunk.choices if one.logprobs for entry in one.logprobs.content]
+    assert streamed == content
+
+
+@pytest.mark.parametrize(
+    ("num_blocks", "n", "ends"),
+    # A prompt of 28 tokens, blocks of 4. Samples share its 7 full blocks, and the last token needs no room.
+    [(100, 1, 200), (30, 1, 121), (30, 2, 28 + 23 // 2 * 4 + 1), (9, 1, 37)],
+    ids=["context", "memory", "memory of two", "little memory"],
+)
+def test_an_answer_without_max_tokens_ends_where_context_or_memory_does(num_blocks: int, n: int, ends: int) -> None:
+    with serving(fake_engine(num_blocks, max_model_len=200)) as live:
+        answer = live.openai().chat.completions.create(model="fake", messages=MESSAGES, n=n)
+        assert answer.usage.prompt_tokens == 28
+        assert answer.usage.completion_tokens == n * (ends - 28)
+        assert {choice.finish_reason for choice in answer.choices} == {"length"}
+        refused = {"messages": MESSAGES, "n": n, "max_tokens": ends - 28 + 1}
+        if ends < 200:
+            with pytest.raises(openai.BadRequestError, match="blocks"):
+                live.openai().chat.completions.create(model="fake", **refused)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"messages": []},
+        {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://x"}}]}]},
+        {"messages": [{"role": "wizard", "content": "x"}]},
+        {"messages": MESSAGES, "top_logprobs": 3},
+        {"messages": MESSAGES, "logprobs": True, "top_logprobs": 21},
+        {"messages": MESSAGES, "max_tokens": 3, "max_completion_tokens": 4},
+        {"messages": MESSAGES, "extra_body": {"chat_template": "{{ 1 }}"}},
+        {"messages": MESSAGES, "extra_body": {"chat_template_kwargs": {"tokenize": True}}},
+        {"messages": MESSAGES, "tools": [{"type": "function", "function": {"name": "f"}}]},
+        {"messages": MESSAGES, "extra_body": {"min_tokens": 100_000}},
+    ],
+)
+def test_what_a_chat_cannot_be_is_refused_before_it_is_queued(
+    client: OpenAI, tiny_server: LiveServer, fields: dict
+) -> None:
+    before = len(tiny_server.events)
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.chat.completions.create(model=MODEL, **fields)
+    assert refused.value.type == "invalid_request_error"
+    assert len(tiny_server.events) == before
+
+
+def test_a_conversation_that_goes_on_finds_its_beginning_in_the_cache(client: OpenAI) -> None:
+    first = client.chat.completions.create(model=MODEL, messages=MESSAGES, max_tokens=8, temperature=0)
+    answer = {"role": "assistant", "content": first.choices[0].message.content}
+    longer = [*MESSAGES, answer, {"role": "user", "content": "Go on"}]
+    second = client.chat.completions.create(model=MODEL, messages=longer, max_tokens=1)
+    assert second.usage.prompt_tokens_details.cached_tokens >= first.usage.prompt_tokens // 8 * 8

@@ -1,0 +1,96 @@
+"""`minivllm serve`, as a process of its own: it starts, says so, and ends as it is told to."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx2
+import pytest
+
+from minivllm.cli import main
+
+SERVE = [sys.executable, "-m", "minivllm", "serve", "tiny-random", "--port", "0", "--num-gpu-blocks-override", "2000"]
+
+
+@contextmanager
+def serve_process(*options: str) -> Iterator[tuple[subprocess.Popen, str]]:
+    """A server, and its address as it tells it."""
+    process = subprocess.Popen([*SERVE, *options], stderr=subprocess.PIPE, text=True)
+    killer = threading.Timer(60, process.kill)
+    killer.start()
+    try:
+        told = []
+        for line in process.stderr:
+            told.append(json.loads(line))
+            if told[-1]["message"] == "Application startup complete.":
+                break
+        assert [one["message"] for one in told[:3]] == ["loading the model", "the model is loaded", "serving"]
+        assert told[1]["num_blocks"] == 2000
+        yield process, told[2]["url"]
+    finally:
+        killer.cancel()
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("which", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_lets_the_stream_under_way_finish_and_ends_in_success(which: signal.Signals) -> None:
+    with serve_process() as (process, url):
+        body = {"prompt": "x", "max_tokens": 400, "ignore_eos": True, "stream": True}
+        with httpx2.stream("POST", f"{url}/v1/completions", json=body, timeout=30) as answer:
+            pieces = answer.iter_text()
+            text = next(pieces)
+            process.send_signal(which)
+            text += "".join(pieces)
+        assert text.endswith("data: [DONE]\n\n")
+        assert '"finish_reason":"length"' in text
+        lines = [json.loads(line) for line in process.stderr]
+        assert process.wait(20) == 0
+        assert lines[-1]["message"] == "ended"
+
+
+def test_a_second_signal_waits_for_nobody() -> None:
+    with serve_process("--shutdown-timeout", "50") as (process, url):
+        body = {"prompt": "x", "max_tokens": 1500, "ignore_eos": True, "stream": True, "n": 16}
+        with (
+            pytest.raises(httpx2.RemoteProtocolError),
+            httpx2.stream("POST", f"{url}/v1/completions", json=body, timeout=30) as answer,
+        ):
+            pieces = answer.iter_text()
+            next(pieces)
+            process.send_signal(signal.SIGTERM)
+            for line in process.stderr:
+                if json.loads(line)["message"] == "draining":
+                    break
+            process.send_signal(signal.SIGTERM)
+            for _ in pieces:
+                pass
+        assert process.wait(20) == 0
+
+
+def test_an_address_in_use_is_told_before_the_model_is_loaded(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert main(["serve", "no-such-model", "--port", str(taken.getsockname()[1])]) == 1
+    assert "cannot serve on 127.0.0.1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--host", "0.0.0.0"], "api_key"),
+        (["--port", "70000"], "port"),
+        (["tiny-random", "--model", "smollm2"], "once"),
+        (["--max-num-seqs", "0"], "max_num_seqs"),
+    ],
+)
+def test_a_server_that_cannot_be_is_refused_in_one_sentence(
+    options: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve", *options]) == 2
+    assert words in capsys.readouterr().err
