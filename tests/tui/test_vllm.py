@@ -24,6 +24,7 @@ from minivllm.tui.sources import vllm_metrics
 from minivllm.tui.sources.vllm import VllmSource
 from minivllm.tui.sources.vllm_kv import Numbered
 from minivllm.tui.sources.vllm_metrics import Scrape, parse_scrape
+from minivllm.tui.theme import LIGHT
 from minivllm.tui.vllm_app import VllmApp
 from minivllm.tui.vllm_view import Quantile, VllmView
 from minivllm.tui.widgets.vllm_panels import VllmBlocks, VllmLatency, VllmLoad, VllmMemory, VllmUnknown, between
@@ -342,9 +343,9 @@ def test_the_screen_shows_what_is_known_and_names_what_is_not(size: tuple[int, i
         async def main() -> str:
             async with app.run_test(size=size) as pilot:
                 await screen_has(pilot, "running 7")
-                await pilot.press("t")
+                app.simulate_key("t")
                 text = await screen_has(pilot, "meta-llama/Llama")
-                await pilot.press("q")
+                assert app.theme == LIGHT.name
                 return text
 
         text = asyncio.run(main())

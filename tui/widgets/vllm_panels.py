@@ -118,7 +118,7 @@ class VllmMemory(VllmPanel):
 class VllmLatency(VllmPanel):
     """Between which boundaries of vLLM's histograms each latency lies."""
 
-    HELP_TITLE = "Latency of the last half minute: half of all, 90 % and 99 % took at most this"
+    HELP_TITLE = "Latency: half, 90 % and 99 % of the last 30 s"
     ROWS: ClassVar = (
         ("first token", "time_to_first_token_seconds"),
         ("between tokens", "inter_token_latency_seconds"),
@@ -139,7 +139,7 @@ class VllmLatency(VllmPanel):
 class VllmBlocks(VllmPanel):
     """Names in the prefix cache, in chains: who vLLM stored them for it does not tell."""
 
-    HELP_TITLE = "Prefix cache: named blocks, in the order in which they were stored"
+    HELP_TITLE = "Prefix cache: names, as they were stored"
 
     def __init__(self, source: VllmSource, *, id: str) -> None:
         super().__init__(id=id)
