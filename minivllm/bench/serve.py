@@ -15,155 +15,12 @@ import asyncio
 import json
 import math
 import os
-from contextlib import nullcontext
-from random import Random
-from time import perf_counter
 
-from minivllm.bench.report import add_json_argument, positive_int, progress_bar
-from minivllm.bench.serve_client import Timing, arrival_times, connect, first_model, send
-from minivllm.bench.serve_metrics import report, summarise
-from minivllm.errors import BenchError
+from minivllm.bench.report import add_json_argument, positive_int
 
 PERCENTILES = (50.0, 90.0, 99.0)
 API_KEY = "OPENAI_API_KEY"
 SHOWN_ERRORS = 10
-
-# Short and common, so that each is one token, or nearly, to any tokenizer.
-WORDS = [
-    "time",
-    "year",
-    "people",
-    "way",
-    "day",
-    "man",
-    "thing",
-    "woman",
-    "life",
-    "child",
-    "world",
-    "school",
-    "state",
-    "family",
-    "student",
-    "group",
-    "country",
-    "problem",
-    "hand",
-    "part",
-    "place",
-    "case",
-    "week",
-    "company",
-    "system",
-    "program",
-    "question",
-    "work",
-    "number",
-    "night",
-    "point",
-    "home",
-    "water",
-    "room",
-    "mother",
-    "area",
-    "money",
-    "story",
-    "fact",
-    "month",
-    "lot",
-    "right",
-    "study",
-    "book",
-    "eye",
-    "job",
-    "word",
-    "business",
-    "issue",
-    "side",
-    "kind",
-    "head",
-    "house",
-    "service",
-    "friend",
-    "father",
-    "power",
-    "hour",
-    "game",
-    "line",
-    "end",
-    "member",
-    "law",
-    "car",
-    "city",
-    "name",
-    "team",
-    "minute",
-    "idea",
-    "body",
-    "back",
-    "parent",
-    "face",
-    "level",
-    "office",
-    "door",
-    "health",
-    "person",
-    "art",
-    "war",
-    "history",
-    "party",
-    "result",
-    "change",
-    "morning",
-    "reason",
-    "research",
-    "girl",
-    "guy",
-    "moment",
-    "air",
-    "teacher",
-    "force",
-    "education",
-]
-
-
-def make_prompts(number: int, num_words: int, seed: int) -> list[str]:
-    """The same arguments give the same prompts; no two of them begin alike, or a prefix cache would be measured."""
-    random = Random(f"prompts/{seed}")
-    return [" ".join(random.choices(WORDS, k=num_words)) for _ in range(number)]
-
-
-async def run_load(args: argparse.Namespace, base_url: str) -> tuple[list[Timing], float, str]:
-    """Send everything; what came of each request, how long it all took, and the model's name."""
-    prompts = make_prompts(args.num_prompts, args.random_input_len, args.seed)
-    times = arrival_times(args.num_prompts, args.request_rate, args.seed)
-    turns = asyncio.Semaphore(args.max_concurrency) if args.max_concurrency else nullcontext()
-    async with connect(base_url, os.environ.get(API_KEY)) as client:
-        model = args.model or await first_model(client)
-        shared = {
-            "model": model,
-            "max_tokens": args.random_output_len,
-            "temperature": args.temperature,
-            "stream": True,
-            "stream_options": {"include_usage": True},
-            **({"ignore_eos": True} if args.ignore_eos else {}),
-        }
-        warm_up = await send(client, args.endpoint, {**shared, "prompt": "Hello there"})
-        if warm_up.error is not None:
-            raise BenchError(f"The first request failed, so nothing was measured: {warm_up.error}.")
-        with progress_bar() as progress:
-            task = progress.add_task("requests", total=args.num_prompts)
-            started = perf_counter()
-
-            async def one(prompt: str, at: float) -> Timing:
-                await asyncio.sleep(started + at - perf_counter())
-                async with turns:
-                    timing = await send(client, args.endpoint, {**shared, "prompt": prompt})
-                progress.update(task, advance=1, refresh=True)
-                return timing
-
-            timings = await asyncio.gather(*(one(prompt, at) for prompt, at in zip(prompts, times, strict=True)))
-            return timings, perf_counter() - started, model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -200,8 +57,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measure and report; 1 if a request failed."""
+    # numpy and an HTTP client, which `minivllm bench --help` should not wait for
+    from minivllm.bench.serve_load import run_load
+    from minivllm.bench.serve_metrics import report, summarise
+
     base_url = (args.base_url or f"http://{args.host}:{args.port}").rstrip("/").removesuffix("/v1")
-    timings, seconds, model = asyncio.run(run_load(args, base_url))
+    timings, seconds, model = asyncio.run(run_load(args, base_url, os.environ.get(API_KEY)))
     result = summarise(timings, seconds, args.metric_percentiles)
     errors = [timing.error for timing in timings if timing.error is not None]
     for error in errors[:SHOWN_ERRORS]:

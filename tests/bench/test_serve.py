@@ -14,8 +14,8 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, StreamingResponse
 from server_on_loopback import served
 
-from minivllm.bench.serve import make_prompts
 from minivllm.bench.serve_client import Timing, arrival_times
+from minivllm.bench.serve_load import make_prompts
 from minivllm.bench.serve_metrics import report, summarise
 from minivllm.cli import main
 
