@@ -4,15 +4,18 @@ import re
 import threading
 import time
 from collections import Counter
+from urllib.request import urlopen
 
 import pytest
 from engine_fakes import WatchedEngine
+from fastapi import FastAPI
 from prometheus_client.parser import text_string_to_metric_families
+from server_on_loopback import served
 
 from minivllm.compare.latency import measure_latencies
 from minivllm.events import types as ev
 from minivllm.server.histograms import Histogram, token_buckets
-from minivllm.server.metrics import EngineMetrics
+from minivllm.server.metrics import EngineMetrics, router
 
 # What the board in vLLM's `examples/observability/prometheus_grafana/grafana.json` asks for, expression by expression.
 GRAFANA_NAMES = [
@@ -258,6 +261,15 @@ def test_a_scrape_during_a_run_never_sees_half_an_event() -> None:
             for name in ("time_to_first_token_seconds", "inter_token_latency_seconds")
         ]
         assert sum(seen) == total
+
+
+def test_a_scrape_over_http_is_the_same_text_in_the_type_that_prometheus_expects() -> None:
+    _, metrics = busy()
+    app = FastAPI()
+    app.include_router(router(metrics))
+    with served(app) as url, urlopen(f"{url}/metrics") as answer:
+        assert answer.headers["Content-Type"].startswith("text/plain; version=")
+        assert answer.read() == metrics.text()
 
 
 def test_an_event_costs_the_engine_a_few_microseconds_at_most() -> None:
