@@ -97,12 +97,12 @@ class EventHub:
         ring, header = self._ring, self._header
         if last_event_id is not None and header.first_seq <= last_event_id + 1 <= ring.next_seq:
             return _opening(msgspec.structs.replace(header, first_seq=last_event_id + 1))
-        if ring.first_seq == header.first_seq:
-            return _opening(header)  # all that ever happened is still here
+        if ring.has_time(header.first_seq):
+            return _opening(header)  # all that ever happened is still here, and will be when the reader gets to it
         async with self._snapshot_lock:
             snapshot = self._snapshot
             is_old = time.monotonic() - self._snapshot_time > SNAPSHOT_SECONDS
-            if snapshot is None or is_old or snapshot.header.first_seq < ring.first_seq:
+            if snapshot is None or is_old or not ring.has_time(snapshot.header.first_seq):
                 snapshot = self._snapshot = await asyncio.wrap_future(self._inspect())
                 self._snapshot_time = time.monotonic()
         return _opening(msgspec.structs.replace(snapshot.header, run=header.run), snapshot.state)

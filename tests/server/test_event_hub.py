@@ -164,7 +164,7 @@ def test_a_server_that_was_started_again_is_recognised_though_its_numbers_fit() 
 def test_a_real_engine_in_its_thread_is_followed_by_several_readers() -> None:
     engine = WatchedEngine(num_blocks=30)
     thread = EngineThread(engine.engine)
-    hub = EventHub(engine.engine.log_header(), lambda: thread.call(take_snapshot), num_events=300)
+    hub = EventHub(engine.engine.log_header(), lambda: thread.call(take_snapshot), num_events=450)
     engine.engine.subscribe(hub.apply)
     app = FastAPI()
     app.include_router(router(hub))
@@ -177,7 +177,7 @@ def test_a_real_engine_in_its_thread_is_followed_by_several_readers() -> None:
             for one in sources:
                 poll_until(one, lambda one=one: one.recording.head.last_seq == engine.events[-1].seq)
 
-        for i in range(4):
+        for i in range(6):
             ask(f"r{i}")
             sources.append(HttpSource(url))  # the later ones get a state
         ask("last")
@@ -273,6 +273,18 @@ def test_the_first_messages_are_a_header_and_a_state_of_the_same_moment() -> Non
     assert (meta.event, state.event) == ("meta", "state")
     assert decode_header("test", meta.data).first_seq == opening.next_seq == len(watched.events)
     assert state.data == msgspec.json.encode(watched.engine.engine.inspect())
+
+
+def test_a_beginning_that_is_about_to_be_forgotten_is_not_promised() -> None:
+    """A reader that starts there would lose it before its first look, and be blind from then on."""
+    watched = Watched(num_events=400)
+    watched.work(1)
+    assert len(watched.events) < 200
+    assert asyncio.run(watched.hub.open(None)).next_seq == 0
+    while len(watched.events) < 300:
+        watched.work(1)
+    assert watched.hub._ring.first_seq == 0
+    assert asyncio.run(watched.hub.open(None)).next_seq == len(watched.events)
 
 
 def test_many_who_come_at_once_cost_the_engine_one_snapshot() -> None:
