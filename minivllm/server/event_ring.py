@@ -38,7 +38,7 @@ class EventRing:
         self._slots: list[Event | None] = [None] * num_events
         self._num_events = num_events
         self._prompts: deque[tuple[int, int]] = deque()
-        self._num_tokens = self._room_for_tokens = num_tokens
+        self._room_for_tokens = num_tokens
         # For the readers alone, who share one thread.
         self._encoded: list[tuple[int, bytes]] = [(-1, b"")] * num_events
 
@@ -66,8 +66,7 @@ class EventRing:
 
     def has_time(self, seq: int) -> bool:
         """Whether a reader may begin with event `seq`: it will not be gone before its first look."""
-        is_new = seq >= self.next_seq - self._num_events // 2
-        return seq >= self.first_seq and is_new and self._room_for_tokens >= self._num_tokens // 2
+        return seq >= max(self.first_seq, self.next_seq - self._num_events // 2)
 
     def take(self, seq: int) -> Piece:
         """From event `seq` on, as server-sent events, as much as goes into one piece; a `gap` first if it is gone."""
