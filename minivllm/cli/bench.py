@@ -10,6 +10,7 @@ BENCHES = {
     "dashboard": "how quickly the dashboard answers, and what it costs to watch",
     "sharing": "KV cache memory saved by samples and beams that share blocks",
     "kernels": "time and memory traffic of each kernel, against the device's own copy and peers",
+    "serve": "a running server under load, as `vllm bench serve` does",
     "memory": "peak memory against weights and KV cache",
 }
 """Name of a bench, which is also its module in `minivllm.bench` -> what it measures."""

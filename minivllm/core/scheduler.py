@@ -79,6 +79,7 @@ class Scheduler:
                 request.params.max_tokens,
                 request.priority,
                 request.prompt,
+                request.params.n,
             )
 
     def finish(self, sequence: Sequence, status: RequestStatus, stop_reason: int | str | None = None) -> None:

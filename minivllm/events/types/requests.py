@@ -26,6 +26,8 @@ class RequestArrived(Event, tag="request.arrived"):
     max_tokens: int
     priority: int = 0
     prompt: str | None = None
+    n: int = 1
+    """Answers that are wanted."""
     rule: ClassVar[str] = "minivllm.core.scheduler:Scheduler.add_request"
 
 
