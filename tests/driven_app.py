@@ -26,8 +26,8 @@ def drive(app: DashboardApp, script: Callable[[Pilot], Awaitable[None]], size: t
 
     async def main() -> None:
         async with app.run_test(size=size) as pilot:
-            await pilot.pause()
-            await pilot.pause()
+            await until(pilot, lambda: app.dashboard_screen is not None and app.dashboard_screen.has_panels)
+            await pilot.pause(FRAME)
             await script(pilot)
 
     asyncio.run(main())
