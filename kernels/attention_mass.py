@@ -12,7 +12,7 @@ import math
 
 import torch
 
-from minivllm.kernels.decode_grouped import decode_warps, load_group, tile_size
+from minivllm.kernels.decode_grouped import decode_warps, load_group, rows_of_group, tile_size
 from minivllm.kernels.mode import tl, triton
 from minivllm.kernels.online_softmax import LOG2_E, MIN_DOT, padded_head_size, score_tile, softmax_update
 
@@ -102,7 +102,7 @@ def attention_mass(
         BLOCK_SIZE=block_size,
         HEAD_SIZE=head_size,
         HEAD_SIZE_PADDED=padded_head_size(head_size),
-        ROWS=max(MIN_DOT, triton.next_power_of_2(group)),
+        ROWS=rows_of_group(group),
         TILE=min(tile_size(head_size, query.dtype), max(MIN_DOT, triton.next_power_of_2(block_size))),
         num_warps=decode_warps(query.dtype),
     )

@@ -25,6 +25,11 @@ def tile_size(head_size: int, dtype: torch.dtype) -> int:
     return max(16, min(64, 16384 // tile_bytes))
 
 
+def rows_of_group(group: int) -> int:
+    """Rows of the products: a key head's query heads, as many as `tl.dot` and `tl.arange` want at the least."""
+    return max(MIN_DOT, triton.next_power_of_2(group))
+
+
 def decode_warps(dtype: torch.dtype) -> int:
     """Without matrix instructions float32 takes more registers than 4 warps have; `compile_report` shows spills."""
     return 8 if dtype == torch.float32 else 4
@@ -135,7 +140,7 @@ def decode_grouped(
         BLOCK_SIZE=key_cache.shape[1],
         HEAD_SIZE=head_size,
         HEAD_SIZE_PADDED=padded_head_size(head_size),
-        ROWS=max(MIN_DOT, triton.next_power_of_2(group)),
+        ROWS=rows_of_group(group),
         TILE=tile_size(head_size, query.dtype),
         num_warps=decode_warps(query.dtype),
     )

@@ -17,15 +17,22 @@ from dataclasses import dataclass
 
 import torch
 
-from minivllm.kernels.decode_grouped import decode_grouped, decode_warps, load_group, tile_size
+from minivllm.kernels.decode_grouped import decode_grouped, decode_warps, load_group, rows_of_group, tile_size
 from minivllm.kernels.mode import tl, triton
-from minivllm.kernels.online_softmax import LOG2_E, MIN_DOT, attend_rows, padded_head_size
+from minivllm.kernels.online_softmax import LOG2_E, attend_rows, padded_head_size
 
 PROGRAMS_PER_PROCESSOR = 4
 MIN_TOKENS_PER_SPLIT = 256
 MAX_SPLITS = 64
 DEFAULT_NUM_PROCESSORS = 132
-"""Multiprocessors of an H100 or H200; a device's own number is `multi_processor_count` of its properties."""
+"""Multiprocessors of an H100 or H200."""
+
+
+def num_processors_of(device: torch.device) -> int:
+    """The device's multiprocessors; for a CPU, which interprets, those of the GPU that it stands for."""
+    if device.type != "cuda":
+        return DEFAULT_NUM_PROCESSORS
+    return torch.cuda.get_device_properties(device).multi_processor_count
 
 
 def choose_num_splits(
@@ -200,7 +207,7 @@ def decode_split(
         block_tables.stride(0),
         GROUP=group,
         BLOCK_SIZE=key_cache.shape[1],
-        ROWS=max(MIN_DOT, triton.next_power_of_2(group)),
+        ROWS=rows_of_group(group),
         num_warps=decode_warps(query.dtype),
         **sizes,
     )

@@ -58,9 +58,9 @@ def _multiply_bfloat16_as_numbers() -> None:
     interpreter_builder.create_dot = create_dot
 
 
-if INTERPRETED and _major_minor(version("triton")) < (3, 7) and _major_minor(version("numpy")) >= (2, 4):
+if INTERPRETED and _major_minor(triton.__version__) < (3, 7) and _major_minor(version("numpy")) >= (2, 4):
     raise TritonModeError(
-        f"Triton {version('triton')} cannot interpret kernels with numpy {version('numpy')}: install numpy below 2.4, or triton "
+        f"Triton {triton.__version__} cannot interpret kernels with numpy {version('numpy')}: install numpy below 2.4, or triton "
         "3.7 or newer."
     )
 

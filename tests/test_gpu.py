@@ -116,8 +116,11 @@ def test_a_forward_pass_never_waits_for_the_device(tiny_random_path, backend):
     runner, original = engine._runner, engine._runner.execute_model
     params = SamplingParams(temperature=0, max_tokens=8, ignore_eos=True)
 
+    watched = []
+
     def execute_model(plan):
-        torch.cuda.set_sync_debug_mode("error")
+        watched.append(plan)
+        torch.cuda.set_sync_debug_mode("error")  # from here on a wait is an exception
         try:
             return original(plan)
         finally:
@@ -130,6 +133,7 @@ def test_a_forward_pass_never_waits_for_the_device(tiny_random_path, backend):
             engine.add_request(f"{round_} {number}", prompt, params)
         while engine.has_unfinished_requests():
             engine.step()
+    assert sum(plan.total_num_scheduled_tokens for plan in watched) >= len(PROMPTS) * params.max_tokens
 
 
 def test_a_device_without_room_for_graphs_is_an_error_that_says_so(tiny_random_path, monkeypatch):

@@ -21,7 +21,7 @@ from minivllm.errors import BenchError
 from minivllm.kernels import reference
 from minivllm.kernels.decode_grouped import decode_grouped
 from minivllm.kernels.decode_naive import decode_naive
-from minivllm.kernels.decode_split import DEFAULT_NUM_PROCESSORS, choose_num_splits, decode_split
+from minivllm.kernels.decode_split import choose_num_splits, decode_split, num_processors_of
 from minivllm.kernels.decode_static import StaticDecode
 from minivllm.kernels.kv_write import copy_blocks, reshape_and_cache
 from minivllm.kernels.prefill import list_query_tiles, prefill_attention
@@ -104,9 +104,7 @@ def _exact_contexts(batch: Batch, sequences: list[int]) -> tuple[list[torch.Tens
 def _decode_rungs(case: KernelCase, batch: Batch) -> dict[str, Callable[[], Run]]:
     scale, device = case.head_size**-0.5, batch.query.device
     caches = batch.key_value_views
-    num_processors = DEFAULT_NUM_PROCESSORS
-    if device.type == "cuda":
-        num_processors = torch.cuda.get_device_properties(device).multi_processor_count
+    num_processors = num_processors_of(device)
     num_splits = choose_num_splits(case.batch, case.kv_heads, case.context, num_processors)
     arguments = (batch.query, *caches, batch.block_tables, batch.seq_lens, scale)
 

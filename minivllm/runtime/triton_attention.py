@@ -28,7 +28,7 @@ from minivllm.kernels import reference
 from minivllm.kernels.attention_mass import attention_mass
 from minivllm.kernels.decode_grouped import decode_grouped
 from minivllm.kernels.decode_naive import decode_naive
-from minivllm.kernels.decode_split import DEFAULT_NUM_PROCESSORS, choose_num_splits, decode_split
+from minivllm.kernels.decode_split import choose_num_splits, decode_split, num_processors_of
 from minivllm.kernels.decode_static import StaticDecode
 from minivllm.kernels.kv_write import copy_blocks, reshape_and_cache
 from minivllm.kernels.mode import INTERPRETED
@@ -107,9 +107,7 @@ class TritonAttentionBackend:
         shape = (spec.num_layers, 2, num_blocks, spec.num_kv_heads, spec.block_size, spec.head_size)
         self.kv_cache = torch.empty(shape, dtype=spec.dtype, device=device)
         self._views = [tuple(cache.transpose(1, 2) for cache in layer) for layer in self.kv_cache]
-        self._num_processors = DEFAULT_NUM_PROCESSORS
-        if device.type == "cuda":
-            self._num_processors = torch.cuda.get_device_properties(device).multi_processor_count
+        self._num_processors = num_processors_of(device)
         if rung == "static":
             key_cache = self._views[0][0]
             self._static = StaticDecode(

@@ -7,7 +7,7 @@ import torch
 
 from minivllm.bench.kernel_cases import CUDA_CASES, INTERPRETED_CASES, KernelCase, make_batch
 from minivllm.bench.kernel_runs import check, make_runs
-from minivllm.bench.kernels import RUNGS, result_row
+from minivllm.bench.kernels import result_row
 from minivllm.cli import main
 from minivllm.errors import BenchError
 from minivllm.kernels.mode import INTERPRETED
@@ -70,19 +70,22 @@ def test_an_interpreted_run_gives_every_rung_a_row_and_is_marked(capsys):
     assert names == {"naive", "grouped", "split", "static", "sdpa (gathered)", "prefill", "kv_write", "block_copy"}
     assert {"seconds", "gb_per_s", "share_of_copy", "bytes", "batch", "context", "dtype"} <= set(result["results"][0])
     for row in result["results"]:
-        assert ("seconds_in_a_row" in row) == (row["name"] in RUNGS)
+        assert ("seconds_in_a_row" in row) == (row["name"] in ("naive", "grouped", "split", "static"))
 
 
-def test_a_rung_that_fails_costs_the_run_its_success_and_nobody_else_a_row(capsys, monkeypatch):
+@pytest.mark.parametrize(("function", "name"), [("decode_grouped", "grouped"), ("prefill_attention", "prefill")])
+def test_a_kernel_of_ours_that_fails_costs_the_run_its_success_and_nobody_else_a_row(
+    function, name, capsys, monkeypatch
+):
     def wrong(query, *arguments, **options):
         return query
 
-    monkeypatch.setattr("minivllm.bench.kernel_runs.decode_grouped", wrong)
+    monkeypatch.setattr(f"minivllm.bench.kernel_runs.{function}", wrong)
     interpreted = [] if torch.cuda.is_available() else ["--interpret"]
     monkeypatch.setattr("minivllm.bench.kernel_cases.CUDA_CASES", INTERPRETED_CASES)
     assert main(["bench", "kernels", *interpreted, "--runs", "5", "--json"]) == 1
     captured = capsys.readouterr()
     result = json.loads(captured.out.splitlines()[-1])
-    assert [one["name"] for one in result["left_out"] if one["name"] in RUNGS] == ["grouped"]
-    assert {"naive", "split", "static", "prefill"} <= {row["name"] for row in result["results"]}
+    assert [one["name"] for one in result["left_out"] if one["ours"]] == [name]
+    assert {"naive", "grouped", "split", "static", "prefill"} - {name} <= {row["name"] for row in result["results"]}
     assert "naive, 2 x 19: " in captured.err, "told as it was measured"

@@ -69,7 +69,8 @@ def test_recording_launches_and_tracing_refuse_the_mode_that_they_cannot_use(tmp
 def test_an_old_triton_beside_a_new_numpy_is_an_error_that_says_what_to_install(tmp_path: Path) -> None:
     versions = (
         "import importlib.metadata as metadata; original = metadata.version; "
-        "metadata.version = lambda name: {'triton': '3.6.0', 'numpy': '2.4.1'}.get(name) or original(name)"
+        "metadata.version = lambda name: '2.4.1' if name == 'numpy' else original(name); "
+        "import os; os.environ['TRITON_INTERPRET'] = '1'; import triton; triton.__version__ = '3.6.0'"
     )
     child = run_python(f"{versions}; import minivllm.kernels.mode", tmp_path)
     assert child.returncode != 0
