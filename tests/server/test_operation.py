@@ -245,3 +245,12 @@ def test_priority_decides_who_goes_first_where_the_policy_says_so() -> None:
         assert [answer.result().status_code for answer in answers] == [200] * 3
         arrived = {event.seq_id: event.priority for event in live.events_of(ev.RequestArrived)}
         assert [arrived[event.seq_id] for event in live.events_of(ev.RequestAdmitted)] == [-9, 1, 5]
+
+
+def test_connections_do_not_wait_for_acknowledgements() -> None:
+    """With Nagle's algorithm, a second piece waits for the client's system to acknowledge the first: 40 ms."""
+    with serving() as live, live.http() as http:
+        http.get("/version")
+        (connection,) = live.server.server_state.connections
+        accepted = connection.transport.get_extra_info("socket")
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
