@@ -27,9 +27,9 @@ def serve_process(*options: str) -> Iterator[tuple[subprocess.Popen, str]]:
         told = []
         for line in process.stderr:
             told.append(json.loads(line))
-            if told[-1]["message"] == "Application startup complete.":
+            if told[-1]["message"] == "serving":
                 break
-        assert [one["message"] for one in told[:3]] == ["loading the model", "the model is loaded", "serving"]
+        assert [one["message"] for one in told] == ["loading the model", "the model is loaded", "serving"]
         assert told[1]["num_blocks"] == 2000
         yield process, told[2]["url"]
     finally:

@@ -88,14 +88,16 @@ class EngineService:
         """Take no more requests; those that are not finished after `timeout` seconds get an error."""
         if self.is_draining:
             return
-        self._take_no_more()
+        self.draining.set()
+        self._end_if_drained()
         _log.info("draining", extra={"fields": {"requests": len(self._generations), "timeout": timeout}})
         self._loop.call_later(timeout, self._give_up_all)
 
     async def close(self) -> None:
         """Give up what is left and end the engine's thread."""
-        self._take_no_more()
+        self.draining.set()
         self._give_up_all()
+        self._end_if_drained()
         self._thread.stop()
         try:
             await asyncio.to_thread(self._thread.join, 60.0)
@@ -104,15 +106,15 @@ class EngineService:
         self._workers.shutdown(wait=False, cancel_futures=True)
 
     def when_over(self, end: Callable[[MinivllmError], None]) -> None:
-        """Have `end` called, in the event loop, when no more requests are served, with the reason.
+        """Have `end` called in the event loop, with the reason, when the last request has been served.
 
         For whatever would keep a connection open for ever.
         """
         self._when_over.append(end)
 
-    def _take_no_more(self) -> None:
-        self.draining.set()
-        self._tell_over(ShuttingDownError("The server is shutting down."))
+    def _end_if_drained(self) -> None:
+        if self.is_draining and not self._generations:
+            self._tell_over(ShuttingDownError("The server is shutting down."))
 
     def _tell_over(self, why: MinivllmError) -> None:
         while self._when_over:
@@ -209,6 +211,7 @@ class EngineService:
         for request_id in generation.unfinished:
             self._waiting.discard(f"{request_id}.0")
             self._thread.abort_request(request_id)
+        self._end_if_drained()
 
     def _time_out(self, generation: Generation) -> None:
         generation.fail(
