@@ -112,6 +112,10 @@ class LiveServer:
     def begin_exit(self) -> None:
         self.loop.call_soon_threadsafe(self.server.begin_exit)
 
+    def loop_has_ended(self) -> bool:
+        """Whether the server has ended by itself."""
+        return not self.loop.is_running()
+
     def wait_until_idle(self) -> None:
         """Until nothing is being served, and the engine has heard of it."""
         wait_for(lambda: self.service.num_unfinished == 0)
