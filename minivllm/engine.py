@@ -24,9 +24,8 @@ from minivllm.config import EngineConfig
 from minivllm.core.admission import AdmissionPolicy, refuse_if_too_large
 from minivllm.core.contiguous import create_kv_cache_manager
 from minivllm.core.policies import create_request_queue
-from minivllm.core.request import Request, RequestStatus
+from minivllm.core.request import Request
 from minivllm.core.scheduler import Scheduler
-from minivllm.core.stop import Stop
 from minivllm.errors import EngineDeadError, StepInProgressError
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus, Listener
@@ -156,11 +155,7 @@ class LLMEngine:
         if request is None or self._dead_because is not None:
             return None
         self._raise_if_in_step("abort the request")
-        for sequence in request.sequences:
-            if not sequence.status.is_finished:
-                self._stepper.finish(sequence, Stop(RequestStatus.FINISHED_ABORTED))
-        self._beams.forget(request)
-        self._stepper.tracer.forget_ended(self._scheduler.requests)
+        self._stepper.abort(request)
         return self._output_processor.make_output(request)
 
     def has_unfinished_requests(self) -> bool:

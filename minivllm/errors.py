@@ -87,6 +87,10 @@ class KernelTraceError(MinivllmError, RuntimeError):
     """The kernel x-ray could not be made; the engine itself goes on."""
 
 
+class RequestFailedError(MinivllmError, RuntimeError):
+    """One request could not be finished; the engine goes on with the others."""
+
+
 class SamplingError(MinivllmError, RuntimeError):
     """One sequence has no token to sample: its logits are no numbers, or its parameters mask them all."""
 

@@ -11,6 +11,9 @@ nothing (the runner does).
 The easy thing to get wrong is what may happen between two phases. The plan counts tokens as computed and names
 their blocks in the prefix cache before anybody has written them, and another sequence of the same plan may read
 them. So what takes blocks away (an abort) has to wait for the end of the step; a new arrival only queues.
+
+A model that raises leaves half a step behind, and the engine is dead. What goes wrong for one sequence alone
+(logits that are no numbers, a token that has no text) ends its request with an error, and nobody else's.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from minivllm.core.request import Request, RequestStatus, Sequence
 from minivllm.core.scheduler import Scheduler
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.core.stop import Stop, check_stop
-from minivllm.errors import InvariantError
+from minivllm.errors import InvariantError, RequestFailedError, SamplingError
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
 from minivllm.kernel_tracing import KernelTracer
@@ -57,8 +60,8 @@ class Runner(Protocol):
     def execute_model(self, plan: SchedulerOutput) -> Any:
         """Run the plan's tokens through the model; the logits of the sequences that sample."""
 
-    def sample_tokens(self, plan: SchedulerOutput, logits: Any) -> Seq[SampledToken]:
-        """One token for each scheduled sequence that samples, in the plan's order."""
+    def sample_tokens(self, plan: SchedulerOutput, logits: Any) -> Seq[SampledToken | SamplingError]:
+        """One token for each scheduled sequence that samples, in the plan's order, or why there is none."""
 
 
 class Stepper:
@@ -134,12 +137,21 @@ class Stepper:
         sampled = self._runner.sample_tokens(plan, logits)
         touched: dict[str, Request] = {}
         sampling = [sequence for item in plan.scheduled for sequence in item.sampling]
-        for sequence, token in zip(sampling, sampled, strict=True):
-            if sequence.request.params.use_beam_search:
+        drawn = list(zip(sampling, sampled, strict=True))
+        failed = {one.request.request_id: str(token) for one, token in drawn if isinstance(token, SamplingError)}
+        for sequence, token in drawn:
+            request = touched[sequence.request.request_id] = sequence.request
+            if request.request_id in failed:
+                continue  # its other samples get no more, either
+            if request.params.use_beam_search:
                 self._beams.offer(sequence, token)
             else:
-                self._append_token(sequence, token)
-            touched[sequence.request.request_id] = sequence.request
+                try:
+                    self._append_token(sequence, token)
+                except RequestFailedError as error:
+                    failed[request.request_id] = str(error)
+        for request_id, error in failed.items():
+            self._fail(touched[request_id], error)
         self.tracer.forget_ended(self._scheduler.requests)
         if self._bus.active:
             used, t_prepare = plan.total_num_scheduled_tokens, self._runner.t_prepare
@@ -147,8 +159,11 @@ class Stepper:
         if self._checks_invariants:
             self._check_invariants(None)
         self._clock.end_step()
-        outputs = (self._output_processor.make_output(request) for request in touched.values())
-        return [output for output in outputs if output is not None]
+        outputs = [self._output_processor.make_output(request) for request in touched.values()]
+        outputs = [output for output in outputs if output is not None]
+        for output in outputs:
+            output.error = failed.get(output.request_id)
+        return outputs
 
     def _end_idle_step(self, t_schedule: float) -> list[RequestOutput]:
         """End a step in which all wait for company (`batch_delay`): time has to pass."""
@@ -162,7 +177,10 @@ class Stepper:
         """Give a sequence its new token, show what text became visible, and end it if it has to end."""
         sequence.append_token(sampled.token_id)
         stop = check_stop(sequence, self._eos_token_ids, self._max_model_len)
-        new = self._output_processor.append(sequence, sampled)
+        try:
+            new = self._output_processor.append(sequence, sampled)
+        except Exception as error:
+            raise RequestFailedError(f"A token of sequence {sequence.seq_id} could not be turned into text.") from error
         if new.stop_string is not None:
             stop = Stop(RequestStatus.FINISHED_STOPPED, new.stop_string)
         self._scheduler.counters.generation_tokens += 1
@@ -177,6 +195,24 @@ class Stepper:
         if flush and (text := self._output_processor.flush(sequence)) and self._bus.active:
             self._bus.emit(ev.TextFlushed, sequence.seq_id, text)
         self._scheduler.finish(sequence, stop.status, stop.stop_reason)
+
+    def abort(self, request: Request, error: str | None = None) -> None:
+        """End a request that is not finished, with all its sequences; `error` if it failed."""
+        for sequence in list(request.sequences):
+            if not sequence.status.is_finished:
+                self.finish(sequence, Stop(RequestStatus.FINISHED_ABORTED, error), flush=error is None)
+        self._beams.forget(request)
+        self.tracer.forget_ended(self._scheduler.requests)
+
+    def _fail(self, request: Request, error: str) -> None:
+        """One request cannot go on; the others can.
+
+        What the model wrote for it may be NaN, and must not be found again. A block that somebody else uses keeps its
+        name: if it is bad, they fail as well, and the last of them takes it away.
+        """
+        blocks = [block for sequence in request.sequences for block in sequence.block_table]
+        self.abort(request, error)
+        self._scheduler.kv_cache_manager.evict_unused(blocks)
 
     def _check_invariants(self, plan: SchedulerOutput | None) -> None:
         violations = check_invariants(self._scheduler, plan)

@@ -17,7 +17,9 @@ from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.engine import LLMEngine
 from minivllm.events import types as ev
-from minivllm.server.app import create_app
+from minivllm.server.assemble import assemble
+from minivllm.server.event_hub import EventHub
+from minivllm.server.kv_events import BatchSink
 from minivllm.server.options import ServerOptions
 from minivllm.server.run import Server, bind, url_of
 from minivllm.server.service import EngineService
@@ -78,6 +80,7 @@ class LiveServer:
     service: EngineService
     server: Server
     loop: asyncio.AbstractEventLoop
+    hub: EventHub | None
     events: list[ev.Event] = field(default_factory=list)
     api_key: str | None = None
 
@@ -109,6 +112,10 @@ class LiveServer:
     def begin_exit(self) -> None:
         self.loop.call_soon_threadsafe(self.server.begin_exit)
 
+    def loop_has_ended(self) -> bool:
+        """Whether the server has ended by itself."""
+        return not self.loop.is_running()
+
     def wait_until_idle(self) -> None:
         """Until nothing is being served, and the engine has heard of it."""
         wait_for(lambda: self.service.num_unfinished == 0)
@@ -125,7 +132,11 @@ def wait_for(condition: Callable[[], bool], seconds: float = 10.0) -> None:
 
 @contextmanager
 def serving(
-    engine: LLMEngine | None = None, *, send_buffer: int | None = None, **options: object
+    engine: LLMEngine | None = None,
+    *,
+    send_buffer: int | None = None,
+    kv_sink: BatchSink | None = None,
+    **options: object,
 ) -> Iterator[LiveServer]:
     """A server for `engine`, by default a fake one; `options` of `ServerOptions`.
 
@@ -133,15 +144,14 @@ def serving(
     """
     engine = engine or fake_engine()
     settings = ServerOptions(port=0, **{"drain_timeout": 5.0, "request_timeout": 30.0} | options)
-    service = EngineService(
-        engine, max_waiting_requests=settings.max_waiting_requests, request_timeout=settings.request_timeout
-    )
+    assembled = assemble(engine, settings, kv_sink)
+    service = assembled.service
     bound = bind(settings)
     if send_buffer is not None:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
-    server = Server(create_app(service, settings), service, settings)
+    server = Server(assembled.app, service, settings)
     loop = asyncio.new_event_loop()
-    live = LiveServer(url_of(bound), engine, service, server, loop)
+    live = LiveServer(url_of(bound), engine, service, server, loop, assembled.hub)
     live.api_key = settings.api_key[0] if settings.api_key else None
     engine.subscribe(live.events.append)
     thread = threading.Thread(target=loop.run_until_complete, args=(server.serve(sockets=[bound]),), daemon=True)

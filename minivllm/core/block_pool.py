@@ -142,8 +142,14 @@ class BlockPool:
             parent_name = None if parent is None else short_hash(parent)
             self._bus.emit(ev.BlockHashed, block.block_id, short_hash(block_hash), parent_name)
 
-    def _uncache(self, block: KVCacheBlock) -> None:
+    def evict(self, block: KVCacheBlock) -> None:
+        """Take the block's name away, if it has one; whoever owns the block keeps it."""
         block_hash = block.block_hash
+        if block_hash is None:
+            return
+        if self._bus.active:
+            self._bus.emit(ev.BlockEvicted, block.block_id, short_hash(block_hash))
+        self.num_evicted_blocks += 1
         holders = self._cached[block_hash]
         del holders[block.block_id]
         if not holders:
@@ -165,11 +171,7 @@ class BlockPool:
         self._hand_out(block)
 
     def _hand_out(self, block: KVCacheBlock) -> KVCacheBlock:
-        if block.block_hash is not None:
-            if self._bus.active:
-                self._bus.emit(ev.BlockEvicted, block.block_id, short_hash(block.block_hash))
-            self._uncache(block)
-            self.num_evicted_blocks += 1
+        self.evict(block)
         block.ref_cnt = 1
         return block
 

@@ -104,7 +104,7 @@ class Scheduler:
                 self.counters.finished_requests += 1
         if self._bus.active:
             if aborted:
-                self._bus.emit(ev.RequestAborted, sequence.seq_id)
+                self._bus.emit(ev.RequestAborted, sequence.seq_id, stop_reason)
             elif pruned:
                 self._bus.emit(ev.BeamPruned, sequence.seq_id)
             else:

@@ -21,7 +21,7 @@ import torch
 from minivllm.clock import MonotonicClock
 from minivllm.config import EngineConfig
 from minivllm.core.scheduler_output import SchedulerOutput
-from minivllm.errors import ConfigError
+from minivllm.errors import ConfigError, SamplingError
 from minivllm.runtime.attention import AttentionBackend, choose_attention_backend, get_attention_backend
 from minivllm.runtime.attention_mass import AttentionMassMeter
 from minivllm.runtime.cuda_graphs import DecodeGraphs
@@ -133,9 +133,9 @@ class ModelRunner:
         return torch.from_numpy(array).to(self._model.device, non_blocking=True)
 
     @torch.inference_mode()
-    def sample_tokens(self, plan: SchedulerOutput, logits: torch.Tensor) -> list[SampledToken]:
-        """The next token of each sequence that samples, in plan order."""
-        return self._sampler(logits, [sequence for item in plan.scheduled for sequence in item.sampling])
+    def sample_tokens(self, plan: SchedulerOutput, logits: torch.Tensor) -> list[SampledToken | SamplingError]:
+        """The next token of each sequence that samples, in plan order, or why it has none."""
+        return self._sampler.sample_each(logits, [sequence for item in plan.scheduled for sequence in item.sampling])
 
     # ---- the size of the KV cache ----
 

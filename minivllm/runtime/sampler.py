@@ -78,7 +78,10 @@ class Sampler:
         processed = {}  # row -> [vocab]
         for row, sequence in enumerate(sequences):
             if changes_best_token(sequence):
-                processed[row] = apply_logits_processors(logits[row], sequence, self._eos_token_ids)
+                try:
+                    processed[row] = apply_logits_processors(logits[row], sequence, self._eos_token_ids)
+                except Exception as error:
+                    raise _no_token(sequence, "what its parameters do to the logits failed") from error
                 best_logit, best_id = processed[row].max(dim=-1)
                 if not torch.isfinite(best_logit):
                     raise _no_token(
@@ -100,6 +103,23 @@ class Sampler:
             if num_best is not None:
                 sampled[row].logprobs = token_logprobs(logits[row], token_ids[row], num_best)
         return sampled
+
+    def sample_each(self, logits: torch.Tensor, sequences: list[Sequence]) -> list[SampledToken | SamplingError]:
+        """As calling it, but a sequence that has no token gets its error, and the others their tokens all the same."""
+        results: dict[int, SampledToken | SamplingError] = {}
+        rows = list(range(len(sequences)))
+        while rows:
+            left = [sequences[row] for row in rows]
+            try:
+                sampled = self(logits if len(rows) == len(sequences) else logits[rows], left)
+            except SamplingError as error:
+                at_fault = next(row for row in rows if sequences[row].seq_id == error.seq_id)
+                results[at_fault] = error
+                rows.remove(at_fault)
+            else:
+                results.update(zip(rows, sampled, strict=True))
+                break
+        return [results[row] for row in range(len(sequences))]
 
     def _draw(self, logits: torch.Tensor, sequences: list[Sequence]) -> list[int]:
         """Draw from `logits: [num_rows, vocab]` after temperature, min-p, top-k and top-p."""

@@ -4,7 +4,7 @@ Knows ASGI and nothing of the engine: it cancels whatever was working for that c
 
 The easy thing to get wrong is that nobody does this for us. Starlette watches the client of a stream, and for an
 ordinary route not at all: it computes to the end for nobody. And a client that is there but does not read stops
-us in the middle of a `send`, so a stream has a deadline, too.
+us in the middle of a `send`, so a stream ends from outside, too.
 """
 
 import asyncio
@@ -35,20 +35,24 @@ async def unless_disconnected(receive: Receive, work: Coroutine[Any, Any, T]) ->
 
 
 class StreamedResponse(Response):
-    """Sends pieces as they come, until they end, the client goes, or `deadline` seconds have passed."""
+    """Sends pieces as they come, until they end, the client goes, or `until()` returns."""
 
     def __init__(
-        self, pieces: AsyncGenerator[bytes, None], media_type: str, deadline: float, on_end: Callable[[], None]
+        self,
+        pieces: AsyncGenerator[bytes, None],
+        media_type: str,
+        until: Callable[[], Coroutine[Any, Any, None]],
+        on_end: Callable[[], None],
     ) -> None:
         """on_end: called however it ends, also if it never began (then nothing in `pieces` has ever run)"""
         self._pieces = pieces
         self._on_end = on_end
-        self._deadline = deadline
+        self._until = until
         self.status_code = 200
         self.media_type = media_type
         self.background = None
         # Whoever stands between us and the client must pass each piece on at once.
-        self.init_headers({"Cache-Control": "no-cache", "X-Accel-Buffering": "no"})
+        self.init_headers({"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
 
     def init_headers(self, headers: Any = None) -> None:
         # Without a body there is no length to announce.
@@ -59,10 +63,11 @@ class StreamedResponse(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         sending = asyncio.ensure_future(self._send(send))
         leaving = asyncio.ensure_future(_disconnect(receive))
+        over = asyncio.ensure_future(self._until())
         try:
-            await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED, timeout=self._deadline)
+            await asyncio.wait((sending, leaving, over), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            await _cancel(sending, leaving)
+            await _cancel(sending, leaving, over)
             self._on_end()
             await self._pieces.aclose()
         if not sending.cancelled() and (error := sending.exception()) is not None:

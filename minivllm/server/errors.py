@@ -24,6 +24,7 @@ from minivllm.errors import (
     MinivllmError,
     OverloadedError,
     PromptTooLongError,
+    RequestFailedError,
     RequestTimeoutError,
     RequestTooLargeError,
     ShuttingDownError,
@@ -99,6 +100,8 @@ def to_api_error(error: BaseException) -> ApiError:
             # Its own message may quote the failure: that is for the log. Asking again would not help.
             message = "The engine has failed and serves nobody until it is started again; the server's log says why."
             return ApiError(503, message, "server_error", "engine_dead", headers={"x-should-retry": "false"})
+        case RequestFailedError():
+            return ApiError(500, str(error), "server_error", "request_failed")
         case RequestTimeoutError():
             return ApiError(504, str(error), "server_error", "request_timeout")
         case _:

@@ -16,19 +16,20 @@ both are taken in one call in the engine's thread.
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Future
 from typing import Annotated, NamedTuple
 
 import msgspec
-from fastapi import APIRouter, Header, HTTPException
-from fastapi.responses import StreamingResponse
+from fastapi import APIRouter, Header, Response
 
 from minivllm.engine import LLMEngine
-from minivllm.errors import EngineDeadError
+from minivllm.errors import InvalidRequestError, MinivllmError, OverloadedError
 from minivllm.events import types as ev
 from minivllm.events.lines import encode_header
 from minivllm.events.state import EngineState
+from minivllm.server.disconnect import StreamedResponse
+from minivllm.server.errors import ERROR_RESPONSES
 from minivllm.server.event_ring import EventRing
 
 NUM_EVENTS = 1 << 15
@@ -36,8 +37,13 @@ NUM_PROMPT_TOKENS = 1 << 20
 MAX_READERS = 32
 SECONDS_BETWEEN_LOOKS = 0.05
 KEEP_ALIVE_SECONDS = 10.0
+LAST_SECONDS = 1.0
+"""What a reader has, once the hub is closed, to read the rest."""
 SNAPSHOT_SECONDS = 1.0
 """Who comes within this time of another gets the same snapshot: strangers must not make the engine take many."""
+
+
+_RESPONSES = {**ERROR_RESPONSES, 200: {"content": {"text/event-stream": {}}}}
 
 
 class Snapshot(NamedTuple):
@@ -84,16 +90,35 @@ class EventHub:
         self._snapshot: Snapshot | None = None
         self._snapshot_time = 0.0
         self._snapshot_lock = asyncio.Lock()
-        self._closed = False
+        self._end: int | None = None
+        self._why_closed: MinivllmError | None = None
         self.max_readers = max_readers
         self.num_readers = 0
 
-    def close(self) -> None:
-        """End every reader's stream, so that the server can end. From any thread."""
-        self._closed = True
+    def close(self, why: MinivllmError) -> None:
+        """End every reader's stream with the last event so far, and take no more readers. From any thread."""
+        self._why_closed = why
+        self._end = self._ring.next_seq
+
+    async def wait_closed(self) -> None:
+        """Until the hub is closed and its readers have had time to read to the end."""
+        while self._end is None:
+            await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
+        await asyncio.sleep(LAST_SECONDS)
+
+    def check_in(self) -> None:
+        """One reader more, until `check_out`. Raises `OverloadedError` if there are too many."""
+        if self.num_readers >= self.max_readers:
+            raise OverloadedError(f"{self.max_readers} readers follow the events already: try again later.", 5)
+        self.num_readers += 1
+
+    def check_out(self) -> None:
+        self.num_readers -= 1
 
     async def open(self, last_event_id: int | None) -> Opening:
-        """`last_event_id`: what the reader has already. Raises `EngineDeadError` if the engine can tell no state."""
+        """`last_event_id`: what the reader has already. Raises what the hub was closed with, or `EngineDeadError`."""
+        if self._why_closed is not None:
+            raise self._why_closed
         ring, header = self._ring, self._header
         if last_event_id is not None and header.first_seq <= last_event_id + 1 <= ring.next_seq:
             return _opening(msgspec.structs.replace(header, first_seq=last_event_id + 1))
@@ -107,27 +132,23 @@ class EventHub:
                 self._snapshot_time = time.monotonic()
         return _opening(msgspec.structs.replace(snapshot.header, run=header.run), snapshot.state)
 
-    async def read(self, opening: Opening) -> AsyncIterator[bytes]:
+    async def read(self, opening: Opening) -> AsyncGenerator[bytes, None]:
         """The stream of one reader; it ends when the reader leaves or the hub is closed."""
-        self.num_readers += 1
-        try:
-            yield opening.data
-            seq, last_sent = opening.next_seq, time.monotonic()
-            while not self._closed:
-                piece = self._ring.take(seq)
-                seq = piece.next_seq
-                if piece.data:
-                    # With a reader that does not read we stand here, and what it loses meanwhile is a gap.
-                    yield piece.data
-                elif time.monotonic() - last_sent > KEEP_ALIVE_SECONDS:
-                    yield b": keep-alive\n\n"
-                else:
-                    await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
-                    continue
-                last_sent = time.monotonic()
-                await asyncio.sleep(0)
-        finally:
-            self.num_readers -= 1
+        yield opening.data
+        seq, last_sent = opening.next_seq, time.monotonic()
+        while self._end is None or seq < self._end:
+            piece = self._ring.take(seq)
+            seq = piece.next_seq
+            if piece.data:
+                # With a reader that does not read we stand here, and what it loses meanwhile is a gap.
+                yield piece.data
+            elif time.monotonic() - last_sent > KEEP_ALIVE_SECONDS:
+                yield b": keep-alive\n\n"
+            else:
+                await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
+                continue
+            last_sent = time.monotonic()
+            await asyncio.sleep(0)
 
 
 def _opening(header: ev.LogHeader, state: EngineState | None = None) -> Opening:
@@ -141,18 +162,17 @@ def router(hub: EventHub) -> APIRouter:
     """`GET /events`."""
     routes = APIRouter()
 
-    @routes.get("/events", response_class=StreamingResponse, responses={200: {"content": {"text/event-stream": {}}}})
-    async def events(last_event_id: Annotated[str | None, Header()] = None) -> StreamingResponse:
+    @routes.get("/events", response_class=Response, responses=_RESPONSES)
+    async def events(last_event_id: Annotated[str | None, Header()] = None) -> Response:
         """Everything that the engine decides, as it happens."""
         if last_event_id is not None and not (last_event_id.isdecimal() and len(last_event_id) < 19):
-            raise HTTPException(400, "Last-Event-ID must be the number of an event, as this stream sent it.")
-        if hub.num_readers >= hub.max_readers:
-            raise HTTPException(503, f"{hub.max_readers} readers follow the events already: try again later.")
+            raise InvalidRequestError("Last-Event-ID must be the number of an event, as this stream sent it.")
+        hub.check_in()
         try:
             opening = await hub.open(None if last_event_id is None else int(last_event_id))
-        except EngineDeadError as error:
-            raise HTTPException(503, str(error)) from error
-        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        return StreamingResponse(hub.read(opening), media_type="text/event-stream", headers=headers)
+        except BaseException:
+            hub.check_out()
+            raise
+        return StreamedResponse(hub.read(opening), "text/event-stream", until=hub.wait_closed, on_end=hub.check_out)
 
     return routes

@@ -39,8 +39,10 @@ def set_up_logging(level: str, stream: TextIO | None = None) -> None:
     """Send what the server and uvicorn have to say to `stream`, by default standard error."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter())
-    for name in ("minivllm.server", "uvicorn"):
+    # What uvicorn tells on its way we tell ourselves, in words of our own.
+    uvicorn_level = level if level in ("debug", "critical", "error") else "warning"
+    for name, least in (("minivllm.server", level), ("uvicorn", uvicorn_level)):
         logger = logging.getLogger(name)
         logger.handlers = [handler]
-        logger.setLevel(level.upper())
+        logger.setLevel(least.upper())
         logger.propagate = False

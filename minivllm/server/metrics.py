@@ -20,6 +20,7 @@ from prometheus_client.registry import Collector
 
 from minivllm.events import types as ev
 from minivllm.server.engine_totals import APPLY, EngineTotals
+from minivllm.server.errors import ERROR_RESPONSES
 
 ENGINE = "0"
 """There is one engine; vLLM numbers them because it may have several."""
@@ -52,6 +53,9 @@ _HELP = {
     "request_num_preemptions": "How often a sequence was preempted.",
     "request_prefill_kv_computed_tokens": "Prompt tokens that were not in the prefix cache.",
 }
+
+
+_RESPONSES = {**ERROR_RESPONSES, 200: {"content": {"text/plain": {}}}}
 
 
 class EngineMetrics(Collector):
@@ -128,7 +132,7 @@ def router(metrics: EngineMetrics) -> APIRouter:
     """`GET /metrics`."""
     routes = APIRouter()
 
-    @routes.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+    @routes.get("/metrics", response_class=Response, responses=_RESPONSES)
     def scrape() -> Response:
         """What the engine has done and does now, for Prometheus."""
         return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)

@@ -38,6 +38,8 @@ class ServerOptions:
     max_body_bytes: int = 1 << 20
     body_timeout: float = 30.0
     """Seconds that a client has for sending its body."""
+    events: bool = False
+    """Whether `/events` tells everything, everybody's prompts among it, to whoever has the key."""
     generate_delimiter: GenerateDelimiter = "null"
     """What follows each piece of a streamed `/generate`: vLLM's byte 0 up to 0.6.3, or its newline after."""
 

@@ -74,6 +74,17 @@ class Server(uvicorn.Server):
         self._service = service
         self._options = options
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            urls = [url_of(one) for one in sockets or ()]
+            told = {
+                "url": urls[0] if urls else None,
+                "api_key": bool(self._options.api_key),
+                "events": self._options.events,
+            }
+            _log.info("serving", extra={"fields": told})
+
     def begin_exit(self) -> None:
         """Call it in the event loop. The second time it does not wait for anybody."""
         if self.should_exit:
@@ -101,7 +112,6 @@ class Server(uvicorn.Server):
 
 def run_server(app: FastAPI, service: EngineService, options: ServerOptions, bound: socket.socket) -> None:
     """Serve until a signal says that it is enough."""
-    _log.info("serving", extra={"fields": {"url": url_of(bound), "api_key": bool(options.api_key)}})
     server = Server(app, service, options)
     asyncio.run(server.serve(sockets=[bound]))
     _log.info("ended")

@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 
 from minivllm.engine import LLMEngine
 from minivllm.engine_thread import EngineThread
-from minivllm.errors import EngineDeadError, OverloadedError, RequestTimeoutError, ShuttingDownError
+from minivllm.errors import EngineDeadError, MinivllmError, OverloadedError, RequestTimeoutError, ShuttingDownError
 from minivllm.events import types as ev
 from minivllm.inputs import Prompt
 from minivllm.outputs import RequestOutput
@@ -65,7 +65,8 @@ class EngineService:
         self._generations: set[Generation] = set()
         self._timers: dict[Generation, asyncio.TimerHandle] = {}
         self.draining = asyncio.Event()
-        """Set when no more requests are taken; what would keep a connection open for ever should wait for it, too."""
+        """Set when no more requests are taken."""
+        self._when_over: list[Callable[[MinivllmError], None]] = []
         # Sets and deques: single operations on them are safe from both threads.
         self._waiting: set[str] = set()
         """First sequences of the requests that no batch slot was ever given to."""
@@ -80,7 +81,7 @@ class EngineService:
     async def start(self) -> None:
         """Let the engine run; call it in the event loop that serves."""
         self._loop = asyncio.get_running_loop()
-        self._thread.ended.add_done_callback(self._log_death)
+        self._thread.ended.add_done_callback(self._on_thread_end)
         self._thread.start()
 
     def begin_drain(self, timeout: float) -> None:
@@ -88,6 +89,7 @@ class EngineService:
         if self.is_draining:
             return
         self.draining.set()
+        self._end_if_drained()
         _log.info("draining", extra={"fields": {"requests": len(self._generations), "timeout": timeout}})
         self._loop.call_later(timeout, self._give_up_all)
 
@@ -95,12 +97,28 @@ class EngineService:
         """Give up what is left and end the engine's thread."""
         self.draining.set()
         self._give_up_all()
+        self._end_if_drained()
         self._thread.stop()
         try:
             await asyncio.to_thread(self._thread.join, 60.0)
         except Exception as error:  # it failed long ago, and that was logged; we only want it to have ended
             _log.info("the engine's thread has ended", extra={"fields": {"error": type(error).__name__}})
         self._workers.shutdown(wait=False, cancel_futures=True)
+
+    def when_over(self, end: Callable[[MinivllmError], None]) -> None:
+        """Have `end` called in the event loop, with the reason, when the last request has been served.
+
+        For whatever would keep a connection open for ever.
+        """
+        self._when_over.append(end)
+
+    def _end_if_drained(self) -> None:
+        if self.is_draining and not self._generations:
+            self._tell_over(ShuttingDownError("The server is shutting down."))
+
+    def _tell_over(self, why: MinivllmError) -> None:
+        while self._when_over:
+            self._when_over.pop()(why)
 
     @property
     def is_dead(self) -> bool:
@@ -150,7 +168,11 @@ class EngineService:
 
     async def ask_engine(self, question: Callable[[LLMEngine], T]) -> T:
         """What `question` returns of the engine, asked between two steps."""
-        return await asyncio.wrap_future(self._thread.call(question))
+        return await asyncio.wrap_future(self.call_engine(question))
+
+    def call_engine(self, question: Callable[[LLMEngine], T]) -> Future[T]:
+        """As `ask_engine`, from any thread and with a future."""
+        return self._thread.call(question)
 
     async def in_worker(self, work: Callable[..., T], *args: object) -> T:
         """`work(*args)`, done beside the event loop: tokenizing, chat templates."""
@@ -189,6 +211,7 @@ class EngineService:
         for request_id in generation.unfinished:
             self._waiting.discard(f"{request_id}.0")
             self._thread.abort_request(request_id)
+        self._end_if_drained()
 
     def _time_out(self, generation: Generation) -> None:
         generation.fail(
@@ -225,10 +248,10 @@ class EngineService:
             function, argument = self._inbox.popleft()
             function(argument)
 
-    @staticmethod
-    def _log_death(ended: Future[None]) -> None:
+    def _on_thread_end(self, ended: Future[None]) -> None:
         if (error := ended.exception()) is not None:
             _log.critical("the engine has died", exc_info=error)
+            self._post(self._tell_over, EngineDeadError("The engine has failed."))
 
 
 def _check_all(requests: list[NewRequest], engine: LLMEngine) -> None:

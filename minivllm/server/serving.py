@@ -4,14 +4,17 @@ The easy thing to get wrong is a client that goes while its request is still bei
 and a response that watches the connection there is a moment in which nobody would notice.
 """
 
+import asyncio
 import time
 import uuid
 from collections.abc import AsyncGenerator, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fastapi import Request, Response
 
+from minivllm.config import EngineConfig
 from minivllm.errors import InvalidRequestError, UnknownModelNameError
 from minivllm.inputs import Prompt
 from minivllm.outputs import RequestOutput
@@ -32,7 +35,7 @@ class Serving:
         self.service = service
         self.options = options
         self.created = int(time.time())
-        self.model_name = options.served_model_name or _public_name(service.config.model)
+        self.model_name = served_name(options, service.config)
 
     def check_model(self, name: str | None) -> None:
         """Raise `UnknownModelNameError` if a request is for another model."""
@@ -62,8 +65,9 @@ class Serving:
         generation = await unless_disconnected(request.receive, self._begin(requests))
         if generation is None:
             return Response(status_code=CLIENT_GONE)
-        deadline = self.options.request_timeout + 1.0  # after the generation's own, which tells the client why
-        return StreamedResponse(pieces(generation), media_type, deadline, on_end=generation.close)
+        # After the generation's own time is up, which tells the client why.
+        too_long = partial(asyncio.sleep, self.options.request_timeout + 1.0)
+        return StreamedResponse(pieces(generation), media_type, until=too_long, on_end=generation.close)
 
     async def _collect(self, requests: list[NewRequest], request: Request) -> list[RequestOutput]:
         generation = await self.service.submit(requests)
@@ -123,6 +127,9 @@ def usage(num_prompt: int, num_output: int, num_cached: int) -> Usage:
     )
 
 
-def _public_name(model: str) -> str:
-    """Nobody outside needs to know where on our disk a model lies."""
+def served_name(options: ServerOptions, config: EngineConfig) -> str:
+    """What clients call the model. Nobody outside needs to know where on our disk it lies."""
+    if options.served_model_name is not None:
+        return options.served_model_name
+    model = config.model
     return Path(model).name if Path(model).is_absolute() or model.startswith((".", "~")) else model

@@ -18,16 +18,17 @@ from polled_sources import all_events, poll_until
 from server_on_loopback import served, wait_until
 
 from minivllm.engine_thread import EngineThread
-from minivllm.errors import EngineDeadError
+from minivllm.errors import EngineDeadError, ShuttingDownError
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
 from minivllm.events.lines import decode_header, decode_line, encode_event
 from minivllm.sampling_params import SamplingParams
 from minivllm.server import event_hub
+from minivllm.server.errors import add_error_handlers
 from minivllm.server.event_hub import EventHub, Snapshot, router, take_snapshot
 from minivllm.server.event_ring import EventRing
-from minivllm.tui.source import HttpSource
 from minivllm.tui.sources import event_stream
+from minivllm.tui.sources.http_source import HttpSource
 from minivllm.tui.sources.sse import SseMessage, SseParser
 
 
@@ -67,11 +68,15 @@ class Watched:
         while self.engine.engine.has_unfinished_requests():
             self.engine.engine.step()
 
+    def close(self) -> None:
+        self.hub.close(ShuttingDownError("The server is shutting down."))
+
     @contextmanager
     def served(self) -> Iterator[str]:
         app = FastAPI()
         app.include_router(router(self.hub))
-        with served(app, self.hub.close) as url:
+        add_error_handlers(app)
+        with served(app, self.close) as url:
             yield url
 
 
@@ -168,7 +173,7 @@ def test_a_real_engine_in_its_thread_is_followed_by_several_readers() -> None:
     engine.engine.subscribe(hub.apply)
     app = FastAPI()
     app.include_router(router(hub))
-    with thread, served(app, hub.close) as url:
+    with thread, served(app, lambda: hub.close(ShuttingDownError("The end."))) as url:
         sources: list[HttpSource] = []
 
         def ask(name: str) -> None:
@@ -230,7 +235,7 @@ def test_more_readers_than_are_allowed_are_sent_away() -> None:
     with watched.served() as url:
         sources = [HttpSource(url), HttpSource(url)]
         wait_until(lambda: watched.hub.num_readers == 2)
-        assert status_of(url) == 503
+        assert status_of(url) == 429
         for source in sources:
             source.close()
         wait_until(lambda: watched.hub.num_readers == 0)
@@ -257,7 +262,7 @@ def test_silence_is_broken_by_comments_that_a_client_passes_over(monkeypatch) ->
         async for piece in watched.hub.read(await watched.hub.open(None)):
             data += piece
             if data.count(b"keep-alive") == 3:
-                watched.hub.close()
+                watched.close()
         return data
 
     data = asyncio.run(listen())

@@ -18,7 +18,7 @@ KEY = "sk-first"
 
 @pytest.fixture(scope="module")
 def live() -> Iterator[LiveServer]:
-    with serving(api_key=(KEY, "sk-second"), max_body_bytes=4096, body_timeout=0.5) as server:
+    with serving(api_key=(KEY, "sk-second"), max_body_bytes=4096, body_timeout=0.5, events=True) as server:
         yield server
 
 

@@ -16,6 +16,7 @@ from threading import Event, Thread
 from urllib.parse import urlsplit
 
 from minivllm.errors import ConfigError, EventLogError
+from minivllm.tui.sources.api_key import VARIABLE, authorization
 from minivllm.tui.sources.status import SourceStatus
 
 SECONDS_BETWEEN = 1.0
@@ -115,8 +116,10 @@ class MetricsReader:
     def _ask(self) -> str:
         kind = http.client.HTTPSConnection if self._parts.scheme == "https" else http.client.HTTPConnection
         with contextlib.closing(kind(self._parts.hostname, self._parts.port, timeout=ANSWER_SECONDS)) as connection:
-            connection.request("GET", self._path, headers={"Accept": "text/plain"})
+            connection.request("GET", self._path, headers={"Accept": "text/plain", **authorization()})
             answer = connection.getresponse()
+            if answer.status == 401:
+                raise EventLogError(f"it wants an API key: put it into the environment variable {VARIABLE}.")
             if answer.status != 200:
                 raise EventLogError(f"it answers {answer.status} {answer.reason} and no metrics.")
             data = answer.read(MOST_BYTES + 1)

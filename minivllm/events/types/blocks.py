@@ -74,8 +74,8 @@ class BlockFreed(Event, tag="block.freed"):
 
 
 class BlockEvicted(Event, tag="block.evicted"):
-    """A cached block is about to be reused: its hash leaves the prefix cache."""
+    """A cached block is about to be reused, or its owner failed: its hash leaves the prefix cache."""
 
     block_id: int
     hash: str
-    rule: ClassVar[str] = "minivllm.core.block_pool:BlockPool._hand_out"
+    rule: ClassVar[str] = "minivllm.core.block_pool:BlockPool.evict"

@@ -124,7 +124,9 @@ class BeamsFound(Event, tag="request.beams_found"):
 
 
 class RequestAborted(Event, tag="request.aborted"):
-    """A sequence was ended from outside, waiting or running."""
+    """A sequence was ended from outside, waiting or running, or because it failed."""
 
     seq_id: str
+    error: str | None = None
+    """What failed, in one sentence; None if somebody wanted it to end."""
     rule: ClassVar[str] = "minivllm.core.scheduler:Scheduler.finish"
