@@ -27,11 +27,19 @@ from soak_clients import Load, disconnect, stream_until
 MAX_GROWTH_MIB = 32.0
 """Of memory at full load, from the end of the warm-up to the end. The allocator's own noise is a few MiB."""
 SECONDS_UNTIL_IDLE = 60.0
+BLOCKS_OF_A_CLIENT = 8
+"""Enough for the longest request, and no more: the memory of a block counts from when it is first used, and all of them
+should be within the warm-up."""
 
 
 def main() -> int:
     args = _arguments()
-    options = {"model": args.model, "dtype": "float32", "max_num_seqs": args.clients, "num_gpu_blocks_override": args.blocks}
+    options = {
+        "model": args.model,
+        "dtype": "float32",
+        "max_num_seqs": args.clients,
+        "num_gpu_blocks_override": args.clients * BLOCKS_OF_A_CLIENT,
+    }
     before = _offline(args, options)
     command = [part for name, value in options.items() for part in (f"--{name.replace('_', '-')}", str(value))]
     with serve(*command, "--max-waiting-requests", str(2 * args.clients)) as server:
@@ -57,9 +65,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--model", default="smollm2", help="default: %(default)s")
     parser.add_argument("--clients", type=int, default=200, help="streams at once (default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=600.0, help="default: %(default)s")
-    parser.add_argument("--offline-seconds", type=float, default=60.0, help="of each of two runs (default: %(default)s)")
+    parser.add_argument(
+        "--offline-seconds", type=float, default=60.0, help="of each of two runs (default: %(default)s)"
+    )
     parser.add_argument("--disconnects", type=int, default=10_000, help="default: %(default)s")
-    parser.add_argument("--blocks", type=int, default=4096, help="of the KV cache (default: %(default)s)")
     parser.add_argument("--min-ratio", type=float, default=0.95, help="to the offline engine (default: %(default)s)")
     parser.add_argument("--json", metavar="FILE", help="write all that was measured")
     return parser.parse_args()

@@ -16,7 +16,10 @@ def main(url: str, model: str) -> None:
     expect(whole.usage.completion_tokens > 0, "the answer tells no tokens")
     chunks = list(litellm.completion(**chat, **fixed, stream=True))
     streamed = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
-    expect(streamed == whole.choices[0].message.content, f"streamed {streamed!r} is not {whole.choices[0].message.content!r}")
+    expect(
+        streamed == whole.choices[0].message.content,
+        f"streamed {streamed!r} is not {whole.choices[0].message.content!r}",
+    )
     scored = litellm.completion(**chat, **fixed, logprobs=True, top_logprobs=2)
     expect(len(scored.choices[0].logprobs["content"]) == whole.usage.completion_tokens, "a token has no logprob")
     text = litellm.text_completion(
