@@ -28,7 +28,7 @@ TOLERANCE = 1e-3
 NUM_REQUESTS = 16
 
 
-class NotConformant(Exception):
+class NotConformantError(Exception):
     """What a client did not like."""
 
 
@@ -47,7 +47,7 @@ def main() -> int:
             with tempfile.TemporaryDirectory() as folder:
                 try:
                     told, passed = run(args, server.url, checkpoint, Path(folder)), True
-                except NotConformant as error:
+                except NotConformantError as error:
                     told, passed = str(error), False
             failed += not passed
             print(f"{'pass' if passed else 'FAIL'}  {name:<10} {told}", flush=True)
@@ -57,7 +57,7 @@ def main() -> int:
 def _run(*command: object) -> str:
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=900)
     if done.returncode != 0:
-        raise NotConformant(f"exit status {done.returncode}: {(done.stderr or done.stdout).strip()[-2000:]}")
+        raise NotConformantError(f"exit status {done.returncode}: {(done.stderr or done.stdout).strip()[-2000:]}")
     return done.stdout
 
 
@@ -81,12 +81,12 @@ def _lm_eval(args: argparse.Namespace, url: str, checkpoint: str, folder: Path) 
             scores.append((float(response[0]), str(response[1]) == "True"))
     expected = _by_transformers(checkpoint, pairs)
     if len(pairs) != sum(len(json.loads(line)["choices"]) for line in questions.read_text().splitlines()):
-        raise NotConformant(f"{len(pairs)} continuations were scored, and that is not all of them")
+        raise NotConformantError(f"{len(pairs)} continuations were scored, and that is not all of them")
     worst = max(abs(score - true) for (score, _), (true, _) in zip(scores, expected, strict=True))
     if not worst <= TOLERANCE:
-        raise NotConformant(f"a log-likelihood is {worst:.2g} away from that of transformers")
+        raise NotConformantError(f"a log-likelihood is {worst:.2g} away from that of transformers")
     if [greedy for _, greedy in scores] != [greedy for _, greedy in expected]:
-        raise NotConformant("the server and transformers disagree about which continuations are greedy")
+        raise NotConformantError("the server and transformers disagree about which continuations are greedy")
     return f"{len(pairs)} log-likelihoods equal transformers' within {worst:.1e}, and so do all greedy flags"
 
 
@@ -125,10 +125,10 @@ def _guidellm(args: argparse.Namespace, url: str, checkpoint: str, folder: Path)
     (benchmark,) = json.loads(report.read_text())["benchmarks"]
     totals = benchmark["metrics"]["request_totals"]
     if totals["successful"] != NUM_REQUESTS or totals["errored"]:
-        raise NotConformant(f"of {NUM_REQUESTS} requests: {totals}")
+        raise NotConformantError(f"of {NUM_REQUESTS} requests: {totals}")
     rate = benchmark["metrics"]["output_tokens_per_second"]["successful"]["mean"]
     if not math.isfinite(rate) or rate <= 0:
-        raise NotConformant(f"it measured {rate} tokens a second")
+        raise NotConformantError(f"it measured {rate} tokens a second")
     return f"{NUM_REQUESTS} requests from 4 streams, none failed"
 
 
