@@ -3,9 +3,12 @@
 Runs in an environment of its own, without minivllm: arguments are the server's URL and the model's name.
 """
 
+import os
 import sys
 
-import litellm
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # or it asks the internet for prices when it is imported
+
+import litellm  # noqa: E402
 
 
 def main(url: str, model: str) -> None:
