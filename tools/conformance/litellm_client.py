@@ -8,7 +8,7 @@ import sys
 
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # or it asks the internet for prices when it is imported
 
-import litellm  # noqa: E402
+import litellm
 
 
 def main(url: str, model: str) -> None:
