@@ -4,6 +4,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 MODEL ?= smollm2
+WORKERS ?= 2
 
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
@@ -27,8 +28,9 @@ demo: model ## watch a real chat model answer several users at once
 pictures: setup ## draw the pictures of the docs from the committed traces
 	$(BIN)/python tools/make_pictures.py
 
+# A worker, about 2 GiB, for each of so many cores; with a thread each they do not wait for one another's.
 test: model ## run the tests
-	$(BIN)/python -m pytest -m "not slow and not gpu"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow and not gpu" --numprocesses $(WORKERS) --dist loadfile
 
 test-slow: model ## run the tests that take minutes
 	$(BIN)/python -m pytest -m slow --timeout 3600

@@ -147,6 +147,8 @@ class DashboardApp(Actions, Moves, App[str]):
             self.draw()
         elif self._summary is not None and not self.context.finished and self.context.transport.state == "live":
             self.context.finished = self._summary
+            if self.current_mode != "overview":
+                self.tell("The run is over: press 1 to read what came of it.")
             self.draw()
 
     def _go_to_first_step(self) -> bool:

@@ -55,6 +55,26 @@ class _Remembered(msgspec.Struct):
     def nothing(cls, num_blocks: int) -> "_Remembered":
         return cls(Letters(), DecisionLog(), StepHistory(), Lives(), Lookups(), BlockAges([None] * num_blocks))
 
+    def keep_letters(self, event: ev.Event) -> None:
+        if type(event) in _END_A_SEQUENCE:
+            self.letters.release(event.seq_id)
+        else:
+            # A sequence takes its first blocks just before it is told to be admitted.
+            self.letters.assign(event.seq_id)
+
+    def keep_mass(self, event: ev.Event) -> None:
+        if type(event) is ev.AttentionMass:
+            self.mass[event.seq_id] = event.mass
+        else:
+            self.mass.pop(event.seq_id, None)
+
+    def keep_trace(self, event: ev.KernelTraced) -> None:
+        self.trace = event
+
+    def tell(self, event: ev.Event) -> None:
+        owner = self.ages.owner_told_by(event)
+        self.log.add(event, owner, self.letters.of(owner))
+
 
 class DashboardModel:
     """Reads events in order with `apply`. Panels read the rest and change nothing."""
@@ -86,14 +106,17 @@ class DashboardModel:
             self._note_rate(event.t)
 
     def _listeners_by_kind(self) -> dict[type[ev.Event], list[Callable[[ev.Event], None]]]:
-        """Who must hear of each kind, in order: letters before the log that names them, blocks before their owner is asked."""
+        """Who must hear of each kind, in order: letters before the log that names them, blocks before their owner is asked.
+
+        Nobody of them knows this model. It would be in a ring, so that each seek left a whole model to the garbage collector.
+        """
         listeners: dict[type[ev.Event], list[Callable[[ev.Event], None]]] = {kind: [] for kind in ev.EVENT_KINDS}
         for kinds, listener in (
-            (_LETTERS_CHANGE, self._keep_letters),
-            (_MASS_CHANGES, self._keep_mass),
-            ((ev.KernelTraced,), self._keep_trace),
+            (_LETTERS_CHANGE, self.remembered.keep_letters),
+            (_MASS_CHANGES, self.remembered.keep_mass),
+            ((ev.KernelTraced,), self.remembered.keep_trace),
             (self.ages.APPLY, self.ages),
-            (TOLD_KINDS, self._tell),
+            (TOLD_KINDS, self.remembered.tell),
             (self.steps.APPLY, self.steps),
             (self.lives.APPLY, self.lives),
             (self.lookups.APPLY, self.lookups),
@@ -103,26 +126,6 @@ class DashboardModel:
                 own = listener if callable(listener) else MethodType(listener.APPLY[kind], listener)
                 listeners[kind].append(own)
         return listeners
-
-    def _keep_letters(self, event: ev.Event) -> None:
-        if type(event) in _END_A_SEQUENCE:
-            self.letters.release(event.seq_id)
-        else:
-            # A sequence takes its first blocks just before it is told to be admitted.
-            self.letters.assign(event.seq_id)
-
-    def _keep_mass(self, event: ev.Event) -> None:
-        if type(event) is ev.AttentionMass:
-            self.mass[event.seq_id] = event.mass
-        else:
-            self.mass.pop(event.seq_id, None)
-
-    def _keep_trace(self, event: ev.KernelTraced) -> None:
-        self.remembered.trace = event
-
-    def _tell(self, event: ev.Event) -> None:
-        owner = self.ages.owner_told_by(event)
-        self.log.add(event, owner, self.letters.of(owner))
 
     # ---- what the panels ask ----
 

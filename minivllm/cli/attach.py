@@ -4,10 +4,13 @@ With `--vllm`, on an engine that is not ours: what vLLM tells of itself, on a sc
 """
 
 import argparse
+import os
 
 from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
 from minivllm.cli.terminal import require_terminal
 from minivllm.errors import ConfigError
+
+_NICENESS = 10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,6 +36,9 @@ def run(args: argparse.Namespace) -> int:
     from minivllm.tui.source import open_source
 
     require_terminal("once SOURCE --json says in one line what the engine is doing")
+    if hasattr(os, "nice"):
+        # The engine may be on this machine and need every core: its steps go first, and a frame comes a little later.
+        os.nice(_NICENESS)
     run_app(make_app(args, open_source(args.source, follow=True, codec=MODELS)))
     return 0
 

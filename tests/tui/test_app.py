@@ -165,6 +165,21 @@ def test_the_summary_comes_from_another_thread_and_after_the_last_event(shared_p
     drive(app, script)
 
 
+def test_on_another_screen_the_end_of_the_run_says_where_it_is_told(shared_prefix) -> None:
+    app = app_for(shared_prefix.run(20))
+
+    async def script(pilot: Pilot) -> None:
+        await pilot.press("4")
+        app.show_summary(["8 requests finished."])
+        await pilot.pause(2 * FRAME)
+        assert [one.message for one in app._notifications] == ["The run is over: press 1 to read what came of it."]
+        await pilot.press("1")
+        await pilot.pause(2 * FRAME)
+        assert "8 requests finished." in drawn(app, "summary")[0]
+
+    drive(app, script)
+
+
 def test_a_run_that_was_cut_short_still_shows_its_slots(shared_prefix) -> None:
     app = app_for(shared_prefix.run(20))
 

@@ -31,6 +31,7 @@ class DashboardScreen(Screen, inherit_bindings=False):
         super().__init__()
         self.context = context
         self.has_panels = False
+        self._panels: list[Panel] = []
 
     def body(self) -> Iterable[Widget]:
         """The screen's panels, in their containers."""
@@ -44,6 +45,8 @@ class DashboardScreen(Screen, inherit_bindings=False):
         yield Static(id="too-small")
 
     def on_mount(self) -> None:
+        # They stay the same, and a search at each frame took longer than drawing one of them.
+        self._panels = list(self.query(Panel))
         for panel in self.panels():
             panel.context = self.context
             panel.restyle(self.app.palette)
@@ -59,7 +62,7 @@ class DashboardScreen(Screen, inherit_bindings=False):
 
     def panels(self) -> Iterator[Panel]:
         """Every panel, from the top of the screen to its bottom."""
-        yield from self.query(Panel)
+        yield from self._panels
 
     def draw(self) -> None:
         """Bring every panel up to date with the moment on the screen."""

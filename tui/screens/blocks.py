@@ -8,7 +8,6 @@ folded panel has no rows and so is never drawn: its title must be set here.
 
 from collections.abc import Iterable
 
-from textual.containers import Horizontal, Vertical
 from textual.events import DescendantFocus
 from textual.widget import Widget
 
@@ -16,6 +15,7 @@ from minivllm.tui.chains import PrefixIndex
 from minivllm.tui.context import Context
 from minivllm.tui.screens.base import DashboardScreen
 from minivllm.tui.widgets.blockmap import BlockMap
+from minivllm.tui.widgets.boxes import Column, Row
 from minivllm.tui.widgets.freequeue import FreeQueue
 from minivllm.tui.widgets.inspector import Inspector
 from minivllm.tui.widgets.mass import Mass
@@ -36,11 +36,11 @@ class BlocksScreen(DashboardScreen):
 
     def body(self) -> Iterable[Widget]:
         index = PrefixIndex()
-        with Horizontal(id="body"):
-            with Vertical(id="blocks-left"):
+        with Row(id="body"):
+            with Column(id="blocks-left"):
                 yield BlockMap(id="blocks-map")
                 yield FreeQueue(id="blocks-queue")
-            with Vertical(id="blocks-right"):
+            with Column(id="blocks-right"):
                 yield Inspector(index, id="blocks-inspector")
                 self._folding = (PrefixTree(index, id="blocks-tree"), Mass(id="blocks-mass"), XRay(id="blocks-xray"))
                 yield from self._folding

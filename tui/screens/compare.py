@@ -6,10 +6,10 @@ compare after the same number of events: two policies say different things, and 
 
 from collections.abc import Iterable
 
-from textual.containers import Horizontal
 from textual.widget import Widget
 
 from minivllm.tui.screens.base import DashboardScreen
+from minivllm.tui.widgets.boxes import Row
 from minivllm.tui.widgets.comparison import Comparison
 from minivllm.tui.widgets.side import Side
 
@@ -20,7 +20,7 @@ class CompareScreen(DashboardScreen):
     NAME = "compare"
 
     def body(self) -> Iterable[Widget]:
-        with Horizontal(id="sides"):
+        with Row(id="sides"):
             yield Side("A: this recording", is_second=False, id="side-a")
             yield Side("B: the second one", is_second=True, id="side-b")
         self._comparison = Comparison(id="comparison")  # a last frame may come while the screen is taken down

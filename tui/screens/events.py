@@ -7,12 +7,12 @@ choice at every frame, which would hold the picture there for ever: it is follow
 
 from collections.abc import Iterable
 
-from textual.containers import Horizontal
 from textual.widget import Widget
 
 from minivllm.tui.event_search import index_of
 from minivllm.tui.screens.base import DashboardScreen
 from minivllm.tui.selection import Target
+from minivllm.tui.widgets.boxes import Row
 from minivllm.tui.widgets.event_detail import EventDetail
 from minivllm.tui.widgets.event_list import EventList
 
@@ -25,7 +25,7 @@ class EventsScreen(DashboardScreen):
 
     def body(self) -> Iterable[Widget]:
         self._followed: Target | None = None
-        with Horizontal(id="events-body"):
+        with Row(id="events-body"):
             yield EventList(id="events")
             yield EventDetail(id="event-detail")
 

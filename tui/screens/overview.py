@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
-from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
 
 from minivllm.tui.screens.base import DashboardScreen
 from minivllm.tui.widgets.blockmap import BlockMap
+from minivllm.tui.widgets.boxes import Column, Row
 from minivllm.tui.widgets.budget import Budget
 from minivllm.tui.widgets.eventlog import EventLog
 from minivllm.tui.widgets.finished import Finished
@@ -28,12 +28,12 @@ class Overview(DashboardScreen):
         yield Watch(self.context.watch, id="watch")
         yield self._summary
         yield self._slots
-        with Horizontal(id="body"):
-            with Vertical(id="memory"):
+        with Row(id="body"):
+            with Column(id="memory"):
                 yield BlockMap(id="blockmap")
                 yield FreeQueue(id="freequeue")
                 yield Finished(id="finished")
-            with Vertical(id="plan"):
+            with Column(id="plan"):
                 yield Budget(id="budget")
                 yield Waiting(id="waiting")
                 yield EventLog(id="eventlog")

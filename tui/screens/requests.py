@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from textual.containers import Vertical
 from textual.widget import Widget
 
 from minivllm.tui.screens.base import DashboardScreen
+from minivllm.tui.widgets.boxes import Column
 from minivllm.tui.widgets.request_detail import RequestDetail
 from minivllm.tui.widgets.timelines import Timelines
 
@@ -16,6 +16,6 @@ class RequestsScreen(DashboardScreen):
     NAME = "requests"
 
     def body(self) -> Iterable[Widget]:
-        with Vertical(id="requests-body"):
+        with Column(id="requests-body"):
             yield Timelines(id="timelines")
             yield RequestDetail(id="request-detail")

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
-from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
 
 from minivllm.tui.screens.base import DashboardScreen
 from minivllm.tui.widgets.batch_order import BatchOrder
+from minivllm.tui.widgets.boxes import Column, Row
 from minivllm.tui.widgets.budget import Budget
 from minivllm.tui.widgets.step_detail import StepDetail
 from minivllm.tui.widgets.step_history import StepHistory
@@ -19,8 +19,8 @@ class SchedulerScreen(DashboardScreen):
 
     def body(self) -> Iterable[Widget]:
         yield Budget(id="step-budget")
-        with Horizontal(id="scheduler-body"):
+        with Row(id="scheduler-body"):
             yield StepHistory(id="step-history")
-            with Vertical(id="scheduler-side"):
+            with Column(id="scheduler-side"):
                 yield StepDetail(id="step-detail")
                 yield BatchOrder(id="batch-order")

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from minivllm.tui.lines import Line, Span, first_that_fits
 from minivllm.tui.model import DashboardModel
 from minivllm.tui.selection import Target, block
-from minivllm.tui.widgets.cells import CACHED, EMPTY, FILL, Cell, block_cells, group_cells
+from minivllm.tui.widgets.cells import CACHED, EMPTY, FILL, Cell, block_cells, group_cells, regroup
 from minivllm.tui.widgets.panel import Panel
 
 
@@ -66,6 +66,13 @@ class BlockMap(Panel):
         "touched is reversed."
     )
 
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._blocks: list[Cell] = []
+        """The cell of each block in the last frame in which `_groups` were made."""
+        self._groups: list[Cell] = []
+        self._group_size = 0
+
     def title(self, model: DashboardModel, width: int) -> str:
         # Nothing that changes from step to step: a new title makes Textual paint the whole panel again.
         return f"KV cache  {len(model.fold.blocks):,} blocks of {model.header.block_size} tokens"
@@ -73,10 +80,7 @@ class BlockMap(Panel):
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         map_height = max(height - 1, 1)
         grid = lay_out(len(model.fold.blocks), width, map_height)
-        cells = block_cells(model)
-        if grid.blocks_per_cell > 1:
-            cells = group_cells(cells, grid.blocks_per_cell)
-        lines = _draw(cells, grid)[:map_height]
+        lines = _draw(self._cells(model, grid.blocks_per_cell), grid)[:map_height]
         chosen = None if self.context is None else self.context.selection.block_id
         if chosen is not None and chosen < len(model.fold.blocks):
             x, y = grid.origin(chosen // grid.blocks_per_cell)
@@ -86,6 +90,18 @@ class BlockMap(Panel):
         if height > 1:
             lines.append(_legend(grid.blocks_per_cell, width))
         return lines
+
+    def _cells(self, model: DashboardModel, size: int) -> list[Cell]:
+        """One for each `size` blocks; of the last frame's groups those that have not changed are taken over."""
+        before, cells = self._blocks, block_cells(model)
+        if size == 1:
+            return cells
+        if size == self._group_size and len(before) == len(cells):
+            self._groups = regroup(self._groups, before, cells, size)
+        else:
+            self._groups = group_cells(cells, size)
+        self._blocks, self._group_size = cells, size
+        return self._groups
 
     def targets(self) -> list[Target]:
         """Every block, also where a cell stands for several."""

@@ -7,6 +7,7 @@ fold, and a test reads them off the drawn lines.
 """
 
 from functools import lru_cache
+from itertools import chain
 from typing import NamedTuple
 
 from minivllm.tui.letters import hue
@@ -38,9 +39,11 @@ def block_cells(model: DashboardModel) -> list[Cell]:
     """
     fold, size = model.fold, model.header.block_size
     blocks, cells = fold.blocks, [_FREE] * len(fold.blocks)
-    # Not along the free queue: a block that nobody holds any more joins it only one event later.
-    for block_id in [at for at, block in enumerate(blocks) if block.ref_cnt == 0 and block.hash is not None]:
-        cells[block_id] = Cell(CACHED, model.last_owner_letter(block_id) or EMPTY, "cached")
+    # A block that nobody holds any more joins the free queue only one event later; until then it is one that has changed.
+    for block_id in chain(fold.free_queue, model.changed):
+        block = blocks[block_id]
+        if block.hash is not None and block.ref_cnt == 0:
+            cells[block_id] = _cached(model.last_owner_letter(block_id))
     filled: dict[int, int] = {}
     # All sequences and not only the running ones: a frame may fall between a block and its admission.
     for seq_id, sequence in fold.sequences.items():
@@ -48,21 +51,40 @@ def block_cells(model: DashboardModel) -> list[Cell]:
         num_full = computed // size
         for entry, block_id in enumerate(sequence.block_table[num_full:], num_full):
             filled[block_id] = max(filled.get(block_id, 0), computed - entry * size)
-            cells[block_id] = _owned(letter, filled[block_id], size)
+            cells[block_id] = _owned(letter, _fill(filled[block_id], size))
     # After all part full ones: of a block that several share, the fullest use counts.
     for seq_id, sequence in fold.sequences.items():
-        full = _owned(model.letter(seq_id) or "?", size, size)
+        full = _owned(model.letter(seq_id) or "?", FILL[-1])
         for block_id in sequence.block_table[: sequence.num_computed_tokens // size]:
             cells[block_id] = full
     for block_id, count in [(at, block.ref_cnt) for at, block in enumerate(blocks) if block.ref_cnt > 1]:
-        cells[block_id] = Cell(cells[block_id].glyph, str(count) if count < 10 else SEVERAL, "shared*")
+        cells[block_id] = _shared(cells[block_id].glyph, count)
     for block_id in model.changed:
-        cells[block_id] = cells[block_id]._replace(style=cells[block_id].style + "!")
+        cells[block_id] = _touched(cells[block_id])
     return cells
 
 
-def _owned(letter: str, num_tokens: int, size: int) -> Cell:
-    return Cell(_fill(num_tokens, size), letter, hue(letter))
+# Cells that look alike are the same object, so that two frames are compared in no time.
+
+
+@lru_cache(256)
+def _cached(letter: str | None) -> Cell:
+    return Cell(CACHED, letter or EMPTY, "cached")
+
+
+@lru_cache(1024)
+def _owned(letter: str, glyph: str) -> Cell:
+    return Cell(glyph, letter, hue(letter))
+
+
+@lru_cache(256)
+def _shared(glyph: str, count: int) -> Cell:
+    return Cell(glyph, str(count) if count < 10 else SEVERAL, "shared*")
+
+
+@lru_cache(2048)
+def _touched(cell: Cell) -> Cell:
+    return cell._replace(style=cell.style + "!")
 
 
 def _fill(num_tokens: int, size: int) -> str:
@@ -72,10 +94,19 @@ def _fill(num_tokens: int, size: int) -> str:
 
 def group_cells(cells: list[Cell], size: int) -> list[Cell]:
     """One cell for each `size` blocks: the part in use, and whose if all of it is one sequence's."""
-    # `size` times the same iterator: tuples of so many neighbours, and what is left over.
-    whole = len(cells) // size * size
-    groups = list(map(_group, zip(*[iter(cells[:whole])] * size, strict=True)))
-    return groups if whole == len(cells) else [*groups, _group(tuple(cells[whole:]))]
+    return [_group(tuple(cells[start : start + size])) for start in range(0, len(cells), size)]
+
+
+def regroup(groups: list[Cell], before: list[Cell], cells: list[Cell], size: int) -> list[Cell]:
+    """`groups`, which were made of the cells `before`, as `group_cells` would make them of `cells`.
+
+    From one frame to the next some hundred of thousands of blocks change.
+    """
+    groups = groups.copy()
+    changed = [at for at, (cell, old) in enumerate(zip(cells, before, strict=True)) if cell is not old]
+    for number in {at // size for at in changed}:
+        groups[number] = _group(tuple(cells[number * size : (number + 1) * size]))
+    return groups
 
 
 @lru_cache(1 << 13)

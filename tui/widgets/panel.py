@@ -9,6 +9,7 @@ It also does what all panels have in common for a person: a panel can have the f
 chosen with the mouse or by moving through it, and what is chosen is drawn in reverse everywhere.
 """
 
+from itertools import zip_longest
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -27,6 +28,10 @@ from minivllm.tui.lines import Line, highlight, target_at, targets_of
 from minivllm.tui.model import DashboardModel
 from minivllm.tui.selection import Target
 from minivllm.tui.theme import Palette
+
+_ROWS_KEPT = 256
+_ENDS = -1
+"""Among the rows: one whose two ends all rows of the content have."""
 
 
 class Panel(Widget, can_focus=True):
@@ -57,9 +62,10 @@ class Panel(Widget, can_focus=True):
         self._model: DashboardModel | None = None
         self._lines: list[Line] = []
         self._strips: dict[int, Strip] = {}
-        self._kept_rows: dict[int, Strip] = {}
-        """Rows with the border and the padding on both sides; beside the panel's own also its first and last."""
-        self._kept_for: tuple[object, ...] = ()
+        """As they are on the screen, from border to border, the first and the last included."""
+        self._painted: dict[Line, Strip] = {}
+        """The last rows of content: in a list that moves up each line comes again, one row higher."""
+        self._made_for: tuple[object, ...] = ()
         self._palette = Palette(dark=True)
         self._styles: dict[str, Style] = {}
 
@@ -102,12 +108,13 @@ class Panel(Widget, can_focus=True):
         if self.context is not None:
             new = [highlight(line, self.context.selection) for line in new]
         self._lines = new
-        changed = [y for y in range(max(len(new), len(old))) if new[y : y + 1] != old[y : y + 1]]
+        top, left, outer_width = self.gutter.top, self.gutter.left, self.outer_size.width
+        changed = [y for y, (one, other) in enumerate(zip_longest(new, old)) if one != other]
         for y in changed:
-            self._strips.pop(y, None)
-            self._kept_rows.pop(y + self.gutter.top, None)
+            self._strips.pop(y + top, None)
         if changed:
-            self.refresh(*(Region(0, y, width, 1) for y in changed))
+            # From border to border, which is what is kept of a row: of a part of it Textual would make another strip.
+            self.refresh(*[Region(-left, y, outer_width, 1) for y in changed])
 
     def show_again(self) -> None:
         """Draw the same model once more: what is chosen, or the room, has changed."""
@@ -124,13 +131,15 @@ class Panel(Widget, can_focus=True):
         """Textual calls this when the style sheet gives the panel other colours."""
         super().notify_style_update()
         self._styles.clear()
-        self._strips.clear()
-        self._kept_rows.clear()
+        self._forget_rows()
 
     def on_resize(self, event: Resize) -> None:
-        self._strips.clear()
-        self._kept_rows.clear()
+        self._forget_rows()
         self.show_again()
+
+    def _forget_rows(self) -> None:
+        self._strips.clear()
+        self._painted.clear()
 
     def get_line_filters(self) -> list[LineFilter]:
         """Without the one that turns a terminal's own colours into exact ones: all of ours are exact."""
@@ -139,45 +148,58 @@ class Panel(Widget, can_focus=True):
     def render_lines(self, crop: Region) -> list[Strip]:
         """Textual's way looks up all styles for each row anew, which was half of a frame. A whole row is kept here instead."""
         size = self.outer_size
-        if self.get_line_filters() or crop != size.region or self.opacity < 1:
+        if self.get_line_filters() or crop != size.region or self.styles.opacity < 1:
             return super().render_lines(crop)
-        made_for = size, self.styles.border, self.background_colors, self.border_title, self.gutter
-        if made_for != self._kept_for:
-            self._kept_for = made_for
-            self._kept_rows.clear()
-        missing = [y for y in range(size.height) if y not in self._kept_rows]
+        styles = self.styles
+        made_for = size, styles.border, styles.background, styles.gutter, self.border_title
+        if made_for != self._made_for:
+            self._made_for = made_for
+            self._forget_rows()
+        missing = [y for y in range(size.height) if y not in self._strips]
         if missing:
             self._make_rows(missing)
-        return [self._kept_rows[y] for y in range(size.height)]
+        return [self._strips[y] for y in range(size.height)]
 
     def _make_rows(self, missing: list[int]) -> None:
-        width, gutter, content = self.outer_size.width, self.gutter, self.content_size
-        whole = [y for y in missing if not gutter.top <= y < gutter.top + content.height]
-        edge_row = gutter.top if content.height else 0
+        width, gutter = self.outer_size.width, self.gutter
+        last = self.outer_size.height - gutter.bottom
         # Of a row of the content Textual makes the two ends, once; they are the same in all of them.
-        ends = self._kept_rows.get(-1) or super().render_lines(Region(0, edge_row, width, 1))[0]
-        self._kept_rows[-1] = ends
-        left, right = ends.crop(0, gutter.left), ends.crop(width - gutter.right, width)
+        if _ENDS not in self._strips:
+            edge_row = gutter.top if last > gutter.top else 0
+            self._strips[_ENDS] = super().render_lines(Region(0, edge_row, width, 1))[0]
+        ends = self._strips[_ENDS]
+        left, right = list(ends.crop(0, gutter.left)), list(ends.crop(width - gutter.right, width))
+        if len(self._painted) > _ROWS_KEPT:
+            self._painted.clear()
         for y in missing:
-            if y in whole:
-                self._kept_rows[y] = super().render_lines(Region(0, y, width, 1))[0]
+            if gutter.top <= y < last:
+                line = self._line_at(y - gutter.top)
+                row = self._painted.get(line)
+                if row is None:
+                    content = self._paint(line, width - gutter.width)
+                    row = self._painted[line] = Strip([*left, *content, *right], width)
+                self._strips[y] = row
             else:
-                self._kept_rows[y] = Strip.join((left, self.render_line(y - gutter.top), right))
+                self._strips[y] = super().render_lines(Region(0, y, width, 1))[0]
 
     def render_line(self, y: int) -> Strip:
-        strip = self._strips.get(y)
-        if strip is None:
-            strip = self._strips[y] = self._paint(self._lines[y] if y < len(self._lines) else ())
-        return strip
-
-    def _paint(self, line: Line) -> Strip:
         width = self.content_size.width
-        segments = [Segment(to_ascii(text) if self._plain else text, self._style(name)) for text, name in line]
-        room = width - sum(cell_len(text) for text, _ in line)
+        return Strip(self._paint(self._line_at(y), width), width)
+
+    def _line_at(self, y: int) -> Line:
+        return self._lines[y] if y < len(self._lines) else ()
+
+    def _paint(self, line: Line, width: int) -> list[Segment]:
+        """A line in exactly `width` cells."""
+        known = self._styles.get
+        segments = [Segment(text, known(name) or self._style(name)) for text, name in line]
+        if self._plain:
+            segments = [Segment(to_ascii(text), style) for text, style, _ in segments]
+        room = width - cell_len("".join([text for text, _ in line]))
         if room < 0:
-            return Strip(segments).crop(0, width)
-        segments.append(Segment(" " * room, self._style("text")))
-        return Strip(segments, width)
+            return list(Strip(segments).crop(0, width))
+        segments.append(Segment(" " * room, known("text") or self._style("text")))
+        return segments
 
     @property
     def _plain(self) -> bool:
