@@ -55,8 +55,15 @@ async def until(pilot: Pilot, holds: Callable[[], object]) -> None:
 
 
 async def settle(pilot: Pilot) -> None:
-    """Until what keys and clicks have set off is done."""
+    """Until what keys and clicks have set off is done and drawn."""
     await pilot.pause()
+    if pilot.app._exit:
+        return
+    # Where others use the machine, too, a process that computes nothing is not idle: it may be waiting for its turn.
+    refreshed = asyncio.Event()
+    pilot.app.screen.call_after_refresh(refreshed.set)
+    await asyncio.wait_for(refreshed.wait(), SOON)
+    await until(pilot, lambda: all(one._model is not None for one in visible(pilot.app)))
 
 
 async def show_screen(pilot: Pilot, name: str) -> None:

@@ -5,7 +5,7 @@ import time
 from threading import Thread
 
 import pytest
-from driven_app import FRAME, SIZES, all_drawn, drawn, drive, panel, put, source_of
+from driven_app import FRAME, SIZES, all_drawn, drawn, drive, panel, put, settle, source_of, told, until
 from textual.geometry import Region
 from textual.pilot import Pilot
 
@@ -153,8 +153,9 @@ def test_the_summary_comes_from_another_thread_and_after_the_last_event(shared_p
         thread = Thread(target=run)
         thread.start()
         await asyncio.to_thread(thread.join)
-        await pilot.pause(3 * FRAME)
-        assert app.model.fold.last_seq == shared_prefix.events[-1].seq
+        await until(pilot, lambda: app.model.fold.last_seq == shared_prefix.events[-1].seq)
+        await until(pilot, lambda: panel(app, "summary").display)
+        await settle(pilot)
         assert panel(app, "summary").border_title == "Finished: press q to leave"
         rows = " ".join(" ".join(drawn(app, "summary")).split())
         assert rows == " ".join(" ".join(sentences).split())
@@ -172,7 +173,7 @@ def test_on_another_screen_the_end_of_the_run_says_where_it_is_told(shared_prefi
         await pilot.press("4")
         app.show_summary(["8 requests finished."])
         await pilot.pause(2 * FRAME)
-        assert [one.message for one in app._notifications] == ["The run is over: press 1 to read what came of it."]
+        assert told(app) == ["The run is over: press 1 to read what came of it."]
         await pilot.press("1")
         await pilot.pause(2 * FRAME)
         assert "8 requests finished." in drawn(app, "summary")[0]
@@ -204,13 +205,13 @@ def test_a_frame_repaints_only_the_rows_that_changed(shared_prefix) -> None:
         for one in app.screen.query(Panel):
             # Count what is painted anew; a row that did not change comes from the panel's cache.
             original = one._paint
-            one._paint = lambda line, one=one, original=original: (painted.append(one.id), original(line))[1]
+            one._paint = lambda *line, one=one, original=original: (painted.append(one.id), original(*line))[1]
         token = ev.TokenSampled(app.model.fold.last_seq + 1, 20, 0.9, "r2.0", 1, " more")
         put(app, token)
         await pilot.pause(FRAME)
-        assert drawn(app, "slots")[5].rstrip().endswith(" more")
         # The slot's two rows (its count and its text), and nothing anywhere else.
         assert sorted(painted) == ["slots", "slots", "timeline"]
+        assert drawn(app, "slots")[5].rstrip().endswith(" more")
 
     drive(app, script)
 

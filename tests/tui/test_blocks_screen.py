@@ -4,6 +4,7 @@ import asyncio
 from types import SimpleNamespace
 
 import pytest
+from driven_app import until
 from textual.app import App
 
 from minivllm.events import types as ev
@@ -124,13 +125,11 @@ def test_the_focus_unfolds_a_panel_and_folds_the_one_before(shared_prefix) -> No
     async def scene(pilot) -> None:
         assert height_of(app, PrefixTree) > 4 and height_of(app, Mass) == 0
         app.shown.query_one(Mass).focus()
-        await pilot.pause()
-        assert height_of(app, PrefixTree) == 0 and height_of(app, Mass) > 4
+        await until(pilot, lambda: height_of(app, PrefixTree) == 0 and height_of(app, Mass) > 4)
         assert "not recorded: M records it" in app.text()
         # It stays open while a person goes back to the map.
         app.shown.query_one(BlockMap).focus()
-        await pilot.pause()
-        assert height_of(app, Mass) > 4
+        await until(pilot, lambda: height_of(app, Mass) > 4)
 
     play(app, (80, 24), scene)
 
@@ -141,14 +140,12 @@ def test_what_somebody_asked_for_is_unfolded_when_it_comes(shared_prefix) -> Non
     async def scene(pilot) -> None:
         app.view.mass["r0.0"] = [0.5, 0.5]
         app.shown.draw()
-        await pilot.pause()
-        assert height_of(app, Mass) > 4 and "a r0 most on entry 0" in app.text()
+        await until(pilot, lambda: height_of(app, Mass) > 4 and "a r0 most on entry 0" in app.text())
         tile = TracedTile([TracedRead(5, 0, 8)], [1.0], [2.0])
         program = TracedProgram("decode", (0, 0, 0), 0, [tile] * 3)
         app.view.remembered.trace = ev.KernelTraced(9, 26, 0.1, "r0.0", 1, 9, [program])
         app.shown.draw()
-        await pilot.pause()
-        assert height_of(app, XRay) > 4 and height_of(app, Mass) == 0 and "5:0-7" in app.text()
+        await until(pilot, lambda: height_of(app, XRay) > 4 and height_of(app, Mass) == 0 and "5:0-7" in app.text())
         panel = app.shown.query_one(XRay)
         panel.focus()
         await pilot.press("down", "down")
