@@ -28,6 +28,7 @@ from minivllm.errors import InvalidRequestError, MinivllmError, OverloadedError
 from minivllm.events import types as ev
 from minivllm.events.lines import encode_header
 from minivllm.events.state import EngineState
+from minivllm.server import sse
 from minivllm.server.disconnect import StreamedResponse
 from minivllm.server.errors import ERROR_RESPONSES
 from minivllm.server.event_ring import EventRing
@@ -43,7 +44,7 @@ SNAPSHOT_SECONDS = 1.0
 """Who comes within this time of another gets the same snapshot: strangers must not make the engine take many."""
 
 
-_RESPONSES = {**ERROR_RESPONSES, 200: {"content": {"text/event-stream": {}}}}
+_RESPONSES = {**ERROR_RESPONSES, **sse.RESPONSES}
 
 
 class Snapshot(NamedTuple):

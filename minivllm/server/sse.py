@@ -8,6 +8,7 @@ import json
 import logging
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
+from typing import Any
 
 from fastapi import Request
 from pydantic import BaseModel
@@ -18,6 +19,8 @@ from minivllm.server.protocol.base import StreamOptions, Usage
 from minivllm.server.serving import note_tokens, usage
 
 MEDIA_TYPE = "text/event-stream; charset=utf-8"
+RESPONSES: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {}}}}
+"""For the OpenAPI of a route that may answer with a stream."""
 DONE = b"data: [DONE]\n\n"
 
 _log = logging.getLogger("minivllm.server")

@@ -13,18 +13,8 @@ def test_a_short_soak_leaves_nothing_behind(tmp_path: Path) -> None:
     report = tmp_path / "soak.json"
     command = [sys.executable, str(SOAK), "--model", "tiny-random", "--clients", "20", "--disconnects", "200"]
     # So short a run on a shared machine says nothing about speed or slow growth: those bars are for `make soak`.
-    command += [
-        "--seconds",
-        "4",
-        "--offline-seconds",
-        "1",
-        "--min-ratio",
-        "0",
-        "--max-growth-mib",
-        "256",
-        "--json",
-        str(report),
-    ]
+    options = {"seconds": 2, "offline-seconds": 1, "min-ratio": 0, "max-growth-mib": 256, "json": report}
+    command += [part for name, value in options.items() for part in (f"--{name}", str(value))]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=200, env=os.environ | {"OMP_NUM_THREADS": "1"}
     )

@@ -36,7 +36,7 @@ from minivllm.server.serving import CLIENT_GONE, Serving, check_stream, count_to
 def router(serving: Serving) -> APIRouter:
     routes = APIRouter(route_class=JsonRoute, responses=ERROR_RESPONSES)
 
-    @routes.post("/v1/chat/completions", response_model=ChatCompletionResponse)
+    @routes.post("/v1/chat/completions", response_model=ChatCompletionResponse, responses=sse.RESPONSES)
     async def create_chat_completion(body: ChatCompletionRequest, request: Request) -> Response:
         serving.check_model(body.model)
         answer_id = new_id("chatcmpl")

@@ -35,7 +35,7 @@ DEFAULT_MAX_TOKENS = 16
 def router(serving: Serving) -> APIRouter:
     routes = APIRouter(route_class=JsonRoute, responses=ERROR_RESPONSES)
 
-    @routes.post("/v1/completions", response_model=CompletionResponse)
+    @routes.post("/v1/completions", response_model=CompletionResponse, responses=sse.RESPONSES)
     async def create_completion(body: CompletionRequest, request: Request) -> Response:
         serving.check_model(body.model)
         answer_id = new_id("cmpl")

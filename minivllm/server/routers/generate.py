@@ -12,6 +12,7 @@ best so far and may change; and then, as now, it goes with a temperature of 0.
 import json
 import logging
 from collections.abc import AsyncGenerator
+from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
@@ -26,6 +27,7 @@ from minivllm.server.serving import CLIENT_GONE, Serving, count_tokens, new_id, 
 
 DEFAULT_MAX_TOKENS = 16
 NDJSON = "application/x-ndjson"
+STREAMS: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {}, NDJSON: {}}}}
 
 _log = logging.getLogger("minivllm.server")
 
@@ -33,7 +35,7 @@ _log = logging.getLogger("minivllm.server")
 def router(serving: Serving) -> APIRouter:
     routes = APIRouter(route_class=AnyTypeRoute, responses=ERROR_RESPONSES)
 
-    @routes.post("/generate", response_model=GenerateResponse)
+    @routes.post("/generate", response_model=GenerateResponse, responses=STREAMS)
     async def generate(body: GenerateRequest, request: Request) -> Response:
         params = body.sampling_params(
             max_tokens=body.max_tokens or DEFAULT_MAX_TOKENS,
