@@ -17,6 +17,7 @@ from collections.abc import Iterator
 import uvicorn
 from fastapi import FastAPI
 
+from minivllm.server.connections import BoundedConnection
 from minivllm.server.options import ServerOptions
 from minivllm.server.service import EngineService
 
@@ -57,7 +58,7 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                http="h11",
+                http=BoundedConnection,
                 ws="none",
                 lifespan="on",
                 log_config=None,
