@@ -41,7 +41,9 @@ def bind(options: ServerOptions) -> socket.socket:
         bound.bind(address)
     except OSError as error:
         bound.close()
-        raise OSError(error.errno, f"cannot serve on {options.host}:{options.port} ({error.strerror})") from None
+        raise OSError(
+            error.errno, f"cannot serve on {options.host}:{options.port} ({error.strerror}): choose another --port"
+        ) from None
     return bound
 
 
