@@ -17,6 +17,7 @@ from collections.abc import Iterator
 import uvicorn
 from fastapi import FastAPI
 
+from minivllm.server.connections import BoundedConnection
 from minivllm.server.options import ServerOptions
 from minivllm.server.service import EngineService
 
@@ -42,7 +43,9 @@ def bind(options: ServerOptions) -> socket.socket:
         bound.bind(address)
     except OSError as error:
         bound.close()
-        raise OSError(error.errno, f"cannot serve on {options.host}:{options.port} ({error.strerror})") from None
+        raise OSError(
+            error.errno, f"cannot serve on {options.host}:{options.port} ({error.strerror}): choose another --port"
+        ) from None
     return bound
 
 
@@ -59,7 +62,7 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                http="h11",
+                http=BoundedConnection,
                 ws="none",
                 lifespan="on",
                 log_config=None,
