@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from server_on_loopback import served
 
 from minivllm.compare.latency import measure_latencies
+from minivllm.errors import SamplingError
 from minivllm.events import types as ev
 from minivllm.server.histograms import Histogram, token_buckets
 from minivllm.server.metrics import EngineMetrics, router
@@ -41,6 +42,9 @@ GRAFANA_NAMES = [
     "request_decode_time_seconds_sum",
     "request_max_num_generation_tokens_sum",
 ]
+
+
+REASONS = ("stop", "length", "abort", "error")
 
 
 class Scrape:
@@ -199,6 +203,21 @@ def test_a_pruned_beam_is_no_success_and_leaves_nothing_behind() -> None:
     assert engine.events_of(ev.BeamPruned) and scrape.value("e2e_request_latency_seconds_count") == ended
     assert scrape.value("num_requests_running") == scrape.value("num_requests_waiting") == 0
     assert metrics._totals._lives == {}
+
+
+def test_a_request_that_failed_is_counted_as_an_error_and_not_as_an_abort() -> None:
+    engine, metrics = watched()
+    assert Scrape(metrics).value("request_success_total", finished_reason="error") == 0
+    whole = engine.runner.sample_tokens
+    engine.runner.sample_tokens = lambda plan, logits: [
+        SamplingError("NaN", one.seq_id) if one.seq_id == "bad.0" else token
+        for one, token in zip(logits, whole(plan, logits), strict=True)
+    ]
+    engine.add("bad", [1, 2, 3])
+    engine.add("good", [4, 5, 6])
+    engine.run()
+    found = {reason: Scrape(metrics).value("request_success_total", finished_reason=reason) for reason in REASONS}
+    assert found == {"stop": 0, "length": 1, "abort": 0, "error": 1}
 
 
 def test_an_abort_while_waiting_has_no_times_that_never_came_to_be() -> None:
