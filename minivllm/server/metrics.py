@@ -18,6 +18,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from minivllm.errors import MinivllmError
 from minivllm.events import types as ev
 from minivllm.server.engine_totals import APPLY, EngineTotals
 from minivllm.server.errors import ERROR_RESPONSES
@@ -67,6 +68,7 @@ class EngineMetrics(Collector):
         self._header = header
         self._totals = EngineTotals(header)
         self._lock = Lock()
+        self._why_closed: MinivllmError | None = None
         self._registry = CollectorRegistry()
         self._registry.register(self)
 
@@ -77,8 +79,14 @@ class EngineMetrics(Collector):
             with self._lock:
                 count(self._totals, event)
 
+    def close(self, why: MinivllmError) -> None:
+        """Tell nothing more: an event was lost, and numbers that stand still look like an engine that does."""
+        self._why_closed = why
+
     def text(self) -> bytes:
-        """All metrics in Prometheus' text format. From any thread."""
+        """All metrics in Prometheus' text format. From any thread. Raises what they were closed with."""
+        if self._why_closed is not None:
+            raise self._why_closed
         return generate_latest(self._registry)
 
     def collect(self) -> Iterator[Metric]:

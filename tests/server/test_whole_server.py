@@ -1,5 +1,6 @@
 """The server as `minivllm serve` assembles it: requests, metrics, events and KV events of one engine, and faults."""
 
+import errno
 import json
 import socket
 import time
@@ -18,7 +19,7 @@ from minivllm.engine import LLMEngine
 from minivllm.errors import EventLogError, SamplingError
 from minivllm.events import types as ev
 from minivllm.events.kv_wire import AllBlocksCleared, BlockStored, KVEvent
-from minivllm.server import event_hub
+from minivllm.server import event_hub, metrics
 from minivllm.tui.sources import event_stream
 from minivllm.tui.sources.http_source import HttpSource
 from minivllm.tui.sources.vllm import VllmSource
@@ -234,3 +235,36 @@ def test_a_request_that_fails_in_the_sampler_gets_its_error_and_the_others_their
         with live.http() as http:
             assert http.get("/health").status_code == 200
         assert live.service.num_waiting == 0
+
+
+def test_a_feed_on_a_full_disk_is_closed_and_the_engine_goes_on(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class FullDisk:
+        calls = 0
+
+        def publish(self, ts: float, events: list[KVEvent]) -> None:
+            self.calls += 1
+            if self.calls > 1:
+                raise OSError(errno.ENOSPC, "No space left on device")
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setitem(metrics.APPLY, ev.TokenSampled, full)
+    disk = FullDisk()
+    with serving(kv_sink=disk, events=True) as live, live.http() as http:
+        source = HttpSource(live.url)
+        assert post(live, {"prompt": "before"}).json()["usage"]["completion_tokens"] == 10
+        poll_until(source, lambda: len(source.recording) == len(live.events))
+        live.hub._ring._slots = None  # the ring raises from now on
+        for _ in range(2):
+            assert post(live, {"prompt": "after"}).json()["usage"]["completion_tokens"] == 10
+        for path in ("/events", "/metrics"):
+            refused = http.get(path)
+            assert (refused.status_code, refused.json()["error"]["code"]) == (503, "feed_lost")
+        assert http.get("/health").status_code == 200
+        source.close()
+    assert disk.calls == 2
+    closed = [record.fields["feed"] for record in caplog.records if "is closed" in record.message]
+    assert sorted(closed) == ["KV events", "events", "metrics"], "each once"
