@@ -23,6 +23,7 @@ from minivllm.events import types as ev
 from minivllm.server import event_hub, metrics
 from minivllm.server.app import create_app
 from minivllm.server.event_hub import EventHub, take_snapshot
+from minivllm.server.http_totals import HttpTotals
 from minivllm.server.kv_events import BatchSink, KVEventFeed
 from minivllm.server.metrics import EngineMetrics
 from minivllm.server.options import ServerOptions
@@ -57,7 +58,7 @@ def assemble(engine: LLMEngine, options: ServerOptions, kv_sink: BatchSink | Non
         routers.append(event_hub.router(hub))
     if kv_sink is not None:
         _listen(engine, "KV events", KVEventFeed(header, kv_sink).apply)
-    return Assembled(create_app(service, options, routers), service, hub)
+    return Assembled(create_app(service, options, routers, HttpTotals(counted.registry).count), service, hub)
 
 
 def _listen(

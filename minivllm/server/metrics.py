@@ -30,6 +30,7 @@ _HELP = {
     "num_requests_running": "Sequences in the batch.",
     "num_requests_waiting": "Sequences in the waiting queue.",
     "kv_cache_usage_perc": "Share of the KV cache's blocks that are in use, from 0 to 1.",
+    "engine_sleep_state": "1 for the state that the engine is in: awake, always.",
     "prefix_cache_queries": "Tokens looked up in the prefix cache.",
     "prefix_cache_hits": "Tokens found in the prefix cache.",
     "num_preemptions": "Sequences that lost their blocks to another.",
@@ -69,8 +70,9 @@ class EngineMetrics(Collector):
         self._totals = EngineTotals(header)
         self._lock = Lock()
         self._why_closed: MinivllmError | None = None
-        self._registry = CollectorRegistry()
-        self._registry.register(self)
+        self.registry = CollectorRegistry()
+        """What `text` tells: this, and whatever else is registered."""
+        self.registry.register(self)
 
     def apply(self, event: ev.Event) -> None:
         """Count an event. In the engine's thread."""
@@ -87,7 +89,7 @@ class EngineMetrics(Collector):
         """All metrics in Prometheus' text format. From any thread. Raises what they were closed with."""
         if self._why_closed is not None:
             raise self._why_closed
-        return generate_latest(self._registry)
+        return generate_latest(self.registry)
 
     def collect(self) -> Iterator[Metric]:
         """For `prometheus_client`, which makes the text."""
@@ -115,6 +117,13 @@ class EngineMetrics(Collector):
             family = HistogramMetricFamily(f"vllm:{name}", _HELP[name], labels=names)
             family.add_metric(values, snapshot.buckets(), snapshot.sum)
             yield family
+        # It never sleeps: what vLLM's server can be told to do, this one cannot.
+        sleep = GaugeMetricFamily(
+            "vllm:engine_sleep_state", _HELP["engine_sleep_state"], labels=[*names, "sleep_state"]
+        )
+        for state in ("awake", "weights_offloaded", "discard_all"):
+            sleep.add_metric([*values, state], state == "awake")
+        yield sleep
         yield self._cache_config()
 
     def _cache_config(self) -> Metric:

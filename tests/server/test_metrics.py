@@ -95,6 +95,12 @@ def test_every_expression_of_the_published_grafana_board_finds_its_metric() -> N
     assert [name for name in GRAFANA_NAMES if f"vllm:{name}" not in there] == []
 
 
+def test_the_engine_is_awake() -> None:
+    _, metrics = watched()
+    states = {s.labels["sleep_state"]: s.value for s in Scrape(metrics).families["vllm:engine_sleep_state"].samples}
+    assert states == {"awake": 1, "weights_offloaded": 0, "discard_all": 0}
+
+
 def test_every_sample_has_the_labels_that_boards_filter_by() -> None:
     _, metrics = busy(3)
     for sample in Scrape(metrics).samples:
@@ -105,7 +111,13 @@ def test_every_sample_has_the_labels_that_boards_filter_by() -> None:
 def test_types_are_those_of_vllm() -> None:
     _, metrics = busy(3)
     families = Scrape(metrics).families
-    gauges = {"num_requests_running", "num_requests_waiting", "kv_cache_usage_perc", "cache_config_info"}
+    gauges = {
+        "engine_sleep_state",
+        "num_requests_running",
+        "num_requests_waiting",
+        "kv_cache_usage_perc",
+        "cache_config_info",
+    }
     counters = {
         "prefix_cache_queries", "prefix_cache_hits", "num_preemptions", "prompt_tokens", "prompt_tokens_cached",
         "generation_tokens", "request_success",

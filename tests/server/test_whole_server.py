@@ -12,6 +12,7 @@ import httpx2
 import pytest
 from live_server import GatedRunner, LiveServer, fake_engine, serving, wait_for
 from polled_sources import all_events, poll_until
+from prometheus_client.parser import text_string_to_metric_families
 
 from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
@@ -268,3 +269,28 @@ def test_a_feed_on_a_full_disk_is_closed_and_the_engine_goes_on(
     assert disk.calls == 2
     closed = [record.fields["feed"] for record in caplog.records if "is closed" in record.message]
     assert sorted(closed) == ["KV events", "events", "metrics"], "each once"
+
+
+def test_http_requests_are_counted_by_route_status_and_method_and_strangers_add_no_labels() -> None:
+    with serving() as live, live.http() as http:
+        for body in ({"prompt": "a", "max_tokens": 1}, {"prompt": "b", "max_tokens": 1}, {"prompt": ""}):
+            http.post("/v1/completions", json=body)
+        for i in range(5):
+            http.request(f"ODD{i}", f"/nowhere-{i}")
+        http.get("/v1/models/unknown-name")
+        http.get("/health")
+        families = {one.name: one for one in text_string_to_metric_families(http.get("/metrics").text)}
+    counted = {
+        (one.labels["handler"], one.labels["status"], one.labels["method"]): one.value
+        for one in families["http_requests"].samples
+        if one.name == "http_requests_total"
+    }
+    models = next(handler for handler, *_ in counted if handler.startswith("/v1/models/{"))
+    assert counted == {
+        ("/v1/completions", "2xx", "POST"): 2,
+        ("/v1/completions", "4xx", "POST"): 1,
+        ("none", "4xx", "other"): 5,
+        (models, "4xx", "GET"): 1,
+    }
+    assert families["process_resident_memory_bytes"].samples[0].value > 1e6
+    assert families["process_open_fds"].samples[0].value > 3
