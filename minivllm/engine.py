@@ -5,7 +5,7 @@
 The engine builds the parts, checks requests at the door and answers questions; `minivllm.stepper` carries out the
 step. It is not thread-safe: one thread owns it (`minivllm.engine_thread`).
 
-The easy thing to get wrong is half a step. If the model raises, tokens are already counted as computed
+The easy thing to get wrong is half a step. If a phase raises, tokens are already counted as computed
 and blocks are named that nobody wrote, so the engine declares itself dead and says so from then on.
 
 Source: vLLM `vllm/v1/engine/llm_engine.py`, `core.py`.

@@ -136,6 +136,10 @@ class RequestTimeoutError(MinivllmError, TimeoutError):
     """A request was not finished within the time that the server gives one."""
 
 
+class FeedLostError(MinivllmError, RuntimeError):
+    """Metrics or events of a running server have lost an event, and are told no more: they would not be true."""
+
+
 # ---- what people look at ----
 
 

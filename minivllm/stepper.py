@@ -12,8 +12,9 @@ The easy thing to get wrong is what may happen between two phases. The plan coun
 their blocks in the prefix cache before anybody has written them, and another sequence of the same plan may read
 them. So what takes blocks away (an abort) has to wait for the end of the step; a new arrival only queues.
 
-A model that raises leaves half a step behind, and the engine is dead. What goes wrong for one sequence alone
-(logits that are no numbers, a token that has no text) ends its request with an error, and nobody else's.
+What goes wrong for one sequence alone (the model raises, see `minivllm.isolation`; logits that are no numbers, a token that
+has no text) ends its request with an error, and nobody else's. A phase that raises leaves half a step behind, and the
+engine is dead.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from minivllm.core.stop import Stop, check_stop
 from minivllm.errors import InvariantError, RequestFailedError, SamplingError
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
+from minivllm.isolation import execute
 from minivllm.kernel_tracing import KernelTracer
 from minivllm.output_processor import OutputProcessor, PromptTokenLogprob, SampledToken
 from minivllm.outputs import RequestOutput
@@ -58,7 +60,10 @@ class Runner(Protocol):
     """Of the last `execute_model`, in the order of `watched_decodes`."""
 
     def execute_model(self, plan: SchedulerOutput) -> Any:
-        """Run the plan's tokens through the model; the logits of the sequences that sample."""
+        """Run the plan's tokens through the model; the logits of the sequences that sample.
+
+        If it raises, it may be called again with parts of the plan: what it writes is the same each time.
+        """
 
     def sample_tokens(self, plan: SchedulerOutput, logits: Any) -> Seq[SampledToken | SamplingError]:
         """One token for each scheduled sequence that samples, in the plan's order, or why there is none."""
@@ -123,22 +128,25 @@ class Stepper:
         yield "execute"
         self.tracer.watch(plan)
         started = now()
-        logits = self._runner.execute_model(plan)
-        t_model = now() - started - self._runner.t_prepare
+        executed = execute(self._runner, plan, self._scheduler.kv_cache_manager.block_size)
+        t_model = now() - started - executed.t_prepare
         if self.tells_attention_mass and self._bus.active:
-            for item, mass in zip(plan.scheduled, self._runner.attention_mass, strict=True):
-                self._bus.emit(ev.AttentionMass, item.sequence.seq_id, mass)
+            for sequence, mass in executed.attention_mass:
+                self._bus.emit(ev.AttentionMass, sequence.seq_id, mass)
         self.tracer.tell()
-        for judged in self._runner.prompt_logprobs:
+        for judged in executed.prompt_logprobs:
             self._output_processor.add_prompt_logprobs(judged)
 
         yield "sample"
         started = now()
-        sampled = self._runner.sample_tokens(plan, logits)
-        touched: dict[str, Request] = {}
-        sampling = [sequence for item in plan.scheduled for sequence in item.sampling]
-        drawn = list(zip(sampling, sampled, strict=True))
+        drawn = [
+            (sequence, token)
+            for part, logits in executed.parts
+            for sequence, token in zip(_sampling(part), self._runner.sample_tokens(part, logits), strict=True)
+        ]
+        touched = {one.request.request_id: one.request for one in executed.failed}
         failed = {one.request.request_id: str(token) for one, token in drawn if isinstance(token, SamplingError)}
+        failed |= {one.request.request_id: f"The model failed on {one.seq_id}." for one in executed.failed}
         for sequence, token in drawn:
             request = touched[sequence.request.request_id] = sequence.request
             if request.request_id in failed:
@@ -150,11 +158,14 @@ class Stepper:
                     self._append_token(sequence, token)
                 except RequestFailedError as error:
                     failed[request.request_id] = str(error)
+        for sequence in reversed(executed.stranded):
+            self._scheduler.requeue(sequence, executed.failed[0])
         for request_id, error in failed.items():
             self._fail(touched[request_id], error)
+        self._scheduler.kv_cache_manager.evict_unused(executed.unwritten)
         self.tracer.forget_ended(self._scheduler.requests)
         if self._bus.active:
-            used, t_prepare = plan.total_num_scheduled_tokens, self._runner.t_prepare
+            used, t_prepare = plan.total_num_scheduled_tokens, executed.t_prepare
             self._bus.emit(ev.StepEnd, used, t_schedule, t_prepare, t_model, now() - started)
         if self._checks_invariants:
             self._check_invariants(None)
@@ -222,3 +233,7 @@ class Stepper:
                 self._bus.emit(ev.InvariantViolated, violation.name, violation.detail)
         if violations:
             raise InvariantError("; ".join(f"{name}: {detail}" for name, detail in violations))
+
+
+def _sampling(plan: SchedulerOutput) -> list[Sequence]:
+    return [sequence for item in plan.scheduled for sequence in item.sampling]

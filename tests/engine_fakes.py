@@ -115,6 +115,7 @@ class FakeRunner:
 
     t_prepare = 0.0
     prompt_logprobs = ()
+    record_attention_mass = False
 
     def __init__(self, num_blocks: int, block_size: int, max_model_len: int = 10_000, vocab_size: int = 99) -> None:
         self.num_blocks = num_blocks

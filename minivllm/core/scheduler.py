@@ -282,14 +282,17 @@ class Scheduler:
             self._preempt(victim, first, Shortage(need, free))
             plan.preempted.append(victim)
 
+    def requeue(self, stranded: Sequence, culprit: Sequence) -> None:
+        """Have a sequence computed anew: it shares blocks that `culprit` failed to write."""
+        self._preempt(stranded, culprit, Shortage(0, self.kv_cache_manager.pool.num_free_blocks))
+
     def _preempt(self, victim: Sequence, victim_of: Sequence, shortage: Shortage) -> None:
         """Take blocks and slot from a running sequence. Its tokens stay; their keys and values are recomputed."""
         self.kv_cache_manager.free(victim)
         self.running.remove(victim)
         self.slots.release(victim)
         victim.status = RequestStatus.PREEMPTED
-        victim.num_computed_tokens = 0
-        victim.num_cached_tokens = 0
+        victim.num_computed_tokens = victim.num_cached_tokens = 0
         victim.num_preemptions += 1
         self.counters.num_preemptions += 1
         position = self.waiting.add_preempted(victim)

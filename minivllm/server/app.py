@@ -4,10 +4,11 @@ The easy thing to get wrong is the order of what requests pass: Starlette runs t
 And FastAPI's own pages of documentation load scripts from elsewhere, so there are none; `/openapi.json` is there.
 """
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 
 from fastapi import APIRouter, FastAPI
+from starlette.types import Scope
 
 from minivllm import __version__
 from minivllm.server import middleware
@@ -18,8 +19,13 @@ from minivllm.server.service import EngineService
 from minivllm.server.serving import Serving
 
 
-def create_app(service: EngineService, options: ServerOptions, routers: Iterable[APIRouter] = ()) -> FastAPI:
-    """The application; it starts `service` when it starts, and closes it at its end. `routers`: more to mount."""
+def create_app(
+    service: EngineService, options: ServerOptions, routers: Iterable[APIRouter], on_end: Callable[[Scope, int], None]
+) -> FastAPI:
+    """The application; it starts `service` when it starts, and closes it at its end.
+
+    routers: more to mount; on_end: told the scope and status of each HTTP request
+    """
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -46,7 +52,7 @@ def create_app(service: EngineService, options: ServerOptions, routers: Iterable
     app.add_middleware(middleware.ApiKey, keys=options.api_key)
     app.add_middleware(middleware.HostCheck, names=_host_names(options))
     app.add_middleware(middleware.HeaderBounds)
-    app.add_middleware(middleware.RequestIds)
+    app.add_middleware(middleware.RequestIds, on_end=on_end)
     return app
 
 

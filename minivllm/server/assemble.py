@@ -6,21 +6,31 @@
 
 The command and the tests get their server here, so that what is tested is what runs. The easy thing to get wrong is
 the time: listeners take the engine to be idle, so they have to listen before its thread has started.
+
+A listener that raises would stop the engine, as it should where it is a test or a recording. Here it loses its feed, which
+says so from then on, and the requests go on: nobody's answer is worth less because a disk is full.
 """
 
+import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from fastapi import FastAPI
 
 from minivllm.engine import LLMEngine
+from minivllm.errors import FeedLostError
+from minivllm.events import types as ev
 from minivllm.server import event_hub, metrics
 from minivllm.server.app import create_app
 from minivllm.server.event_hub import EventHub, take_snapshot
+from minivllm.server.http_totals import HttpTotals
 from minivllm.server.kv_events import BatchSink, KVEventFeed
 from minivllm.server.metrics import EngineMetrics
 from minivllm.server.options import ServerOptions
 from minivllm.server.service import EngineService
 from minivllm.server.serving import served_name
+
+_log = logging.getLogger("minivllm.server")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +49,32 @@ def assemble(engine: LLMEngine, options: ServerOptions, kv_sink: BatchSink | Non
     )
     header = engine.log_header()
     counted = EngineMetrics(header, served_name(options, engine.config))
-    engine.subscribe(counted.apply)
+    _listen(engine, "metrics", counted.apply, counted.close)
     routers, hub = [metrics.router(counted)], None
     if options.events:
         hub = EventHub(header, lambda: service.call_engine(take_snapshot))
-        engine.subscribe(hub.apply)
+        _listen(engine, "events", hub.apply, hub.close)
         service.when_over(hub.close)
         routers.append(event_hub.router(hub))
     if kv_sink is not None:
-        engine.subscribe(KVEventFeed(header, kv_sink).apply)
-    return Assembled(create_app(service, options, routers), service, hub)
+        _listen(engine, "KV events", KVEventFeed(header, kv_sink).apply)
+    return Assembled(create_app(service, options, routers, HttpTotals(counted.registry).count), service, hub)
+
+
+def _listen(
+    engine: LLMEngine,
+    name: str,
+    listener: Callable[[ev.Event], None],
+    close: Callable[[FeedLostError], None] = lambda why: None,
+) -> None:
+    """Have `listener` called with every event until it raises; then `close` it, once and for all."""
+
+    def guarded(event: ev.Event) -> None:
+        try:
+            listener(event)
+        except Exception:
+            unsubscribe()
+            _log.exception("a feed has failed and is closed; the engine goes on", extra={"fields": {"feed": name}})
+            close(FeedLostError(f"The server's {name} have failed and are not told any more; its log says why."))
+
+    unsubscribe = engine.subscribe(guarded)

@@ -57,7 +57,7 @@ class EngineTotals:
         names = "num_preemptions", "prompt_tokens", "prompt_tokens_cached", "generation_tokens"
         cache = "prefix_cache_queries", "prefix_cache_hits"
         self.counters: Counter[str] = Counter(dict.fromkeys(names + cache, 0))
-        self.request_success: Counter[str] = Counter(dict.fromkeys(("stop", "length", "abort"), 0))
+        self.request_success: Counter[str] = Counter(dict.fromkeys(("stop", "length", "abort", "error"), 0))
         """By `finished_reason`."""
         tokens = hist.token_buckets(header.max_model_len)
         bounds = {
@@ -144,7 +144,7 @@ class EngineTotals:
         self._end(event)
 
     def _aborted(self, event: ev.RequestAborted) -> None:
-        self.request_success["abort"] += 1
+        self.request_success["abort" if event.error is None else "error"] += 1
         self._end(event)
 
     def _end(self, event: ev.RequestFinished | ev.RequestAborted) -> None:

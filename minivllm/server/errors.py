@@ -20,6 +20,7 @@ from starlette.exceptions import HTTPException
 
 from minivllm.errors import (
     EngineDeadError,
+    FeedLostError,
     InvalidRequestError,
     MinivllmError,
     OverloadedError,
@@ -100,6 +101,8 @@ def to_api_error(error: BaseException) -> ApiError:
             # Its own message may quote the failure: that is for the log. Asking again would not help.
             message = "The engine has failed and serves nobody until it is started again; the server's log says why."
             return ApiError(503, message, "server_error", "engine_dead", headers={"x-should-retry": "false"})
+        case FeedLostError():
+            return ApiError(503, str(error), "server_error", "feed_lost")
         case RequestFailedError():
             return ApiError(500, str(error), "server_error", "request_failed")
         case RequestTimeoutError():

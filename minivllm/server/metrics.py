@@ -18,6 +18,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from minivllm.errors import MinivllmError
 from minivllm.events import types as ev
 from minivllm.server.engine_totals import APPLY, EngineTotals
 from minivllm.server.errors import ERROR_RESPONSES
@@ -29,6 +30,7 @@ _HELP = {
     "num_requests_running": "Sequences in the batch.",
     "num_requests_waiting": "Sequences in the waiting queue.",
     "kv_cache_usage_perc": "Share of the KV cache's blocks that are in use, from 0 to 1.",
+    "engine_sleep_state": "1 for the state that the engine is in: awake, always.",
     "prefix_cache_queries": "Tokens looked up in the prefix cache.",
     "prefix_cache_hits": "Tokens found in the prefix cache.",
     "num_preemptions": "Sequences that lost their blocks to another.",
@@ -67,8 +69,10 @@ class EngineMetrics(Collector):
         self._header = header
         self._totals = EngineTotals(header)
         self._lock = Lock()
-        self._registry = CollectorRegistry()
-        self._registry.register(self)
+        self._why_closed: MinivllmError | None = None
+        self.registry = CollectorRegistry()
+        """What `text` tells: this, and whatever else is registered."""
+        self.registry.register(self)
 
     def apply(self, event: ev.Event) -> None:
         """Count an event. In the engine's thread."""
@@ -77,9 +81,15 @@ class EngineMetrics(Collector):
             with self._lock:
                 count(self._totals, event)
 
+    def close(self, why: MinivllmError) -> None:
+        """Tell nothing more: an event was lost, and numbers that stand still look like an engine that does."""
+        self._why_closed = why
+
     def text(self) -> bytes:
-        """All metrics in Prometheus' text format. From any thread."""
-        return generate_latest(self._registry)
+        """All metrics in Prometheus' text format. From any thread. Raises what they were closed with."""
+        if self._why_closed is not None:
+            raise self._why_closed
+        return generate_latest(self.registry)
 
     def collect(self) -> Iterator[Metric]:
         """For `prometheus_client`, which makes the text."""
@@ -107,6 +117,13 @@ class EngineMetrics(Collector):
             family = HistogramMetricFamily(f"vllm:{name}", _HELP[name], labels=names)
             family.add_metric(values, snapshot.buckets(), snapshot.sum)
             yield family
+        # It never sleeps: what vLLM's server can be told to do, this one cannot.
+        sleep = GaugeMetricFamily(
+            "vllm:engine_sleep_state", _HELP["engine_sleep_state"], labels=[*names, "sleep_state"]
+        )
+        for state in ("awake", "weights_offloaded", "discard_all"):
+            sleep.add_metric([*values, state], state == "awake")
+        yield sleep
         yield self._cache_config()
 
     def _cache_config(self) -> Metric:

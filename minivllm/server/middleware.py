@@ -19,7 +19,7 @@ import re
 import secrets
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -42,8 +42,10 @@ _HOST = re.compile(r"(?P<name>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?")
 class RequestIds:
     """Names each request, by the client's X-Request-Id if it has a decent one, and logs how it ended."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, on_end: Callable[[Scope, int], None] = lambda scope, status: None) -> None:
+        """on_end: told each request's scope and status"""
         self._app = app
+        self._on_end = on_end
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -70,7 +72,9 @@ class RequestIds:
                 await to_api_error(error).response()(scope, receive, send_with_id)
         finally:
             # No status: the client had gone before there was an answer.
-            fields |= {"status": status or 499, "seconds": round(time.monotonic() - began, 4)}
+            status = status or 499
+            self._on_end(scope, status)
+            fields |= {"status": status, "seconds": round(time.monotonic() - began, 4)}
             _log.info("request", extra={"fields": fields})
 
 

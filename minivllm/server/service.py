@@ -25,7 +25,14 @@ from typing import Any, TypeVar
 
 from minivllm.engine import LLMEngine
 from minivllm.engine_thread import EngineThread
-from minivllm.errors import EngineDeadError, MinivllmError, OverloadedError, RequestTimeoutError, ShuttingDownError
+from minivllm.errors import (
+    EngineDeadError,
+    InvalidRequestError,
+    MinivllmError,
+    OverloadedError,
+    RequestTimeoutError,
+    ShuttingDownError,
+)
 from minivllm.events import types as ev
 from minivllm.inputs import Prompt
 from minivllm.outputs import RequestOutput
@@ -198,6 +205,10 @@ class EngineService:
             raise EngineDeadError("The engine has failed; this server has to be started again.")
         if self.is_draining:
             raise ShuttingDownError("The server is shutting down and takes no more requests.")
+        if num_new > self._max_waiting:
+            raise InvalidRequestError(
+                f"prompt has {num_new} prompts and this server queues at most {self._max_waiting}: send fewer at a time."
+            )
         if len(self._waiting) + num_new > self._max_waiting:
             raise OverloadedError(
                 f"{len(self._waiting)} requests are waiting and the server keeps at most {self._max_waiting}: "

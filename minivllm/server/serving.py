@@ -5,8 +5,8 @@ and a response that watches the connection there is a moment in which nobody wou
 """
 
 import asyncio
+import secrets
 import time
-import uuid
 from collections.abc import AsyncGenerator, Callable
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from minivllm.inputs import Prompt
 from minivllm.outputs import RequestOutput
 from minivllm.server.disconnect import StreamedResponse, unless_disconnected
 from minivllm.server.generation import Generation
+from minivllm.server.logs import REQUEST_ID
 from minivllm.server.options import ServerOptions
 from minivllm.server.protocol.base import PromptTokensDetails, RequestFields, Usage
 from minivllm.server.service import EngineService, NewRequest
@@ -90,7 +91,11 @@ class Serving:
 
 
 def new_id(prefix: str) -> str:
-    return f"{prefix}-{uuid.uuid4().hex}"
+    """An id for an answer and for its requests in the engine: it begins with the HTTP request's, which joins logs and events.
+
+    And it ends by chance: clients may use one X-Request-Id often, and two requests of one id would draw the same samples.
+    """
+    return f"{prefix}-{REQUEST_ID.get()}-{secrets.token_hex(4)}"
 
 
 def check_stream(body: RequestFields, chooses_best: bool) -> None:

@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from server_on_loopback import served
 
 from minivllm.compare.latency import measure_latencies
+from minivllm.errors import SamplingError
 from minivllm.events import types as ev
 from minivllm.server.histograms import Histogram, token_buckets
 from minivllm.server.metrics import EngineMetrics, router
@@ -41,6 +42,9 @@ GRAFANA_NAMES = [
     "request_decode_time_seconds_sum",
     "request_max_num_generation_tokens_sum",
 ]
+
+
+REASONS = ("stop", "length", "abort", "error")
 
 
 class Scrape:
@@ -91,6 +95,12 @@ def test_every_expression_of_the_published_grafana_board_finds_its_metric() -> N
     assert [name for name in GRAFANA_NAMES if f"vllm:{name}" not in there] == []
 
 
+def test_the_engine_is_awake() -> None:
+    _, metrics = watched()
+    states = {s.labels["sleep_state"]: s.value for s in Scrape(metrics).families["vllm:engine_sleep_state"].samples}
+    assert states == {"awake": 1, "weights_offloaded": 0, "discard_all": 0}
+
+
 def test_every_sample_has_the_labels_that_boards_filter_by() -> None:
     _, metrics = busy(3)
     for sample in Scrape(metrics).samples:
@@ -101,7 +111,13 @@ def test_every_sample_has_the_labels_that_boards_filter_by() -> None:
 def test_types_are_those_of_vllm() -> None:
     _, metrics = busy(3)
     families = Scrape(metrics).families
-    gauges = {"num_requests_running", "num_requests_waiting", "kv_cache_usage_perc", "cache_config_info"}
+    gauges = {
+        "engine_sleep_state",
+        "num_requests_running",
+        "num_requests_waiting",
+        "kv_cache_usage_perc",
+        "cache_config_info",
+    }
     counters = {
         "prefix_cache_queries", "prefix_cache_hits", "num_preemptions", "prompt_tokens", "prompt_tokens_cached",
         "generation_tokens", "request_success",
@@ -199,6 +215,21 @@ def test_a_pruned_beam_is_no_success_and_leaves_nothing_behind() -> None:
     assert engine.events_of(ev.BeamPruned) and scrape.value("e2e_request_latency_seconds_count") == ended
     assert scrape.value("num_requests_running") == scrape.value("num_requests_waiting") == 0
     assert metrics._totals._lives == {}
+
+
+def test_a_request_that_failed_is_counted_as_an_error_and_not_as_an_abort() -> None:
+    engine, metrics = watched()
+    assert Scrape(metrics).value("request_success_total", finished_reason="error") == 0
+    whole = engine.runner.sample_tokens
+    engine.runner.sample_tokens = lambda plan, logits: [
+        SamplingError("NaN", one.seq_id) if one.seq_id == "bad.0" else token
+        for one, token in zip(logits, whole(plan, logits), strict=True)
+    ]
+    engine.add("bad", [1, 2, 3])
+    engine.add("good", [4, 5, 6])
+    engine.run()
+    found = {reason: Scrape(metrics).value("request_success_total", finished_reason=reason) for reason in REASONS}
+    assert found == {"stop": 0, "length": 1, "abort": 0, "error": 1}
 
 
 def test_an_abort_while_waiting_has_no_times_that_never_came_to_be() -> None:

@@ -225,6 +225,59 @@ def test_a_client_that_never_reads_slows_nobody_and_is_given_up() -> None:
         wait_for(lambda: not live.server.server_state.tasks)
 
 
+def test_a_list_that_is_longer_than_the_queue_is_told_to_be_shorter_and_not_to_come_again() -> None:
+    with serving(max_waiting_requests=3) as live:
+        refused = post(live, {"prompt": ["a", "b", "c", "d"]})
+        assert (refused.status_code, error_of(refused)["param"]) == (400, "prompt")
+        assert "at most 3" in error_of(refused)["message"] and "retry-after" not in refused.headers
+        assert post(live, {"prompt": ["a", "b", "c"], "max_tokens": 1}).status_code == 200
+
+
+def test_the_clients_request_id_stands_in_the_answer_and_in_the_events() -> None:
+    with serving() as live, live.http() as http:
+        http.headers["X-Request-Id"] = "my-req-1"
+        for path, prefix, body in (
+            ("/v1/completions", "cmpl", {"prompt": ["a", "b"]}),
+            ("/v1/chat/completions", "chatcmpl", {"messages": [{"role": "user", "content": "a"}]}),
+            ("/generate", "gen", {"prompt": "a"}),
+        ):
+            live.events.clear()
+            answers = [http.post(path, json=body | {"max_tokens": 1}) for _ in range(2)]
+            assert [answer.headers["x-request-id"] for answer in answers] == ["my-req-1"] * 2
+            arrived = [event.request_id for event in live.events_of(ev.RequestArrived)]
+            assert all(one.startswith(f"{prefix}-my-req-1-") for one in arrived)
+            assert len(set(arrived)) == len(arrived), "two requests of one id would draw the same samples"
+            for answer in answers:
+                assert prefix == "gen" or any(one.startswith(answer.json()["id"]) for one in arrived)
+
+
+def test_a_model_that_raises_for_one_request_costs_that_one() -> None:
+    with serving() as live, ThreadPoolExecutor(3) as pool:
+        live.runner.gate.clear()
+        whole = live.runner.execute_model
+
+        def execute(plan):
+            if any("gen-bad" in item.sequence.seq_id for item in plan.scheduled):
+                raise RuntimeError("CUDA error in /home/somebody/kernel.py")
+            return whole(plan)
+
+        live.runner.execute_model = execute
+        good = [pool.submit(post, live, LONG | {"prompt": prompt}) for prompt in ("one", "two")]
+        with live.http() as http:
+            http.headers["X-Request-Id"] = "bad"
+            bad = pool.submit(http.post, "/generate", json={"prompt": "three"})
+            wait_for(lambda: live.service.num_unfinished == 3)
+            live.runner.gate.set()
+            assert (bad.result().status_code, error_of(bad.result())["code"]) == (500, "request_failed")
+            assert "/home" not in bad.result().text
+        assert [one.result().status_code for one in good] == [200, 200]
+        live.wait_until_idle()
+        assert live.num_free_blocks == 100
+        with live.http() as http:
+            assert http.get("/health").status_code == 200
+            assert 'finished_reason="error"' in http.get("/metrics").text
+
+
 def test_a_list_with_one_impossible_prompt_queues_none_of_them() -> None:
     with serving() as live:
         refused = post(live, {"prompt": ["fits", "x" * 500]})

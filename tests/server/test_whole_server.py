@@ -1,5 +1,6 @@
 """The server as `minivllm serve` assembles it: requests, metrics, events and KV events of one engine, and faults."""
 
+import errno
 import json
 import socket
 import time
@@ -11,6 +12,7 @@ import httpx2
 import pytest
 from live_server import GatedRunner, LiveServer, fake_engine, serving, wait_for
 from polled_sources import all_events, poll_until
+from prometheus_client.parser import text_string_to_metric_families
 
 from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
@@ -18,7 +20,7 @@ from minivllm.engine import LLMEngine
 from minivllm.errors import EventLogError, SamplingError
 from minivllm.events import types as ev
 from minivllm.events.kv_wire import AllBlocksCleared, BlockStored, KVEvent
-from minivllm.server import event_hub
+from minivllm.server import event_hub, metrics
 from minivllm.tui.sources import event_stream
 from minivllm.tui.sources.http_source import HttpSource
 from minivllm.tui.sources.vllm import VllmSource
@@ -234,3 +236,61 @@ def test_a_request_that_fails_in_the_sampler_gets_its_error_and_the_others_their
         with live.http() as http:
             assert http.get("/health").status_code == 200
         assert live.service.num_waiting == 0
+
+
+def test_a_feed_on_a_full_disk_is_closed_and_the_engine_goes_on(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class FullDisk:
+        calls = 0
+
+        def publish(self, ts: float, events: list[KVEvent]) -> None:
+            self.calls += 1
+            if self.calls > 1:
+                raise OSError(errno.ENOSPC, "No space left on device")
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setitem(metrics.APPLY, ev.TokenSampled, full)
+    disk = FullDisk()
+    with serving(kv_sink=disk, events=True) as live, live.http() as http:
+        source = HttpSource(live.url)
+        assert post(live, {"prompt": "before"}).json()["usage"]["completion_tokens"] == 10
+        poll_until(source, lambda: len(source.recording) == len(live.events))
+        live.hub._ring._slots = None  # the ring raises from now on
+        for _ in range(2):
+            assert post(live, {"prompt": "after"}).json()["usage"]["completion_tokens"] == 10
+        for path in ("/events", "/metrics"):
+            refused = http.get(path)
+            assert (refused.status_code, refused.json()["error"]["code"]) == (503, "feed_lost")
+        assert http.get("/health").status_code == 200
+        source.close()
+    assert disk.calls == 2
+    closed = [record.fields["feed"] for record in caplog.records if "is closed" in record.message]
+    assert sorted(closed) == ["KV events", "events", "metrics"], "each once"
+
+
+def test_http_requests_are_counted_by_route_status_and_method_and_strangers_add_no_labels() -> None:
+    with serving() as live, live.http() as http:
+        for body in ({"prompt": "a", "max_tokens": 1}, {"prompt": "b", "max_tokens": 1}, {"prompt": ""}):
+            http.post("/v1/completions", json=body)
+        for i in range(5):
+            http.request(f"ODD{i}", f"/nowhere-{i}")
+        http.get("/v1/models/unknown-name")
+        http.get("/health")
+        families = {one.name: one for one in text_string_to_metric_families(http.get("/metrics").text)}
+    counted = {
+        (one.labels["handler"], one.labels["status"], one.labels["method"]): one.value
+        for one in families["http_requests"].samples
+        if one.name == "http_requests_total"
+    }
+    models = next(handler for handler, *_ in counted if handler.startswith("/v1/models/{"))
+    assert counted == {
+        ("/v1/completions", "2xx", "POST"): 2,
+        ("/v1/completions", "4xx", "POST"): 1,
+        ("none", "4xx", "other"): 5,
+        (models, "4xx", "GET"): 1,
+    }
+    assert families["process_resident_memory_bytes"].samples[0].value > 1e6
+    assert families["process_open_fds"].samples[0].value > 3

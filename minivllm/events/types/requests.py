@@ -74,7 +74,7 @@ class RequestPreempted(Event, tag="request.preempted"):
     seq_id: str
     victim_of: str
     need: int
-    """Blocks that `victim_of` needed."""
+    """Blocks that `victim_of` needed. 0: it failed before it had written blocks that both of them share."""
     free: int
     """Blocks that were free then."""
     position: int
