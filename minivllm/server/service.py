@@ -91,12 +91,17 @@ class EngineService:
         self.draining.set()
         self._end_if_drained()
         _log.info("draining", extra={"fields": {"requests": len(self._generations), "timeout": timeout}})
-        self._loop.call_later(timeout, self._give_up_all)
+        self._loop.call_later(timeout, self.give_up_all)
+
+    def give_up_all(self) -> None:
+        """End what is being served, each with an error."""
+        for generation in list(self._generations):
+            generation.fail(ShuttingDownError("The server shut down before the request was finished."))
 
     async def close(self) -> None:
         """Give up what is left and end the engine's thread."""
         self.draining.set()
-        self._give_up_all()
+        self.give_up_all()
         self._end_if_drained()
         self._thread.stop()
         try:
@@ -219,10 +224,6 @@ class EngineService:
                 f"The request was not finished within {self._request_timeout:g} seconds: ask for fewer tokens."
             )
         )
-
-    def _give_up_all(self) -> None:
-        for generation in list(self._generations):
-            generation.fail(ShuttingDownError("The server shut down before the request was finished."))
 
     # ---- from the engine's thread ----
 
