@@ -72,7 +72,7 @@ class EngineService:
         """First sequences of the requests that no batch slot was ever given to."""
         self._inbox: deque[tuple[Callable[[Any], None], Any]] = deque()
         self._wake_up_sent = False
-        # A tokenizer works without the GIL; and one long prompt must not hold up all streams.
+        # `Tokenizer.encode` works without the GIL, and one long prompt must not hold up all streams.
         self._workers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="minivllm-tokenizer")
         engine.subscribe(self._on_event)
 

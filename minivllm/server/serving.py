@@ -15,7 +15,7 @@ from typing import Any
 from fastapi import Request, Response
 
 from minivllm.config import EngineConfig
-from minivllm.errors import InvalidRequestError, UnknownModelNameError
+from minivllm.errors import InvalidRequestError, PromptTooLongError, UnknownModelNameError
 from minivllm.inputs import Prompt
 from minivllm.outputs import RequestOutput
 from minivllm.server.disconnect import StreamedResponse, unless_disconnected
@@ -47,8 +47,17 @@ class Serving:
         salt = {} if cache_salt is None else {"cache_salt": cache_salt}
         if not isinstance(prompt, str):
             return {"prompt_token_ids": prompt, **salt}
-        token_ids = await self.service.in_worker(self.service.tokenizer.encode, prompt)
-        return {"prompt_token_ids": token_ids, "prompt": prompt, **salt}
+        return {"prompt_token_ids": await self.service.in_worker(self._encode, prompt), "prompt": prompt, **salt}
+
+    def _encode(self, text: str) -> list[int]:
+        """Raises `PromptTooLongError`, where it is plain to see, before the work."""
+        limit = self.service.max_model_len
+        tokenizer = self.service.tokenizer
+        if len(text) > limit and (longest := tokenizer.most_characters_per_token) and len(text) > limit * longest:
+            raise PromptTooLongError(
+                f"The prompt has {len(text)} characters, more than max_model_len {limit} tokens can hold: shorten it."
+            )
+        return tokenizer.encode(text)
 
     async def answer(self, request: Request, requests: list[NewRequest]) -> list[RequestOutput] | None:
         """The last output of each of `requests`; None if the client went before they were there."""

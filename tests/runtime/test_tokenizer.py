@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -90,6 +92,42 @@ def test_ids_are_those_of_transformers(ours, theirs, model, text):
 def test_text_is_that_of_transformers_for_any_ids(ours, theirs, model, data, skip):
     ids = data.draw(st.lists(st.integers(0, ours[model].vocab_size - 1), max_size=30))
     assert ours[model].decode(ids, skip) == theirs[model].decode(ids, skip_special_tokens=skip)
+
+
+@pytest.mark.parametrize("model", ["tiny-random", "llama3-like"])
+@given(text=st.text(max_size=60))
+@settings(max_examples=100, deadline=None)
+def test_no_text_has_more_characters_than_its_tokens_can_hold(ours, model, text):
+    tokenizer = ours[model]
+    assert len(text) <= tokenizer.most_characters_per_token * len(tokenizer.encode(text))
+
+
+def test_no_bound_is_claimed_for_a_vocabulary_that_drops_characters(ours):
+    tokenizer = ours["smollm2"]
+    assert tokenizer.encode("\x06" * 1000, add_special_tokens=False) == []
+    assert tokenizer.most_characters_per_token is None
+
+
+def test_other_threads_go_on_while_a_long_text_is_cut_into_tokens(ours):
+    gaps: list[float] = []
+    ended = threading.Event()
+
+    def watch() -> None:
+        last = time.monotonic()
+        while not ended.is_set():
+            time.sleep(0.001)
+            now = time.monotonic()
+            gaps.append(now - last)
+            last = now
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    began = time.monotonic()
+    ours["smollm2"].encode("a" * 2_000_000)
+    seconds = time.monotonic() - began
+    ended.set()
+    watcher.join()
+    assert max(gaps) < max(0.1, seconds / 3)
 
 
 @pytest.mark.parametrize("model", MODELS)

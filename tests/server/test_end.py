@@ -14,7 +14,6 @@ from live_server import LiveServer, fake_engine, serving, wait_for
 
 from minivllm.events import types as ev
 
-
 LONG = {"prompt": "a long story", "max_tokens": 150, "ignore_eos": True}
 
 
