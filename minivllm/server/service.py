@@ -1,6 +1,6 @@
 """`EngineService`: the engine's thread, seen from asyncio.
 
-    generation = await service.submit([NewRequest(id, prompt, params)])
+    generation = await service.submit([NewRequest(id, prompt, params)], deadline)
     async for output in generation: ...
 
 It knows no HTTP. Requests go in up to a bound on those that wait, outputs come back as an async iterator, and whatever
@@ -53,13 +53,12 @@ class NewRequest:
 class EngineService:
     """Everything that the endpoints need of the engine. All but the constructor belongs to one event loop."""
 
-    def __init__(self, engine: LLMEngine, *, max_waiting_requests: int = 256, request_timeout: float = 600.0) -> None:
+    def __init__(self, engine: LLMEngine, *, max_waiting_requests: int = 256) -> None:
         self.tokenizer = engine.tokenizer
         self.max_model_len = engine.max_model_len
         self.config = engine.config
         self._num_blocks = engine.log_header().num_blocks
         self._max_waiting = max_waiting_requests
-        self._request_timeout = request_timeout
         self._thread = EngineThread(engine)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._generations: set[Generation] = set()
@@ -146,8 +145,8 @@ class EngineService:
 
     # ---- requests ----
 
-    async def submit(self, requests: list[NewRequest]) -> Generation:
-        """Queue all of `requests` or none.
+    async def submit(self, requests: list[NewRequest], deadline: float) -> Generation:
+        """Queue all of `requests` or none. `deadline`: on the event loop's clock.
 
         Raises `OverloadedError`, `ShuttingDownError` or `EngineDeadError` at once. What the engine refuses is raised
         by the generation, or here if there are several, for then the engine is asked about all before it gets one.
@@ -158,7 +157,7 @@ class EngineService:
             self._refuse_if_closed(len(requests))
         generation = Generation((request.request_id for request in requests), self._on_end)
         self._generations.add(generation)
-        self._timers[generation] = self._loop.call_later(self._request_timeout, self._time_out, generation)
+        self._timers[generation] = self._loop.call_at(deadline, self._time_out, generation)
         for request in requests:
             self._waiting.add(f"{request.request_id}.0")
             future = self._thread.add_request(
@@ -220,9 +219,7 @@ class EngineService:
 
     def _time_out(self, generation: Generation) -> None:
         generation.fail(
-            RequestTimeoutError(
-                f"The request was not finished within {self._request_timeout:g} seconds: ask for fewer tokens."
-            )
+            RequestTimeoutError("The request was not finished within the server's time limit: ask for fewer tokens.")
         )
 
     # ---- from the engine's thread ----
