@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 import threading
 import time
 from pathlib import Path
@@ -14,6 +15,7 @@ from tokenizers import Tokenizer as Backend
 from transformers import AutoTokenizer
 
 from minivllm.errors import InvalidRequestError, ModelIntegrityError, UnsupportedModelError
+from minivllm.runtime import chat_template
 from minivllm.runtime.chat_template import ChatTemplate
 from minivllm.runtime.tokenizer import Tokenizer
 
@@ -209,6 +211,32 @@ def test_today_can_be_set_for_a_reproducible_prompt():
 def test_whatever_a_template_does_wrong_becomes_a_refused_request(template):
     with pytest.raises(InvalidRequestError, match="does not accept these messages"):
         ChatTemplate(template, {}).render(CONVERSATIONS[0])
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
+        "{% for i in range(99999) %}{% for j in range(99999) %}{{ 'x' * 9999 }}{% endfor %}{% endfor %}",
+        "{{ raise_exception('a secret of the template') }}",
+    ],
+    ids=["loops", "writes", "raises"],
+)
+def test_a_template_has_bounds_and_says_nothing_to_strangers(template, monkeypatch):
+    monkeypatch.setattr(chat_template, "MAX_SECONDS", 0.3)
+    began = time.monotonic()
+    with pytest.raises(InvalidRequestError) as refused:
+        ChatTemplate(template, {}).render(CONVERSATIONS[0])
+    assert time.monotonic() - began < 3.0
+    assert "secret" not in str(refused.value)
+    assert sys.gettrace() is None or "look_at_clock" not in repr(sys.gettrace())
+
+
+def test_a_thousand_messages_are_rendered_soon(ours):
+    messages = [{"role": ("user", "assistant")[i % 2], "content": f"message {i} " * 90} for i in range(1024)]
+    began = time.monotonic()
+    ours["smollm2"].render_chat_template(messages)
+    assert time.monotonic() - began < 1.0
 
 
 def test_a_template_that_is_no_template_is_refused():
