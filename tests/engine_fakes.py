@@ -33,6 +33,7 @@ class FakeTokenizer:
     vocab_size = VOCAB_SIZE
     eos_token_ids = frozenset({EOS})
     has_chat_template = False
+    most_characters_per_token = 1
 
     def encode(self, text: str) -> list[int]:
         return [ord(character) - 32 for character in text]

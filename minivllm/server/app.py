@@ -50,9 +50,10 @@ def create_app(
     add_error_handlers(app)
     app.add_middleware(middleware.BodyLimit, max_bytes=options.max_body_bytes, timeout=options.body_timeout)
     app.add_middleware(middleware.ApiKey, keys=options.api_key)
+    app.add_middleware(middleware.OriginCheck)
     app.add_middleware(middleware.HostCheck, names=_host_names(options))
     app.add_middleware(middleware.HeaderBounds)
-    app.add_middleware(middleware.RequestIds, on_end=on_end)
+    app.add_middleware(middleware.RequestIds, timeout=options.request_timeout, on_end=on_end)
     return app
 
 

@@ -44,9 +44,7 @@ class Assembled:
 
 def assemble(engine: LLMEngine, options: ServerOptions, kv_sink: BatchSink | None = None) -> Assembled:
     """`engine` must not have had a request yet. `kv_sink`: where KV events go, if anywhere."""
-    service = EngineService(
-        engine, max_waiting_requests=options.max_waiting_requests, request_timeout=options.request_timeout
-    )
+    service = EngineService(engine, max_waiting_requests=options.max_waiting_requests)
     header = engine.log_header()
     counted = EngineMetrics(header, served_name(options, engine.config))
     _listen(engine, "metrics", counted.apply, counted.close)

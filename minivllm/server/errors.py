@@ -55,7 +55,7 @@ class ErrorResponse(BaseModel):
 
 ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorResponse}
-    for status in (400, 401, 404, 405, 408, 413, 415, 429, 431, 500, 503, 504, "default")
+    for status in (400, 401, 403, 404, 405, 408, 413, 415, 429, 431, 500, 503, 504, "default")
 }
 """For the routes' OpenAPI: each may answer with any of them. (Without a default, FastAPI would add a 422 of its own.)"""
 

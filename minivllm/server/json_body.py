@@ -1,12 +1,17 @@
 """`JsonRoute`: a route whose body is JSON of a reasonable shape, or the request goes no further.
 
 Python's own parser takes `NaN`, numbers of ten thousand digits and a hundred thousand open brackets, and each of them
-breaks something further on. So the text is looked at before it is parsed, and the numbers while it is.
+breaks something further on. A hundred thousand keys or lists keep everybody waiting while they are read. So the text
+is looked at before it is parsed, and the numbers while it is.
 
-The easy thing to get wrong is the content type. A page in a browser may send `text/plain` anywhere without asking, so
-anything but JSON is refused; but early vLLM's `/generate` is used with `curl -d`, which says that it sends a form.
+Whatever then works for a request, tokenizing as well as computing, ends when its client goes or its time is over.
+
+The easy thing to get wrong is the content type. Early vLLM's `/generate` is used with `curl -d`, which says that it sends
+a form, so there any type is taken. A page in a browser may send a form or `text/plain` anywhere without asking: what
+keeps it out is `middleware.OriginCheck`, and elsewhere the type besides.
 """
 
+import asyncio
 import json
 import re
 from collections.abc import Callable, Coroutine
@@ -15,10 +20,16 @@ from typing import Any
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
 
+from minivllm.errors import RequestTimeoutError
+from minivllm.server.disconnect import unless_disconnected
 from minivllm.server.errors import ApiError
 
 MAX_DEPTH = 32
 MAX_DIGITS = 100
+MAX_PARTS = 20_000
+"""Strings (keys among them) and brackets. Three thousand messages have as many; numbers do not count."""
+CLIENT_GONE = 499
+"""Nobody reads it; it is for the log."""
 
 
 class JsonRoute(APIRoute):
@@ -30,12 +41,14 @@ class JsonRoute(APIRoute):
         handle = super().get_route_handler()
 
         async def checked(request: Request) -> Response:
-            if request.method in ("POST", "PUT", "PATCH"):
-                if not self.any_content_type:
-                    _require_json(request.headers.get("content-type", ""))
-                request = _JsonRequest(request.scope, request.receive)
-                await request.json()
-            return await handle(request)
+            if request.method != "POST":
+                return await handle(request)
+            if not self.any_content_type:
+                _require_json(request.headers.get("content-type", ""))
+            request = _JsonRequest(request.scope, request.receive)
+            await request.json()
+            answer = await unless_disconnected(request.receive, _in_time(request, handle(request)))
+            return Response(status_code=CLIENT_GONE) if answer is None else answer
 
         return checked
 
@@ -60,6 +73,19 @@ class _JsonRequest(Request):
         return self._value[0]
 
 
+async def _in_time(request: Request, work: Coroutine[Any, Any, Response]) -> Response:
+    """What `work` makes, by the request's deadline: an answer, or a stream that has begun."""
+    try:
+        async with asyncio.timeout_at(request.state.deadline) as limit:
+            return await work
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise RequestTimeoutError(
+            "The request was not finished within the server's time limit: ask for fewer tokens, or send a shorter prompt."
+        ) from None
+
+
 def _require_json(content_type: str) -> None:
     kind = content_type.partition(";")[0].strip().lower()
     if kind != "application/json":
@@ -73,7 +99,7 @@ def parse_json(body: bytes) -> Any:
     """The value of a JSON text. Raises `ApiError`."""
     try:
         text = body.decode("utf-8")
-        _check_depth(text)
+        _check_shape(text)
         return json.loads(text, parse_constant=_refuse_constant, parse_int=_read_int)
     except ApiError:
         raise
@@ -91,9 +117,13 @@ def _invalid(why: str) -> ApiError:
 _STRING_OR_BRACKET = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[][{}]', re.DOTALL)
 
 
-def _check_depth(text: str) -> None:
+def _check_shape(text: str) -> None:
     depth = 0
-    for match in _STRING_OR_BRACKET.finditer(text):
+    for number, match in enumerate(_STRING_OR_BRACKET.finditer(text)):
+        if number == MAX_PARTS:
+            raise ApiError(
+                400, f"The body has more than {MAX_PARTS} strings and brackets: send less at once.", code="invalid_json"
+            )  # fmt: skip
         depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(match[0], 0)
         if depth > MAX_DEPTH:
             raise ApiError(400, f"The body is nested more than {MAX_DEPTH} levels deep.", code="invalid_json")

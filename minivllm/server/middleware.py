@@ -1,8 +1,9 @@
 """What every request has to pass before it reaches a route, from the outside in:
 
-    RequestIds     an id for the logs and the answer; whatever nobody caught becomes a 500 here
+    RequestIds     an id for the logs and the answer, and a deadline; whatever nobody caught becomes a 500 here
     HeaderBounds   not too many headers, not too large
     HostCheck      the Host header is one of ours, so that no web page can reach us under a name of its own
+    OriginCheck    and no page of another site may use us by its visitor's browser
     ApiKey         every path but /health needs the key, if there is one
     BodyLimit      the whole body, up to a size and within a time
 
@@ -40,11 +41,17 @@ _HOST = re.compile(r"(?P<name>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?")
 
 
 class RequestIds:
-    """Names each request, by the client's X-Request-Id if it has a decent one, and logs how it ended."""
+    """Names each request, by the client's X-Request-Id if it has a decent one, sets its deadline, and logs how it ended."""
 
-    def __init__(self, app: ASGIApp, on_end: Callable[[Scope, int], None] = lambda scope, status: None) -> None:
-        """on_end: told each request's scope and status"""
+    def __init__(
+        self, app: ASGIApp, timeout: float, on_end: Callable[[Scope, int], None] = lambda scope, status: None
+    ) -> None:
+        """
+        timeout: seconds from a request's arrival to its deadline
+        on_end: told each request's scope and status
+        """
         self._app = app
+        self._timeout = timeout
         self._on_end = on_end
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -55,6 +62,7 @@ class RequestIds:
         request_id = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
         REQUEST_ID.set(request_id)
         fields = scope.setdefault("state", {})["log"] = {"method": scope["method"], "path": scope["path"]}
+        scope["state"]["deadline"] = asyncio.get_running_loop().time() + self._timeout
         began, status = time.monotonic(), 0
 
         async def send_with_id(message: Message) -> None:
@@ -117,6 +125,31 @@ class HostCheck:
     def _is_ours(self, hosts: list[str]) -> bool:
         match = _HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
         return match is not None and (self._names is None or match["name"].lower() in self._names)
+
+
+class OriginCheck:
+    """Refuses what a browser sends for another site's page.
+
+    A page may post a form or plain text anywhere; it could not read the answer, but we would have computed it. Browsers
+    name the page's site in the Origin header, and other clients send none.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            headers = Headers(scope=scope)
+            # By the whole address: another port of this machine is another site. Behind TLS the scheme is not ours to know.
+            ours = [f"{scheme}://{headers.get('host', '')}".lower() for scheme in ("http", "https")]
+            if any(origin.lower() not in ours for origin in headers.getlist("origin")):
+                error = ApiError(
+                    403, "The Origin header names another site, whose pages may not use this server: send none.",
+                    code="invalid_origin",
+                )  # fmt: skip
+                await error.response()(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
 
 
 class ApiKey:

@@ -3,8 +3,8 @@
 Knows processes and signals, and nothing of endpoints.
 
 The easy thing to get wrong is the end. On the first signal nobody new is taken and those who are being served get
-`drain_timeout` to finish; what is left after that gets an error, and not just a closed connection. Only a second
-signal ends at once. And a drained server has done what it was told to: its exit status is 0.
+`drain_timeout` to finish; what is left after that gets an error, and not just a closed connection. A second signal
+ends that time at once, and nothing else: those who wait hear why. And a drained server has done what it was told to: its exit status is 0.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ import logging
 import signal
 import socket
 from collections.abc import Iterator
+from functools import partial
 
 import uvicorn
 from fastapi import FastAPI
@@ -24,8 +25,10 @@ from minivllm.server.service import EngineService
 _MAX_INCOMPLETE_EVENT = 64 * 1024
 """Bytes of a request's head that h11 takes in before it gives up; `middleware.HeaderBounds` refuses less, and kindlier."""
 _KEEP_ALIVE = 5
-_GRACE = 5.0
-"""Seconds, after the drain, for the last errors to be sent."""
+_GRACE = 1.0
+"""Seconds, after the drain, for the last errors to be sent. Then the connections that are left are aborted."""
+_FORCE = 5.0
+"""Seconds, after those, until uvicorn cancels whatever still runs. It should be nothing."""
 
 _log = logging.getLogger("minivllm.server")
 
@@ -62,7 +65,7 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                http=BoundedConnection,
+                http=partial(BoundedConnection, unread_seconds=options.request_timeout + _GRACE),
                 ws="none",
                 lifespan="on",
                 log_config=None,
@@ -71,7 +74,7 @@ class Server(uvicorn.Server):
                 proxy_headers=False,
                 timeout_keep_alive=_KEEP_ALIVE,
                 h11_max_incomplete_event_size=_MAX_INCOMPLETE_EVENT,
-                timeout_graceful_shutdown=int(options.drain_timeout + _GRACE),
+                timeout_graceful_shutdown=int(options.drain_timeout + _GRACE + _FORCE),
             )
         )
         self._service = service
@@ -89,11 +92,22 @@ class Server(uvicorn.Server):
             _log.info("serving", extra={"fields": told})
 
     def begin_exit(self) -> None:
-        """Call it in the event loop. The second time it does not wait for anybody."""
+        """Call it in the event loop. The second time it does not wait for anybody to finish."""
+        # Not uvicorn's `force_exit`: it would cancel those who wait, and leave the application open.
         if self.should_exit:
-            self.force_exit = True
+            self._service.give_up_all()
+            self._abort_soon(_GRACE)
+            return
         self.should_exit = True
         self._service.begin_drain(self._options.drain_timeout)
+        self._abort_soon(self._options.drain_timeout + _GRACE)
+
+    def _abort_soon(self, seconds: float) -> None:
+        asyncio.get_running_loop().call_later(seconds, self._abort_connections)
+
+    def _abort_connections(self) -> None:
+        for connection in list(self.server_state.connections):
+            connection.abort()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

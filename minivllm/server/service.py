@@ -1,6 +1,6 @@
 """`EngineService`: the engine's thread, seen from asyncio.
 
-    generation = await service.submit([NewRequest(id, prompt, params)])
+    generation = await service.submit([NewRequest(id, prompt, params)], deadline)
     async for output in generation: ...
 
 It knows no HTTP. Requests go in up to a bound on those that wait, outputs come back as an async iterator, and whatever
@@ -60,13 +60,12 @@ class NewRequest:
 class EngineService:
     """Everything that the endpoints need of the engine. All but the constructor belongs to one event loop."""
 
-    def __init__(self, engine: LLMEngine, *, max_waiting_requests: int = 256, request_timeout: float = 600.0) -> None:
+    def __init__(self, engine: LLMEngine, *, max_waiting_requests: int = 256) -> None:
         self.tokenizer = engine.tokenizer
         self.max_model_len = engine.max_model_len
         self.config = engine.config
         self._num_blocks = engine.log_header().num_blocks
         self._max_waiting = max_waiting_requests
-        self._request_timeout = request_timeout
         self._thread = EngineThread(engine)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._generations: set[Generation] = set()
@@ -79,7 +78,7 @@ class EngineService:
         """First sequences of the requests that no batch slot was ever given to."""
         self._inbox: deque[tuple[Callable[[Any], None], Any]] = deque()
         self._wake_up_sent = False
-        # A tokenizer works without the GIL; and one long prompt must not hold up all streams.
+        # `Tokenizer.encode` works without the GIL, and one long prompt must not hold up all streams.
         self._workers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="minivllm-tokenizer")
         engine.subscribe(self._on_event)
 
@@ -98,12 +97,17 @@ class EngineService:
         self.draining.set()
         self._end_if_drained()
         _log.info("draining", extra={"fields": {"requests": len(self._generations), "timeout": timeout}})
-        self._loop.call_later(timeout, self._give_up_all)
+        self._loop.call_later(timeout, self.give_up_all)
+
+    def give_up_all(self) -> None:
+        """End what is being served, each with an error."""
+        for generation in list(self._generations):
+            generation.fail(ShuttingDownError("The server shut down before the request was finished."))
 
     async def close(self) -> None:
         """Give up what is left and end the engine's thread."""
         self.draining.set()
-        self._give_up_all()
+        self.give_up_all()
         self._end_if_drained()
         self._thread.stop()
         try:
@@ -148,8 +152,8 @@ class EngineService:
 
     # ---- requests ----
 
-    async def submit(self, requests: list[NewRequest]) -> Generation:
-        """Queue all of `requests` or none.
+    async def submit(self, requests: list[NewRequest], deadline: float) -> Generation:
+        """Queue all of `requests` or none. `deadline`: on the event loop's clock.
 
         Raises `OverloadedError`, `ShuttingDownError` or `EngineDeadError` at once. What the engine refuses is raised
         by the generation, or here if there are several, for then the engine is asked about all before it gets one.
@@ -160,7 +164,7 @@ class EngineService:
             self._refuse_if_closed(len(requests))
         generation = Generation((request.request_id for request in requests), self._on_end)
         self._generations.add(generation)
-        self._timers[generation] = self._loop.call_later(self._request_timeout, self._time_out, generation)
+        self._timers[generation] = self._loop.call_at(deadline, self._time_out, generation)
         for request in requests:
             self._waiting.add(f"{request.request_id}.0")
             future = self._thread.add_request(
@@ -226,14 +230,8 @@ class EngineService:
 
     def _time_out(self, generation: Generation) -> None:
         generation.fail(
-            RequestTimeoutError(
-                f"The request was not finished within {self._request_timeout:g} seconds: ask for fewer tokens."
-            )
+            RequestTimeoutError("The request was not finished within the server's time limit: ask for fewer tokens.")
         )
-
-    def _give_up_all(self) -> None:
-        for generation in list(self._generations):
-            generation.fail(ShuttingDownError("The server shut down before the request was finished."))
 
     # ---- from the engine's thread ----
 

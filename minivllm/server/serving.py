@@ -15,18 +15,15 @@ from typing import Any
 from fastapi import Request, Response
 
 from minivllm.config import EngineConfig
-from minivllm.errors import InvalidRequestError, UnknownModelNameError
+from minivllm.errors import InvalidRequestError, PromptTooLongError, UnknownModelNameError
 from minivllm.inputs import Prompt
 from minivllm.outputs import RequestOutput
-from minivllm.server.disconnect import StreamedResponse, unless_disconnected
+from minivllm.server.disconnect import StreamedResponse
 from minivllm.server.generation import Generation
 from minivllm.server.logs import REQUEST_ID
 from minivllm.server.options import ServerOptions
 from minivllm.server.protocol.base import PromptTokensDetails, RequestFields, Usage
 from minivllm.server.service import EngineService, NewRequest
-
-CLIENT_GONE = 499
-"""Nobody reads it; it is for the log."""
 
 
 class Serving:
@@ -48,12 +45,17 @@ class Serving:
         salt = {} if cache_salt is None else {"cache_salt": cache_salt}
         if not isinstance(prompt, str):
             return {"prompt_token_ids": prompt, **salt}
-        token_ids = await self.service.in_worker(self.service.tokenizer.encode, prompt)
-        return {"prompt_token_ids": token_ids, "prompt": prompt, **salt}
+        return {"prompt_token_ids": await self.service.in_worker(self._encode, prompt), "prompt": prompt, **salt}
 
-    async def answer(self, request: Request, requests: list[NewRequest]) -> list[RequestOutput] | None:
-        """The last output of each of `requests`; None if the client went before they were there."""
-        return await unless_disconnected(request.receive, self._collect(requests, request))
+    def _encode(self, text: str) -> list[int]:
+        """Raises `PromptTooLongError`, where it is plain to see, before the work."""
+        limit = self.service.max_model_len
+        tokenizer = self.service.tokenizer
+        if len(text) > limit and (longest := tokenizer.most_characters_per_token) and len(text) > limit * longest:
+            raise PromptTooLongError(
+                f"The prompt has {len(text)} characters, more than max_model_len {limit} tokens can hold: shorten it."
+            )
+        return tokenizer.encode(text)
 
     async def stream(
         self,
@@ -63,15 +65,19 @@ class Serving:
         media_type: str,
     ) -> Response:
         """What `pieces` makes of the outputs, sent as they come; what fails before the first is raised."""
-        generation = await unless_disconnected(request.receive, self._begin(requests))
-        if generation is None:
-            return Response(status_code=CLIENT_GONE)
+        generation = await self.service.submit(requests, request.state.deadline)
+        try:
+            await generation.wait_for_first()
+        except BaseException:
+            generation.close()
+            raise
         # After the generation's own time is up, which tells the client why.
-        too_long = partial(asyncio.sleep, self.options.request_timeout + 1.0)
+        too_long = partial(asyncio.sleep, request.state.deadline + 1.0 - asyncio.get_running_loop().time())
         return StreamedResponse(pieces(generation), media_type, until=too_long, on_end=generation.close)
 
-    async def _collect(self, requests: list[NewRequest], request: Request) -> list[RequestOutput]:
-        generation = await self.service.submit(requests)
+    async def answer(self, request: Request, requests: list[NewRequest]) -> list[RequestOutput]:
+        """The last output of each of `requests`."""
+        generation = await self.service.submit(requests, request.state.deadline)
         try:
             finished = {output.request_id: output async for output in generation if output.finished}
         finally:
@@ -79,15 +85,6 @@ class Serving:
         outputs = [finished[one.request_id] for one in requests]
         note_tokens(request, *count_tokens(outputs))
         return outputs
-
-    async def _begin(self, requests: list[NewRequest]) -> Generation:
-        generation = await self.service.submit(requests)
-        try:
-            await generation.wait_for_first()
-        except BaseException:
-            generation.close()
-            raise
-        return generation
 
 
 def new_id(prefix: str) -> str:

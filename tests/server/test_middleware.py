@@ -106,7 +106,7 @@ def test_no_page_of_another_origin_is_let_in(live: LiveServer) -> None:
         preflight = http.options(
             "/v1/completions", headers={"Origin": "http://evil.example", "Access-Control-Request-Method": "POST"}
         )
-    assert preflight.status_code == 405
+    assert preflight.status_code == 403
     assert not [name for one in (answer, preflight) for name in one.headers if name.startswith("access-control")]
 
 
@@ -165,3 +165,25 @@ def test_a_request_id_comes_back_if_it_is_a_decent_one(live: LiveServer) -> None
             given = http.get("/health", headers={"X-Request-Id": odd}).headers["x-request-id"]
             assert len(given) == 32 and given.isalnum()
         assert http.get("/nothing").headers["x-request-id"]
+
+
+@pytest.mark.parametrize(
+    "origin",
+    ["https://evil.example", "null", "http://localhost", "http://localhost:1", "http://127.0.0.1.evil.example", ""],
+)
+def test_a_page_of_another_site_may_not_use_any_route(origin: str) -> None:
+    with serving(events=True) as live:
+        for method, path in routes_of(live):
+            with live.http() as http:
+                headers = {"Origin": origin, "Content-Type": "text/plain"}
+                refused = http.request(method, path, headers=headers, content=b'{"prompt": "x"}')
+            assert (refused.status_code, refused.json()["error"]["code"]) == (403, "invalid_origin"), path
+        assert live.events == []
+
+
+def test_generate_takes_what_curl_sends_and_pages_of_its_own_address() -> None:
+    with serving() as live, live.http() as http:
+        form = {"Content-Type": "application/x-www-form-urlencoded"}
+        for headers in (form, form | {"Origin": live.url}):
+            answer = http.post("/generate", content=b'{"prompt": "x", "max_tokens": 2}', headers=headers)
+            assert answer.status_code == 200

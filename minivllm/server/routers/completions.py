@@ -24,7 +24,7 @@ from minivllm.server.protocol.completions import (
     CompletionResponse,
 )
 from minivllm.server.service import NewRequest
-from minivllm.server.serving import CLIENT_GONE, Serving, check_stream, count_tokens, new_id, usage
+from minivllm.server.serving import Serving, check_stream, count_tokens, new_id, usage
 
 if TYPE_CHECKING:
     from minivllm.runtime.tokenizer import Tokenizer
@@ -46,8 +46,6 @@ def router(serving: Serving) -> APIRouter:
                 request, requests, lambda generation: sse.until_done(answer.events(generation, request)), sse.MEDIA_TYPE
             )
         outputs = await serving.answer(request, requests)
-        if outputs is None:
-            return Response(status_code=CLIENT_GONE)
         return Response(answer.whole(outputs).model_dump_json(), media_type="application/json")
 
     return routes

@@ -23,7 +23,7 @@ from minivllm.server.generation import Generation
 from minivllm.server.json_body import AnyTypeRoute
 from minivllm.server.protocol.other import GenerateRequest, GenerateResponse
 from minivllm.server.service import NewRequest
-from minivllm.server.serving import CLIENT_GONE, Serving, count_tokens, new_id, note_tokens
+from minivllm.server.serving import Serving, count_tokens, new_id, note_tokens
 
 DEFAULT_MAX_TOKENS = 16
 NDJSON = "application/x-ndjson"
@@ -50,8 +50,6 @@ def router(serving: Serving) -> APIRouter:
                 request, requests, lambda generation: _pieces(generation, delimiter, request), media_type
             )
         outputs = await serving.answer(request, requests)
-        if outputs is None:
-            return Response(status_code=CLIENT_GONE)
         return Response(_text(outputs[0]), media_type="application/json")
 
     return routes

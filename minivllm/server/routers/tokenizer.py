@@ -1,10 +1,11 @@
 """`POST /tokenize`, `POST /detokenize`, `GET /tokenizer_info`: the model's tokenizer, for clients that count or cut.
 
 The easy thing to get wrong: an id outside of the vocabulary. The tokenizer would leave it out without a word, and the
-client would take the text for that of its ids.
+client would take the text for that of its ids. And a text of a mebibyte is a million tokens for some models, so also
+the answer is written beside the event loop.
 """
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Response
 
 from minivllm.errors import InvalidRequestError, TokenOutOfVocabularyError
 from minivllm.server.errors import ERROR_RESPONSES
@@ -23,36 +24,45 @@ def router(serving: Serving) -> APIRouter:
     routes = APIRouter(route_class=JsonRoute, responses=ERROR_RESPONSES)
     service, tokenizer = serving.service, serving.service.tokenizer
 
-    def text_of_each(tokens: list[int]) -> list[str]:
-        return [tokenizer.decode([token], skip_special_tokens=False) for token in tokens]
-
-    @routes.post("/tokenize", response_model_exclude_none=True)
-    async def tokenize(body: TokenizeRequest) -> TokenizeResponse:
-        serving.check_model(body.model)
-        if (body.prompt is None) == (body.messages is None):
-            raise InvalidRequestError("prompt and messages: send one of the two.")
+    def cut(body: TokenizeRequest) -> bytes:
         if body.messages is not None:
-            messages = [message.plain() for message in body.messages]
-            tokens = await service.in_worker(tokenizer.apply_chat_template, messages)
+            tokens = tokenizer.apply_chat_template([message.plain() for message in body.messages])
         else:
-            special = body.add_special_tokens is not False
-            tokens = await service.in_worker(tokenizer.encode, body.prompt, special)
-        texts = await service.in_worker(text_of_each, tokens) if body.return_token_strs else None
-        return TokenizeResponse(
-            count=len(tokens),
-            max_model_len=service.max_model_len,
-            tokens=tokens,
-            token_strs=texts,
+            tokens = tokenizer.encode(body.prompt, body.add_special_tokens is not False)
+        texts = None
+        if body.return_token_strs:
+            refuse_too_many(len(tokens), "return_token_strs is")
+            texts = [tokenizer.decode([token], skip_special_tokens=False) for token in tokens]
+        answer = TokenizeResponse(
+            count=len(tokens), max_model_len=service.max_model_len, tokens=tokens, token_strs=texts
         )
+        return answer.model_dump_json(exclude_none=True).encode()
 
-    @routes.post("/detokenize")
-    async def detokenize(body: DetokenizeRequest) -> DetokenizeResponse:
-        serving.check_model(body.model)
+    def join(body: DetokenizeRequest) -> bytes:
         if body.tokens and max(body.tokens) >= tokenizer.vocab_size:
             raise TokenOutOfVocabularyError(
                 f"tokens holds {max(body.tokens)}, which is no token id of this model: use 0 to {tokenizer.vocab_size - 1}."
             )
-        return DetokenizeResponse(prompt=await service.in_worker(tokenizer.decode, body.tokens, False))
+        return DetokenizeResponse(prompt=tokenizer.decode(body.tokens, False)).model_dump_json().encode()
+
+    def refuse_too_many(num_tokens: int, what: str) -> None:
+        if num_tokens > service.max_model_len:
+            raise InvalidRequestError(
+                f"{what} for max_model_len {service.max_model_len} tokens at most; these are {num_tokens}: send less at once."
+            )
+
+    @routes.post("/tokenize", response_model=TokenizeResponse, response_model_exclude_none=True)
+    async def tokenize(body: TokenizeRequest) -> Response:
+        serving.check_model(body.model)
+        if (body.prompt is None) == (body.messages is None):
+            raise InvalidRequestError("prompt and messages: send one of the two.")
+        return Response(await service.in_worker(cut, body), media_type="application/json")
+
+    @routes.post("/detokenize", response_model=DetokenizeResponse)
+    async def detokenize(body: DetokenizeRequest) -> Response:
+        serving.check_model(body.model)
+        refuse_too_many(len(body.tokens), "tokens are")
+        return Response(await service.in_worker(join, body), media_type="application/json")
 
     @routes.get("/tokenizer_info")
     async def tokenizer_info() -> TokenizerInfoResponse:
