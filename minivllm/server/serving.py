@@ -42,12 +42,14 @@ class Serving:
         if name is not None and name != self.model_name:
             raise UnknownModelNameError(f"The model {name!r:.80} is not served here: ask for {self.model_name!r}.")
 
-    async def to_prompt(self, prompt: str | list[int], cache_salt: str | None) -> Prompt:
+    async def to_prompt(
+        self, prompt: str | list[int], cache_salt: str | None, add_special_tokens: bool = True
+    ) -> Prompt:
         """A prompt with its token ids, computed beside the event loop, and beside the engine."""
         salt = {} if cache_salt is None else {"cache_salt": cache_salt}
         if not isinstance(prompt, str):
             return {"prompt_token_ids": prompt, **salt}
-        token_ids = await self.service.in_worker(self.service.tokenizer.encode, prompt)
+        token_ids = await self.service.in_worker(self.service.tokenizer.encode, prompt, add_special_tokens)
         return {"prompt_token_ids": token_ids, "prompt": prompt, **salt}
 
     async def answer(self, request: Request, requests: list[NewRequest]) -> list[RequestOutput] | None:
@@ -93,14 +95,17 @@ def new_id(prefix: str) -> str:
     return f"{prefix}-{uuid.uuid4().hex}"
 
 
-def check_stream(body: RequestFields, chooses_best: bool) -> None:
-    """Raise `InvalidRequestError` for what cannot be streamed."""
+def answer_id(prefix: str, body: RequestFields) -> str:
+    """What the client sees. Not the engine's name of a request: two clients may choose the same."""
+    return new_id(prefix) if body.request_id is None else f"{prefix}-{body.request_id}"
+
+
+def check_stream(body: RequestFields) -> None:
+    """Raise `InvalidRequestError` for what only a stream can have, or only an answer in one piece."""
     if not body.stream and body.stream_options is not None:
         raise InvalidRequestError("stream_options is for streams: set stream to true, or leave it out.")
-    if body.stream and chooses_best:
-        raise InvalidRequestError(
-            "stream cannot go with best_of over n or use_beam_search, where the texts are chosen at the end: set it to false."
-        )
+    if body.stream and body.prompt_logprobs is not None:
+        raise InvalidRequestError("prompt_logprobs cannot be streamed: set stream to false, or leave it out.")
 
 
 def count_tokens(outputs: list[RequestOutput]) -> tuple[int, int, int]:
