@@ -216,14 +216,16 @@ def test_no_tokens_with_an_echo_is_the_prompt_and_what_the_model_thinks_of_it(ti
     )
 
 
-def test_ids_prompt_logprobs_and_the_clients_own_name_come_back_when_asked_for(client: OpenAI) -> None:
+def test_ids_prompt_logprobs_and_the_clients_own_name_come_back_when_asked_for(
+    client: OpenAI, tiny_server: LiveServer
+) -> None:
     fields = {"model": MODEL, "prompt": ["abc", "de"], "max_tokens": 4, "temperature": 0}
     extra = {"return_token_ids": True, "request_id": "my-1", "add_special_tokens": False}
     whole = client.completions.create(**fields, extra_body=extra | {"prompt_logprobs": 0})
     assert whole.id == "cmpl-my-1"
     for choice, prompt in zip(whole.choices, fields["prompt"], strict=True):
         told = choice.model_extra
-        assert told["prompt_token_ids"] == [ord(c) for c in prompt]
+        assert told["prompt_token_ids"] == tiny_server.engine.tokenizer.encode(prompt)
         assert len(told["token_ids"]) == 4
         assert told["prompt_logprobs"][0] is None
         (entry,) = told["prompt_logprobs"][1].values()
