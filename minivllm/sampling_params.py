@@ -107,6 +107,8 @@ class SamplingParams:
         _require_number("top_p", self.top_p, low=0.0, high=1.0, low_open=True)
         _require_number("min_p", self.min_p, low=0.0, high=1.0)
         _require_int("top_k", self.top_k, low=-1)
+        if self.top_k == -1:  # one spelling of "off" from here on
+            object.__setattr__(self, "top_k", 0)
         _require_number("repetition_penalty", self.repetition_penalty, low=0.01, high=100.0)
         _require_number("presence_penalty", self.presence_penalty, low=-2.0, high=2.0)
         _require_number("frequency_penalty", self.frequency_penalty, low=-2.0, high=2.0)

@@ -34,7 +34,7 @@ IN_RANGE = [
     ("temperature", [0, 0.0, 5e-324, 1, 100.0]),
     ("top_p", [5e-324, 0.5, 1, 1.0]),
     ("min_p", [0, 0.0, 1.0]),
-    ("top_k", [-1, 0, 1, 10**9]),
+    ("top_k", [0, 1, 10**9]),
     ("repetition_penalty", [0.01, 1, 100.0]),
     ("presence_penalty", [-2, -2.0, 0.0, 2.0]),
     ("frequency_penalty", [-2, -2.0, 0.0, 2.0]),
@@ -78,6 +78,12 @@ OUT_OF_RANGE = [
 
 def cases(table: list[tuple[str, list]]) -> list:
     return [pytest.param(name, value, id=f"{name}={value!r:.40}") for name, values in table for value in values]
+
+
+def test_both_spellings_of_no_top_k_are_one_for_samples_and_for_beams() -> None:
+    assert SamplingParams(top_k=-1) == SamplingParams(top_k=0)
+    # The first vLLM servers had -1 as the default, and asked for it with beams.
+    assert SamplingParams(n=1, best_of=3, use_beam_search=True, temperature=0, top_k=-1).num_sequences == 3
 
 
 def test_the_defaults_are_those_of_vllm():

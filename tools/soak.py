@@ -25,8 +25,8 @@ from server_process import Reading, ServerProcess, serve
 from soak_clients import Load, disconnect, stream_until
 
 SECONDS_UNTIL_IDLE = 60.0
-BLOCKS_OF_A_CLIENT = 8
-"""Enough for the longest request, and no more: the memory of a block counts from when it is first used, and all of them
+BLOCKS_OF_A_CLIENT = 10
+"""Enough for what a client asks for on average at its longest, and no more: the memory of a block counts from when it is first used, and all of them
 should be within the warm-up."""
 
 
@@ -145,6 +145,11 @@ def _checks(result: dict, args: argparse.Namespace) -> list[tuple[str, str, bool
     return [
         ("requests", f"{requests} answered, {errors} failed", requests > 0 and errors == 0),
         ("memory", f"{result['growth_mib']:+.1f} MiB under load", result["growth_mib"] <= args.max_growth_mib),
+        (
+            "memory after",
+            f"{left['memory_mib'] - quiet['memory_mib']:+.1f} MiB from the disconnects",
+            left["memory_mib"] - quiet["memory_mib"] <= args.max_growth_mib,
+        ),
         # Two workers for tokenizing, and two of asyncio's own, are started when they are first needed, and stay.
         given_back("threads", lambda fresh: fresh + 4),
         given_back("files", lambda fresh: fresh),

@@ -34,16 +34,21 @@ async def stream_until(url: str, clients: int, end: float, load: Load) -> None:
     """`clients` streams at once, each the next as soon as it is done, until `end` of `time.monotonic`."""
     numbers = iter(range(1 << 40))
 
+    draw = random.Random(1)
+
     async def client() -> None:
+        connection = _Connection(url)
         while time.monotonic() < end:
             one = request(next(numbers))
             try:
                 async with asyncio.timeout(_TIMEOUT):
-                    answer = await _ask(url, one, stream=True)
+                    answer = await connection.ask(one, keep=draw.random() < 0.5)
                 _check(answer, one)
-                load.tokens.append((time.monotonic(), one.max_tokens))
+                load.tokens.append((time.monotonic(), one.num_output_tokens))
             except Exception as error:
+                await connection.close()
                 load.errors.append(f"{type(error).__name__}: {error}")
+        await connection.close()
 
     await asyncio.gather(*(client() for _ in range(clients)))
 
@@ -66,10 +71,36 @@ async def disconnect(url: str, times: int, clients: int) -> None:
     await asyncio.gather(*(client() for _ in range(clients)))
 
 
-async def _ask(url: str, one: SoakRequest, stream: bool) -> bytes:
-    async with _connected(url) as (reader, writer):
-        writer.write(_head_and_body(url, one, stream))
-        return await reader.read()
+class _Connection:
+    """To the server: kept for the next request, or not."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._open: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def ask(self, one: SoakRequest, keep: bool) -> bytes:
+        """The whole streamed answer."""
+        if self._open is None:
+            address = urlsplit(self._url)
+            self._open = await asyncio.open_connection(address.hostname, address.port, limit=1 << 22)
+        reader, writer = self._open
+        writer.write(_head_and_body(self._url, one, stream=True, keep=keep))
+        answer = await reader.readuntil(b"\r\n\r\n")
+        if keep and answer.startswith(b"HTTP/1.1 200 "):
+            # The chunk without content is the last.
+            return answer + await reader.readuntil(b"\r\n0\r\n\r\n")
+        if not keep:
+            answer += await reader.read()
+        await self.close()
+        return answer
+
+    async def close(self) -> None:
+        if self._open is not None:
+            _, writer = self._open
+            self._open = None
+            writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
 
 
 @contextlib.asynccontextmanager
@@ -84,14 +115,16 @@ async def _connected(url: str):
             await writer.wait_closed()
 
 
-def _head_and_body(url: str, one: SoakRequest, stream: bool) -> bytes:
-    fields = {"prompt": one.prompt, "max_tokens": one.max_tokens, "ignore_eos": True, "temperature": 0}
+def _head_and_body(url: str, one: SoakRequest, stream: bool, keep: bool = False) -> bytes:
+    path = "/v1/chat/completions" if one.is_chat else "/v1/completions"
+    fields = {"max_tokens": one.max_tokens, "ignore_eos": True, "temperature": 0, "n": one.n, "logprobs": one.logprobs}
+    fields |= {"messages": one.messages} if one.is_chat else {"prompt": one.prompt}
     if stream:
         fields |= {"stream": True, "stream_options": {"include_usage": True}}
     body = json.dumps(fields).encode()
     head = (
-        f"POST /v1/completions HTTP/1.1\r\nHost: {urlsplit(url).netloc}\r\nContent-Type: application/json\r\n"
-        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        f"POST {path} HTTP/1.1\r\nHost: {urlsplit(url).netloc}\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\nConnection: {'keep-alive' if keep else 'close'}\r\n\r\n"
     )
     return head.encode() + body
 
@@ -101,5 +134,5 @@ def _check(answer: bytes, one: SoakRequest) -> None:
         raise ValueError(f"the answer begins with {answer[:300]!r}")
     if b"data: [DONE]\n\n" not in answer:
         raise ValueError(f"the stream broke off: it ends with {answer[-300:]!r}")
-    if b'"completion_tokens":%d,' % one.max_tokens not in answer:
-        raise ValueError(f"the answer has not {one.max_tokens} tokens: it ends with {answer[-600:]!r}")
+    if b'"completion_tokens":%d,' % one.num_output_tokens not in answer:
+        raise ValueError(f"the answer has not {one.num_output_tokens} tokens: it ends with {answer[-600:]!r}")

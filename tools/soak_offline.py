@@ -23,11 +23,17 @@ def main() -> None:
     def add() -> None:
         number = len(lengths)
         one = request(number)
-        lengths[str(number)] = one.max_tokens
+        lengths[str(number)] = one.num_output_tokens
         params = SamplingParams(
-            temperature=0, max_tokens=one.max_tokens, ignore_eos=True, output_kind=RequestOutputKind.DELTA
+            n=one.n,
+            temperature=0,
+            max_tokens=one.max_tokens,
+            logprobs=one.logprobs,
+            ignore_eos=True,
+            output_kind=RequestOutputKind.DELTA,
         )
-        engine.add_request(str(number), {"prompt_token_ids": one.prompt}, params)
+        prompt = engine.tokenizer.apply_chat_template(one.messages) if one.is_chat else one.prompt
+        engine.add_request(str(number), prompt if isinstance(prompt, str) else {"prompt_token_ids": prompt}, params)
 
     for _ in range(int(clients)):
         add()

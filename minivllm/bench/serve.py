@@ -19,7 +19,8 @@ import os
 from minivllm.bench.report import add_json_argument, positive_int
 
 PERCENTILES = (50.0, 90.0, 99.0)
-API_KEY = "OPENAI_API_KEY"
+API_KEYS = ("VLLM_API_KEY", "OPENAI_API_KEY")
+"""Where a key may be, the first that is set: ours as everywhere else, or OpenAI's, as vLLM's bench reads it."""
 SHOWN_ERRORS = 10
 
 
@@ -51,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--metric-percentiles", type=_percentiles, default=PERCENTILES, help="of each latency (default: 50,90,99)"
     )
-    parser.epilog = f"An API key is read from the environment variable {API_KEY}."
+    parser.epilog = f"An API key is read from the environment: {' or else '.join(API_KEYS)}."
     add_json_argument(parser)
 
 
@@ -62,7 +63,8 @@ def run(args: argparse.Namespace) -> int:
     from minivllm.bench.serve_metrics import report, summarise
 
     base_url = (args.base_url or f"http://{args.host}:{args.port}").rstrip("/").removesuffix("/v1")
-    timings, seconds, model = asyncio.run(run_load(args, base_url, os.environ.get(API_KEY)))
+    api_key = next(filter(None, map(os.environ.get, API_KEYS)), None)
+    timings, seconds, model = asyncio.run(run_load(args, base_url, api_key))
     result = summarise(timings, seconds, args.metric_percentiles)
     errors = [timing.error for timing in timings if timing.error is not None]
     for error in errors[:SHOWN_ERRORS]:

@@ -8,6 +8,7 @@ of them is kept, so that comparing a token with the best of its alternatives sti
 from collections.abc import Iterable, Sequence
 
 from minivllm.outputs import Logprob
+from minivllm.server.protocol.base import PromptLogprob, PromptLogprobs
 from minivllm.server.protocol.chat import ChatLogprobs, TokenLogprob, TopLogprob
 from minivllm.server.protocol.completions import CompletionLogprobs
 
@@ -38,6 +39,19 @@ def chat_logprobs(token_ids: Sequence[int], positions: Sequence[Position], num_t
         top = [TopLogprob(**_named(entry)) for entry in best]
         content.append(TokenLogprob(**_named(position[token_id]), top_logprobs=top))
     return ChatLogprobs(content=content)
+
+
+def prompt_logprobs(positions: Sequence[Position | None]) -> PromptLogprobs:
+    """An item for each token of the prompt; none for the first, which has nothing before it."""
+    return [
+        None
+        if position is None
+        else {
+            token_id: PromptLogprob(logprob=_value(entry), rank=entry.rank, decoded_token=entry.decoded_token)
+            for token_id, entry in position.items()
+        }
+        for position in positions
+    ]
 
 
 def _by_text(position: Position) -> dict[str, float]:

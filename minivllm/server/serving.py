@@ -40,14 +40,17 @@ class Serving:
         if name is not None and name != self.model_name:
             raise UnknownModelNameError(f"The model {name!r:.80} is not served here: ask for {self.model_name!r}.")
 
-    async def to_prompt(self, prompt: str | list[int], cache_salt: str | None) -> Prompt:
+    async def to_prompt(
+        self, prompt: str | list[int], cache_salt: str | None, add_special_tokens: bool = True
+    ) -> Prompt:
         """A prompt with its token ids, computed beside the event loop, and beside the engine."""
         salt = {} if cache_salt is None else {"cache_salt": cache_salt}
         if not isinstance(prompt, str):
             return {"prompt_token_ids": prompt, **salt}
-        return {"prompt_token_ids": await self.service.in_worker(self._encode, prompt), "prompt": prompt, **salt}
+        token_ids = await self.service.in_worker(self._encode, prompt, add_special_tokens)
+        return {"prompt_token_ids": token_ids, "prompt": prompt, **salt}
 
-    def _encode(self, text: str) -> list[int]:
+    def _encode(self, text: str, add_special_tokens: bool) -> list[int]:
         """Raises `PromptTooLongError`, where it is plain to see, before the work."""
         limit = self.service.max_model_len
         tokenizer = self.service.tokenizer
@@ -55,7 +58,7 @@ class Serving:
             raise PromptTooLongError(
                 f"The prompt has {len(text)} characters, more than max_model_len {limit} tokens can hold: shorten it."
             )
-        return tokenizer.encode(text)
+        return tokenizer.encode(text, add_special_tokens)
 
     async def stream(
         self,
@@ -95,14 +98,17 @@ def new_id(prefix: str) -> str:
     return f"{prefix}-{REQUEST_ID.get()}-{secrets.token_hex(4)}"
 
 
-def check_stream(body: RequestFields, chooses_best: bool) -> None:
-    """Raise `InvalidRequestError` for what cannot be streamed."""
+def choose_answer_id(name: str, prefix: str, body: RequestFields) -> str:
+    """What the client sees. Not the engine's name of a request: two clients may choose the same."""
+    return name if body.request_id is None else f"{prefix}-{body.request_id}"
+
+
+def check_stream(body: RequestFields) -> None:
+    """Raise `InvalidRequestError` for what only a stream can have, or only an answer in one piece."""
     if not body.stream and body.stream_options is not None:
         raise InvalidRequestError("stream_options is for streams: set stream to true, or leave it out.")
-    if body.stream and chooses_best:
-        raise InvalidRequestError(
-            "stream cannot go with best_of over n or use_beam_search, where the texts are chosen at the end: set it to false."
-        )
+    if body.stream and body.prompt_logprobs is not None:
+        raise InvalidRequestError("prompt_logprobs cannot be streamed: set stream to false, or leave it out.")
 
 
 def count_tokens(outputs: list[RequestOutput]) -> tuple[int, int, int]:

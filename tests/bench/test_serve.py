@@ -195,11 +195,22 @@ def test_nobody_there_and_no_address_are_one_sentence_each(capsys) -> None:
     assert capsys.readouterr().err.startswith("minivllm: nonsense")
 
 
-def test_an_api_key_is_taken_from_the_environment(capsys, monkeypatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+@pytest.mark.parametrize(
+    ("keys", "sent"),
+    [
+        ({"OPENAI_API_KEY": "secret"}, "secret"),
+        ({"VLLM_API_KEY": "ours", "OPENAI_API_KEY": "secret"}, "ours"),
+        ({"VLLM_API_KEY": "", "OPENAI_API_KEY": "secret"}, "secret"),
+    ],
+)
+def test_an_api_key_is_taken_from_the_environment_ours_first(capsys, monkeypatch, keys: dict, sent: str) -> None:
+    for name in ("VLLM_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    for name, key in keys.items():
+        monkeypatch.setenv(name, key)
     server = FakeServer(first=0.0, gap=0.0)
     bench(server, capsys, "--num-prompts", "2", "--random-output-len", "1")
-    assert server.keys == ["Bearer secret"] * 3
+    assert server.keys == [f"Bearer {sent}"] * 3
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """`/v1/completions`, driven by OpenAI's own client."""
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import openai
 import pytest
@@ -199,6 +200,55 @@ def test_an_echo_puts_the_prompt_in_front_streamed_or_not(client: OpenAI) -> Non
     assert streamed(client, echo=True, **fields) == expected
 
 
+def test_no_tokens_with_an_echo_is_the_prompt_and_what_the_model_thinks_of_it(tiny_server: LiveServer) -> None:
+    client = tiny_server.openai(strict=False)
+    fields = {"model": MODEL, "prompt": ["say this", "and that"], "echo": True, "logprobs": 2, "temperature": 0}
+    score = client.completions.create(**fields, max_tokens=0)
+    with_token = client.completions.create(**fields, max_tokens=1)
+    for mine, longer in zip(score.choices, with_token.choices, strict=True):
+        assert (mine.text, mine.finish_reason) == (fields["prompt"][mine.index], "length")
+        assert len(mine.logprobs.tokens) == len(mine.text)
+        for name in ("tokens", "token_logprobs", "top_logprobs", "text_offset"):
+            assert getattr(mine.logprobs, name) == getattr(longer.logprobs, name)[:-1]
+    assert (score.usage.prompt_tokens, score.usage.completion_tokens) == (16, 0)
+    assert streamed(client, max_tokens=0, **{k: v for k, v in fields.items() if k != "model"}) == dict(
+        enumerate(fields["prompt"])
+    )
+
+
+def test_ids_prompt_logprobs_and_the_clients_own_name_come_back_when_asked_for(
+    client: OpenAI, tiny_server: LiveServer
+) -> None:
+    fields = {"model": MODEL, "prompt": ["abc", "de"], "max_tokens": 4, "temperature": 0}
+    extra = {"return_token_ids": True, "request_id": "my-1", "add_special_tokens": False}
+    whole = client.completions.create(**fields, extra_body=extra | {"prompt_logprobs": 0})
+    assert whole.id == "cmpl-my-1"
+    for choice, prompt in zip(whole.choices, fields["prompt"], strict=True):
+        told = choice.model_extra
+        assert told["prompt_token_ids"] == tiny_server.engine.tokenizer.encode(prompt)
+        assert len(told["token_ids"]) == 4
+        assert told["prompt_logprobs"][0] is None
+        (entry,) = told["prompt_logprobs"][1].values()
+        assert entry.keys() == {"logprob", "rank", "decoded_token"} and entry["decoded_token"] == prompt[1]
+    streamed_ids: dict[int, list[int]] = {0: [], 1: []}
+    prompts: dict[int, list] = {0: [], 1: []}
+    for chunk in chunks_of(client, **fields, extra_body=extra):
+        for choice in chunk.choices:
+            streamed_ids[choice.index] += choice.model_extra["token_ids"]
+            prompts[choice.index].append(choice.model_extra["prompt_token_ids"])
+    for choice in whole.choices:
+        assert streamed_ids[choice.index] == choice.model_extra["token_ids"]
+        assert prompts[choice.index][0] == choice.model_extra["prompt_token_ids"]
+        assert set(map(str, prompts[choice.index][1:])) == {"None"}
+
+
+def test_two_clients_may_choose_the_same_name(client: OpenAI) -> None:
+    fields = {"model": MODEL, "prompt": "x", "max_tokens": 30, "extra_body": {"request_id": "same"}}
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda _: client.completions.create(**fields), range(4)))
+    assert {answer.id for answer in answers} == {"cmpl-same"}
+
+
 @pytest.mark.parametrize("continuous", [False, True])
 @pytest.mark.parametrize("include", [False, True])
 def test_a_stream_tells_its_usage_as_often_as_it_was_asked_to(client: OpenAI, include: bool, continuous: bool) -> None:
@@ -228,6 +278,21 @@ def test_beams_are_those_of_the_offline_beam_search(client: OpenAI, tiny_model) 
     assert [choice.text for choice in answer.choices] == [one.text for one in expected.outputs]
 
 
+@pytest.mark.parametrize("extra", [{"best_of": 4}, {"temperature": 0, "extra_body": {"use_beam_search": True}}])
+def test_texts_that_are_chosen_at_the_end_are_streamed_then_each_in_one_chunk(client: OpenAI, extra: dict) -> None:
+    fields = {"prompt": ["best", "of all"], "max_tokens": 6, "n": 2, "seed": 9} | extra
+    if "extra_body" in extra:
+        del fields["seed"]
+    whole = client.completions.create(model=MODEL, **fields)
+    chunks = chunks_of(client, model=MODEL, stream_options={"include_usage": True}, **fields)
+    choices = sorted((choice for chunk in chunks[:-1] for choice in chunk.choices), key=lambda choice: choice.index)
+    told = [(choice.index, choice.text, choice.finish_reason) for choice in choices]
+    assert told == [(choice.index, choice.text, choice.finish_reason) for choice in whole.choices]
+    assert len(chunks) == len(told) + 1 == 5
+    usage = chunks[-1].usage
+    assert (chunks[-1].choices, usage.prompt_tokens, usage.completion_tokens) == ([], 10, whole.usage.completion_tokens)
+
+
 def test_prompts_with_different_salts_share_no_blocks(client: OpenAI) -> None:
     def cached(salt: str) -> int:
         answer = client.completions.create(
@@ -252,8 +317,6 @@ def test_errors_arrive_as_the_clients_own_exceptions(client: OpenAI) -> None:
     with pytest.raises(openai.BadRequestError) as too_long:
         client.completions.create(model=MODEL, prompt="x" * 3000)
     assert too_long.value.code == "context_length_exceeded"
-    with pytest.raises(openai.BadRequestError, match="stream"):
-        client.completions.create(model=MODEL, prompt="x", stream=True, best_of=2)
 
 
 def test_the_served_model_is_listed_and_can_be_asked_for(client: OpenAI) -> None:

@@ -31,7 +31,8 @@ from minivllm.tui.widgets.vllm_panels import VllmBlocks, VllmLatency, VllmLoad, 
 
 SOON = 8.0
 
-# As vLLM 0.32 with two engines writes it, shortened.
+# Written by hand after what the sources of vLLM 0.32 register, for two engines, and short: no recording.
+# What a real one sends is tested by test_real_vllm.py, where vLLM is installed.
 METRICS = """\
 # HELP vllm:num_requests_running Number of requests in model execution batches.
 # TYPE vllm:num_requests_running gauge

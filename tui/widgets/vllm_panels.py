@@ -7,7 +7,7 @@ only between which two boundaries it lies, so that is what stands here.
 import math
 from typing import ClassVar
 
-from textual.strip import Strip
+from rich.segment import Segment
 
 from minivllm.tui.ascii import to_ascii
 from minivllm.tui.lines import Line, Row, Span
@@ -51,8 +51,8 @@ class VllmPanel(Panel):
     plain = False
     """Draw with the 95 characters that every terminal has."""
 
-    def _paint(self, line: Line) -> Strip:
-        return super()._paint(tuple((to_ascii(text), style) for text, style in line) if self.plain else line)
+    def _paint(self, line: Line, width: int) -> list[Segment]:
+        return super()._paint(tuple((to_ascii(text), style) for text, style in line) if self.plain else line, width)
 
 
 class VllmHeader(VllmPanel):

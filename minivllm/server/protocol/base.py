@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
+from minivllm.server.protocol.neutral import Null, NullOrEmpty, neutral
 
 MAX_N = 16
 MAX_LOGPROBS = 20
@@ -59,6 +60,9 @@ class SamplingFields(Strict):
     include_stop_str_in_output: bool | None = None
     ignore_eos: bool | None = None
     skip_special_tokens: bool | None = None
+    spaces_between_special_tokens: neutral(True) = None
+    allowed_token_ids: Null = None
+    bad_words: NullOrEmpty = None
 
     def sampling_params(
         self, *, max_tokens: int, logprobs: int | None, kind: RequestOutputKind, prompt_logprobs: int | None = None
@@ -82,6 +86,11 @@ class RequestFields(SamplingFields):
     """Who asks, for a provider's own records; has no effect here."""
     priority: int | None = Field(None, ge=-(2**31), lt=2**31)
     cache_salt: Annotated[str, StringConstraints(min_length=1, max_length=128)] | None = None
+    prompt_logprobs: int | None = Field(None, ge=0, le=MAX_LOGPROBS)
+    return_token_ids: bool | None = None
+    request_id: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,64}$")] | None = None
+    """The client's name for the request; it is a part of the answer's id."""
+    truncate_prompt_tokens: Null = None
 
     @property
     def num_sequences(self) -> int:
@@ -96,6 +105,18 @@ class StreamOptions(Strict):
 
 
 RequestFields.model_rebuild()
+
+
+class PromptLogprob(BaseModel):
+    """What the model thought of a token of the prompt, as vLLM tells it."""
+
+    logprob: float
+    rank: int
+    decoded_token: str
+
+
+PromptLogprobs = list[dict[int, PromptLogprob] | None]
+"""For each token of the prompt: token id -> what the model thought of it, the prompt's own first. None for the first."""
 
 
 class PromptTokensDetails(BaseModel):

@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from minivllm.server.protocol.base import MAX_LOGPROBS, MAX_TOKENS, RequestFields, Strict, Usage
+from minivllm.server.protocol.base import MAX_LOGPROBS, MAX_TOKENS, PromptLogprobs, RequestFields, Strict, Usage
+from minivllm.server.protocol.neutral import Null, NullOrEmpty, neutral
 
 MAX_MESSAGES = 1024
 
@@ -26,6 +27,12 @@ class ChatMessage(Strict):
     role: Literal["system", "developer", "user", "assistant", "tool"]
     content: str | Annotated[list[TextPart], Field(max_length=MAX_MESSAGES)] | None = None
     name: str | None = Field(None, max_length=256)
+    # OpenAI's client gives an answer back with all that an answer may have.
+    refusal: Null = None
+    annotations: NullOrEmpty = None
+    audio: Null = None
+    function_call: Null = None
+    tool_calls: NullOrEmpty = None
 
     def plain(self) -> dict[str, str]:
         """As a chat template takes it."""
@@ -41,6 +48,13 @@ class ChatCompletionRequest(RequestFields):
     """OpenAI's newer name of `max_tokens`."""
     logprobs: bool | None = None
     top_logprobs: int | None = Field(None, ge=0, le=MAX_LOGPROBS)
+    response_format: neutral({"type": "text"}) = None
+    tools: NullOrEmpty = None
+    tool_choice: neutral("none") = None
+    functions: NullOrEmpty = None
+    function_call: neutral("none") = None
+    add_special_tokens: neutral(False) = None
+    """A chat template writes them itself."""
 
 
 class TopLogprob(BaseModel):
@@ -79,6 +93,8 @@ class ChatChoice(BaseModel):
     logprobs: ChatLogprobs | None = None
     finish_reason: Literal["stop", "length"]
     stop_reason: int | str | None = None
+    token_ids: list[int] | None = None
+    """With `return_token_ids`."""
 
 
 class ChatCompletionResponse(BaseModel):
@@ -90,6 +106,9 @@ class ChatCompletionResponse(BaseModel):
     model: str
     choices: list[ChatChoice]
     usage: Usage
+    prompt_logprobs: PromptLogprobs | None = None
+    prompt_token_ids: list[int] | None = None
+    """With `return_token_ids`."""
 
 
 class ChunkChoice(BaseModel):
@@ -100,6 +119,7 @@ class ChunkChoice(BaseModel):
     logprobs: ChatLogprobs | None = None
     finish_reason: Literal["stop", "length"] | None = None
     stop_reason: int | str | None = None
+    token_ids: list[int] | None = None
 
 
 class ChatCompletionChunk(BaseModel):
@@ -111,3 +131,5 @@ class ChatCompletionChunk(BaseModel):
     model: str
     choices: list[ChunkChoice]
     usage: Usage | None = None
+    prompt_token_ids: list[int] | None = None
+    """With `return_token_ids`, in the first."""

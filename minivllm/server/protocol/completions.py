@@ -4,7 +4,8 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from minivllm.server.protocol.base import MAX_LOGPROBS, RequestFields, Usage
+from minivllm.server.protocol.base import MAX_LOGPROBS, MAX_TOKENS, PromptLogprobs, RequestFields, Usage
+from minivllm.server.protocol.neutral import neutral
 from minivllm.server.protocol.prompts import Prompts
 
 
@@ -15,6 +16,11 @@ class CompletionRequest(RequestFields):
     echo: bool | None = None
     """Give the prompt back in front of the text, and with `logprobs` its log-probabilities, too."""
     logprobs: int | None = Field(None, ge=0, le=MAX_LOGPROBS)
+    max_tokens: int | None = Field(None, ge=0, le=MAX_TOKENS)
+    """0 with `echo`: only the prompt, as the model judges it."""
+    add_special_tokens: bool | None = None
+    """Put around a text what the model wants around one; by default yes."""
+    suffix: neutral("") = None
 
 
 class CompletionLogprobs(BaseModel):
@@ -35,6 +41,10 @@ class CompletionChoice(BaseModel):
     finish_reason: Literal["stop", "length"] | None
     stop_reason: int | str | None = None
     """The stop string or stop token id that ended it, as in vLLM."""
+    prompt_logprobs: PromptLogprobs | None = None
+    token_ids: list[int] | None = None
+    """With `return_token_ids`, as the next; in a stream those of this piece, and the prompt's in the first of a choice."""
+    prompt_token_ids: list[int] | None = None
 
 
 class CompletionResponse(BaseModel):

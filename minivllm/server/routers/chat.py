@@ -19,7 +19,7 @@ from minivllm.server import sse
 from minivllm.server.errors import ERROR_RESPONSES
 from minivllm.server.generation import Generation
 from minivllm.server.json_body import JsonRoute
-from minivllm.server.logprobs import chat_logprobs
+from minivllm.server.logprobs import chat_logprobs, prompt_logprobs
 from minivllm.server.protocol.chat import (
     AssistantMessage,
     ChatChoice,
@@ -30,7 +30,7 @@ from minivllm.server.protocol.chat import (
     ChunkChoice,
 )
 from minivllm.server.service import NewRequest
-from minivllm.server.serving import Serving, check_stream, count_tokens, new_id, usage
+from minivllm.server.serving import Serving, check_stream, choose_answer_id, count_tokens, new_id, usage
 
 
 def router(serving: Serving) -> APIRouter:
@@ -39,9 +39,9 @@ def router(serving: Serving) -> APIRouter:
     @routes.post("/v1/chat/completions", response_model=ChatCompletionResponse, responses=sse.RESPONSES)
     async def create_chat_completion(body: ChatCompletionRequest, request: Request) -> Response:
         serving.check_model(body.model)
-        answer_id = new_id("chatcmpl")
-        requests = [await _request(serving, body, answer_id)]
-        answer = _Answer(serving, body, answer_id)
+        requests = [await _request(serving, body)]
+        answer_id = choose_answer_id(requests[0].request_id, "chatcmpl", body)
+        answer = _Answer(serving, body, answer_id, requests[0].prompt["prompt_token_ids"])
         if body.stream:
             return await serving.stream(
                 request, requests, lambda generation: sse.until_done(answer.events(generation, request)), sse.MEDIA_TYPE
@@ -52,7 +52,7 @@ def router(serving: Serving) -> APIRouter:
     return routes
 
 
-async def _request(serving: Serving, body: ChatCompletionRequest, answer_id: str) -> NewRequest:
+async def _request(serving: Serving, body: ChatCompletionRequest) -> NewRequest:
     if body.top_logprobs and not body.logprobs:
         raise InvalidRequestError("top_logprobs needs logprobs: set logprobs to true, or leave top_logprobs out.")
     if None not in (body.max_tokens, body.max_completion_tokens) and body.max_tokens != body.max_completion_tokens:
@@ -65,22 +65,28 @@ async def _request(serving: Serving, body: ChatCompletionRequest, answer_id: str
         # At least min_tokens: if that is too much, it is what the refusal should speak of.
         max_tokens=asked or max(service.most_output_tokens(len(token_ids), body.num_sequences), body.min_tokens or 1),
         logprobs=(body.top_logprobs or 0) if body.logprobs else None,
+        prompt_logprobs=body.prompt_logprobs,
         kind=RequestOutputKind.DELTA if body.stream else RequestOutputKind.FINAL_ONLY,
     )
-    check_stream(body, params.chooses_best)
-    return NewRequest(answer_id, await serving.to_prompt(token_ids, body.cache_salt), params, body.priority or 0)
+    check_stream(body)
+    prompt = await serving.to_prompt(token_ids, body.cache_salt)
+    return NewRequest(new_id("chatcmpl"), prompt, params, body.priority or 0)
 
 
 class _Answer:
     """One answer in the making."""
 
-    def __init__(self, serving: Serving, body: ChatCompletionRequest, answer_id: str) -> None:
+    def __init__(
+        self, serving: Serving, body: ChatCompletionRequest, answer_id: str, prompt_token_ids: list[int]
+    ) -> None:
         self._serving = serving
+        self._prompt_token_ids = prompt_token_ids if body.return_token_ids else None
         self._body = body
         self._id = answer_id
         self._created = int(time.time())
 
     def whole(self, outputs: list[RequestOutput]) -> ChatCompletionResponse:
+        judged = outputs[0].prompt_logprobs
         return ChatCompletionResponse(
             id=self._id,
             created=self._created,
@@ -92,11 +98,14 @@ class _Answer:
                     logprobs=self._logprobs(one),
                     finish_reason=one.finish_reason,
                     stop_reason=one.stop_reason,
+                    token_ids=one.token_ids if self._body.return_token_ids else None,
                 )
                 for output in outputs
                 for one in output.outputs
             ],
             usage=usage(*count_tokens(outputs)),
+            prompt_logprobs=None if judged is None else prompt_logprobs(judged),
+            prompt_token_ids=self._prompt_token_ids,
         )
 
     async def events(self, generation: Generation, request: Request) -> AsyncGenerator[bytes, None]:
@@ -107,6 +116,8 @@ class _Answer:
                 id=self._id, created=self._created, model=self._serving.model_name, choices=list(choices)
             )
             piece.usage = count.so_far if choices else count.total
+            if choices and choices[0].index == 0 and "role" in choices[0].delta:
+                piece.prompt_token_ids = self._prompt_token_ids
             return sse.event(piece, count.include_usage)
 
         try:
@@ -116,8 +127,9 @@ class _Answer:
                 count.add(output)
                 for one in output.outputs:
                     logprobs = self._logprobs(one)
+                    token_ids = one.token_ids if self._body.return_token_ids else None
                     # A token whose text is held back says nothing yet.
-                    if one.text or one.finish_reason or logprobs is not None:
+                    if one.text or one.finish_reason or logprobs or token_ids:
                         delta = {"content": one.text} if one.text else {}
                         yield chunk(
                             ChunkChoice(
@@ -126,6 +138,7 @@ class _Answer:
                                 logprobs=logprobs,
                                 finish_reason=one.finish_reason,
                                 stop_reason=one.stop_reason,
+                                token_ids=token_ids,
                             )
                         )
             if count.include_usage:

@@ -6,17 +6,19 @@ p * n + i, streamed or not, and the order in which their tokens come has nothing
 
 import time
 from collections.abc import AsyncGenerator, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, Request, Response
 
+from minivllm.errors import InvalidRequestError
 from minivllm.outputs import CompletionOutput, RequestOutput
 from minivllm.sampling_params import RequestOutputKind
 from minivllm.server import sse
 from minivllm.server.errors import ERROR_RESPONSES
 from minivllm.server.generation import Generation
 from minivllm.server.json_body import JsonRoute
-from minivllm.server.logprobs import Position, completion_logprobs
+from minivllm.server.logprobs import Position, completion_logprobs, prompt_logprobs
 from minivllm.server.protocol.completions import (
     CompletionChoice,
     CompletionLogprobs,
@@ -24,7 +26,7 @@ from minivllm.server.protocol.completions import (
     CompletionResponse,
 )
 from minivllm.server.service import NewRequest
-from minivllm.server.serving import Serving, check_stream, count_tokens, new_id, usage
+from minivllm.server.serving import Serving, check_stream, choose_answer_id, count_tokens, new_id, usage
 
 if TYPE_CHECKING:
     from minivllm.runtime.tokenizer import Tokenizer
@@ -38,9 +40,9 @@ def router(serving: Serving) -> APIRouter:
     @routes.post("/v1/completions", response_model=CompletionResponse, responses=sse.RESPONSES)
     async def create_completion(body: CompletionRequest, request: Request) -> Response:
         serving.check_model(body.model)
-        answer_id = new_id("cmpl")
-        requests = await _requests(serving, body, answer_id)
-        answer = _Answer(serving, body, answer_id, [one.request_id for one in requests])
+        name = new_id("cmpl")
+        requests = await _requests(serving, body, name)
+        answer = _Answer(serving, body, choose_answer_id(name, "cmpl", body), [one.request_id for one in requests])
         if body.stream:
             return await serving.stream(
                 request, requests, lambda generation: sse.until_done(answer.events(generation, request)), sse.MEDIA_TYPE
@@ -51,16 +53,21 @@ def router(serving: Serving) -> APIRouter:
     return routes
 
 
-async def _requests(serving: Serving, body: CompletionRequest, answer_id: str) -> list[NewRequest]:
+async def _requests(serving: Serving, body: CompletionRequest, name: str) -> list[NewRequest]:
+    if body.max_tokens == 0 and (not body.echo or body.min_tokens):
+        raise InvalidRequestError("max_tokens must be 1 or more; 0 is for echo without min_tokens, to judge a prompt.")
+    judged = body.logprobs if body.echo and body.prompt_logprobs is None else body.prompt_logprobs
     params = body.sampling_params(
-        max_tokens=body.max_tokens or DEFAULT_MAX_TOKENS,
+        # The engine ends with a token; for 0 it is not shown.
+        max_tokens=DEFAULT_MAX_TOKENS if body.max_tokens is None else max(body.max_tokens, 1),
         logprobs=body.logprobs,
-        prompt_logprobs=body.logprobs if body.echo else None,
+        prompt_logprobs=judged,
         kind=RequestOutputKind.DELTA if body.stream else RequestOutputKind.FINAL_ONLY,
     )
-    check_stream(body, params.chooses_best)
-    prompts = [await serving.to_prompt(prompt, body.cache_salt) for prompt in body.prompt]
-    return [NewRequest(f"{answer_id}-{i}", prompt, params, body.priority or 0) for i, prompt in enumerate(prompts)]
+    check_stream(body)
+    special = body.add_special_tokens is not False
+    prompts = [await serving.to_prompt(prompt, body.cache_salt, special) for prompt in body.prompt]
+    return [NewRequest(f"{name}-{i}", prompt, params, body.priority or 0) for i, prompt in enumerate(prompts)]
 
 
 class _Answer:
@@ -75,6 +82,7 @@ class _Answer:
         self._first_index = {request_id: p * (body.n or 1) for p, request_id in enumerate(request_ids)}
 
     def whole(self, outputs: list[RequestOutput]) -> CompletionResponse:
+        outputs = [self._shown(output) for output in outputs]
         choices = [self._choice(output, one, is_first=True, offset=0) for output in outputs for one in output.outputs]
         answer = self._piece(choices)
         answer.usage = usage(*count_tokens(outputs))
@@ -84,7 +92,8 @@ class _Answer:
         count = sse.TokenCount(self._body.stream_options)
         offsets: dict[int, int] = {}
         try:
-            async for output in generation:
+            async for whole in generation:
+                output = self._shown(whole)
                 count.add(output)
                 for one in output.outputs:
                     index = self._first_index[output.request_id] + one.index
@@ -93,7 +102,7 @@ class _Answer:
                         offsets[index] = choice.logprobs.text_offset[-1] + len(choice.logprobs.tokens[-1])
                     offsets.setdefault(index, 0)
                     # A token whose text is held back says nothing yet.
-                    if choice.text or choice.finish_reason or choice.logprobs is not None:
+                    if choice.text or choice.finish_reason or choice.logprobs or choice.token_ids:
                         piece = self._piece([choice])
                         piece.usage = count.so_far
                         yield sse.event(piece, count.include_usage)
@@ -103,6 +112,14 @@ class _Answer:
                 yield sse.event(last, True)
         finally:
             count.note_in(request)
+
+    def _shown(self, output: RequestOutput) -> RequestOutput:
+        """Without its tokens, for a client that wants none."""
+        if self._body.max_tokens != 0:
+            return output
+        nothing = {"text": "", "token_ids": [], "finish_reason": "length", "stop_reason": None}
+        outputs = [replace(one, **nothing, logprobs=None if one.logprobs is None else []) for one in output.outputs]
+        return replace(output, outputs=outputs)
 
     def _piece(self, choices: list[CompletionChoice]) -> CompletionResponse:
         serving = self._serving
@@ -123,6 +140,9 @@ class _Answer:
             logprobs=logprobs,
             finish_reason=one.finish_reason,
             stop_reason=one.stop_reason,
+            prompt_logprobs=None if self._body.prompt_logprobs is None else prompt_logprobs(output.prompt_logprobs),
+            token_ids=one.token_ids if self._body.return_token_ids else None,
+            prompt_token_ids=output.prompt_token_ids if self._body.return_token_ids and is_first else None,
         )
 
 
