@@ -40,6 +40,7 @@ class RandomRunner:
 
     t_prepare = 0.0
     prompt_logprobs = ()
+    record_attention_mass = False
     max_model_len = 4096
 
     def __init__(self, num_blocks: int, seed: int) -> None:

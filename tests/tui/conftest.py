@@ -78,6 +78,7 @@ class ScriptedRunner:
     """
 
     t_prepare = 0.0
+    record_attention_mass = False
     prompt_logprobs = ()
     max_model_len = 100_000
 
