@@ -61,10 +61,7 @@ def test_a_signal_lets_the_stream_under_way_finish_and_ends_in_success(which: si
 def test_a_second_signal_waits_for_nobody() -> None:
     with serve_process("--shutdown-timeout", "50") as (process, url):
         body = {"prompt": "x", "max_tokens": 1500, "ignore_eos": True, "stream": True, "n": 16}
-        with (
-            pytest.raises(httpx2.RemoteProtocolError),
-            httpx2.stream("POST", f"{url}/v1/completions", json=body, timeout=30) as answer,
-        ):
+        with httpx2.stream("POST", f"{url}/v1/completions", json=body, timeout=30) as answer:
             pieces = answer.iter_text()
             next(pieces)
             process.send_signal(signal.SIGTERM)
