@@ -263,6 +263,7 @@ def test_a_model_that_raises_for_one_request_costs_that_one() -> None:
 
         live.runner.execute_model = execute
         good = [pool.submit(post, live, LONG | {"prompt": prompt}) for prompt in ("one", "two")]
+        assert live.runner.entered.wait(5), "or the bad one might be first, and alone in its step"
         with live.http() as http:
             http.headers["X-Request-Id"] = "bad"
             bad = pool.submit(http.post, "/generate", json={"prompt": "three"})
