@@ -28,7 +28,7 @@ demo: model ## watch a real chat model answer several users at once
 pictures: setup ## draw the pictures of the docs from the committed traces
 	$(BIN)/python tools/make_pictures.py
 
-# A worker, about 2 GiB, for each of so many cores; with a thread each they do not wait for one another's.
+# A worker, up to 3 GiB, for each of so many cores; with a thread each they do not wait for one another's.
 test: model ## run the tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow and not gpu" --numprocesses $(WORKERS) --dist loadfile
 

@@ -11,7 +11,6 @@ begin in the middle: no lookup finds it there, because every lookup starts at a 
 
 from bisect import insort
 from collections.abc import Iterator
-from operator import ne
 from typing import NamedTuple
 
 from minivllm.events.fold import Fold
@@ -77,7 +76,7 @@ class PrefixIndex:
     def _follow_names(self) -> None:
         """Take in the blocks whose content has got or lost its hash: a few at each frame, of thousands."""
         names = [block.hash for block in self._fold.blocks]
-        changed = [at for at, differs in enumerate(map(ne, names, self._names)) if differs]
+        changed = [at for at, (name, old) in enumerate(zip(names, self._names, strict=True)) if name != old]
         affected = {name for at in changed for name in (names[at], self._names[at]) if name is not None}
         for name in affected & self.carriers.keys():
             siblings = self.children[self._parents[name]]
@@ -103,7 +102,7 @@ class PrefixIndex:
 
     def _find_holders(self) -> None:
         """Most blocks have one holder, and all those of one sequence share that entry."""
-        shared = {at for at, count in enumerate([block.ref_cnt for block in self._fold.blocks]) if count > 1}
+        shared = {block_id for block_id, block in enumerate(self._fold.blocks) if block.ref_cnt > 1}
         self.holders = holders = {}
         for seq_id, sequence in self._fold.sequences.items():
             known = {

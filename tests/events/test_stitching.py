@@ -79,6 +79,7 @@ def test_a_new_connection_to_the_same_run_goes_on(header: LogHeader) -> None:
     stitcher = Stitcher(HEADER)
     stitched(stitcher, [event(0), event(1)])
     stitcher.resume(header)
+    assert stitched(stitcher, [event(1), event(2)]) == [event(2)]
 
 
 @pytest.mark.parametrize(

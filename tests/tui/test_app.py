@@ -14,6 +14,7 @@ from minivllm.tui.app import DashboardApp
 from minivllm.tui.model import MODELS
 from minivllm.tui.source import InProcessSource
 from minivllm.tui.theme import DARK, LIGHT
+from minivllm.tui.widgets.boxes import Column, Row
 from minivllm.tui.widgets.panel import Panel
 
 WATCH = "The first blocks are computed once and shared."
@@ -102,6 +103,25 @@ def test_the_theme_changes_between_dark_and_light(shared_prefix) -> None:
         await pilot.press("t")
         await pilot.pause(FRAME)
         assert background() == DARK.background
+
+    drive(app, script)
+
+
+def test_no_cell_of_the_screen_keeps_the_ground_of_the_theme_before(shared_prefix) -> None:
+    app = app_for(shared_prefix.run(20))
+
+    def grounds() -> set[str]:
+        """Also those of boxes, which lie bare where their panels leave room."""
+        boxes = [one for kind in (Row, Column) for one in app.screen.query(kind)]
+        bare = [strip for one in boxes for strip in one.render_lines(one.size.region)]
+        cells = [segment for strip in (*app.screen._compositor.render_strips(), *bare) for segment in strip]
+        return {cell.style.bgcolor.get_truecolor().hex for cell in cells if cell.style and cell.style.bgcolor}
+
+    async def script(pilot: Pilot) -> None:
+        for theme, other in ((DARK, LIGHT), (LIGHT, DARK), (DARK, LIGHT)):
+            assert theme.background in grounds() and other.background not in grounds()
+            await pilot.press("t")
+            await settle(pilot)
 
     drive(app, script)
 

@@ -85,7 +85,7 @@ def test_a_terminal_that_goes_away_takes_the_dashboard_with_it() -> None:
     with Program.minivllm("replay", TRACES / "burst.jsonl") as replay:
         replay.wait_for(r"Batch slots")
         replay.hang_up()
-        replay.process.wait(timeout=SOON)
+        assert replay.process.wait(timeout=SOON) == 128 + signal.SIGHUP
 
 
 @pytest.mark.slow
@@ -156,6 +156,8 @@ def test_attach_follows_a_recording_that_another_process_is_writing(growing: Pat
         assert int(attached.wait_for(r"step (\d+).*● LIVE")[1]) > first
         attached.press(b"p")
         attached.wait_for("This engine is not in this process")
+        own, its = os.getpriority(os.PRIO_PROCESS, 0), os.getpriority(os.PRIO_PROCESS, attached.process.pid)
+        assert its == min(own + 10, 19), "the steps of an engine on this machine go first"
         attached.press(b"q")
         assert attached.wait_for_end() == 0
         attached.check_it_is_restored()

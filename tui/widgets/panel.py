@@ -30,8 +30,7 @@ from minivllm.tui.selection import Target
 from minivllm.tui.theme import Palette
 
 _ROWS_KEPT = 256
-_ENDS = -1
-"""Among the rows: one whose two ends all rows of the content have."""
+"""Painted rows that a panel remembers: several screens full."""
 
 
 class Panel(Widget, can_focus=True):
@@ -43,7 +42,6 @@ class Panel(Widget, can_focus=True):
     """Two sentences on what it shows, for `?`."""
     RULE: ClassVar[str | None] = None
     """What decides the thing that is shown, for `s`: `module:Class.function` of the engine."""
-
     NEWEST_LAST: ClassVar[bool] = False
     """Whether the cursor begins at the last thing, whichever way it goes."""
 
@@ -65,6 +63,8 @@ class Panel(Widget, can_focus=True):
         """As they are on the screen, from border to border, the first and the last included."""
         self._painted: dict[Line, Strip] = {}
         """The last rows of content: in a list that moves up each line comes again, one row higher."""
+        self._ends: tuple[list[Segment], list[Segment]] | None = None
+        """Border and padding to the left and to the right of every row of content."""
         self._made_for: tuple[object, ...] = ()
         self._palette = Palette(dark=True)
         self._styles: dict[str, Style] = {}
@@ -140,6 +140,7 @@ class Panel(Widget, can_focus=True):
     def _forget_rows(self) -> None:
         self._strips.clear()
         self._painted.clear()
+        self._ends = None
 
     def get_line_filters(self) -> list[LineFilter]:
         """Without the one that turns a terminal's own colours into exact ones: all of ours are exact."""
@@ -163,12 +164,12 @@ class Panel(Widget, can_focus=True):
     def _make_rows(self, missing: list[int]) -> None:
         width, gutter = self.outer_size.width, self.gutter
         last = self.outer_size.height - gutter.bottom
-        # Of a row of the content Textual makes the two ends, once; they are the same in all of them.
-        if _ENDS not in self._strips:
+        if self._ends is None:
+            # Textual makes them, once, as part of one such row.
             edge_row = gutter.top if last > gutter.top else 0
-            self._strips[_ENDS] = super().render_lines(Region(0, edge_row, width, 1))[0]
-        ends = self._strips[_ENDS]
-        left, right = list(ends.crop(0, gutter.left)), list(ends.crop(width - gutter.right, width))
+            row = super().render_lines(Region(0, edge_row, width, 1))[0]
+            self._ends = list(row.crop(0, gutter.left)), list(row.crop(width - gutter.right, width))
+        left, right = self._ends
         if len(self._painted) > _ROWS_KEPT:
             self._painted.clear()
         for y in missing:
