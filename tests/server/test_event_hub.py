@@ -1,13 +1,8 @@
-"""The event stream: the dashboard's own client follows it, and no reader, slow or gone, is the engine's concern."""
+"""The event stream: the dashboard's own client follows it from any moment, and comes back to it."""
 
 import asyncio
 import http.client
-import socket
-import threading
-import time
-from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
 from urllib.parse import urlsplit
 
 import msgspec
@@ -16,68 +11,25 @@ from engine_fakes import WatchedEngine
 from fastapi import FastAPI
 from polled_sources import all_events, poll_until
 from server_on_loopback import served, wait_until
+from watched_hub import CutOnce, Watched
 
 from minivllm.engine_thread import EngineThread
 from minivllm.errors import EngineDeadError, ShuttingDownError
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
-from minivllm.events.lines import decode_header, decode_line, encode_event
+from minivllm.events.lines import decode_header, decode_line
 from minivllm.sampling_params import SamplingParams
 from minivllm.server import event_hub
-from minivllm.server.errors import add_error_handlers
 from minivllm.server.event_hub import EventHub, Snapshot, router, take_snapshot
-from minivllm.server.event_ring import EventRing
 from minivllm.tui.sources import event_stream
 from minivllm.tui.sources.http_source import HttpSource
-from minivllm.tui.sources.sse import SseMessage, SseParser
+from minivllm.tui.sources.sse import SseParser
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch) -> None:
     monkeypatch.setattr(event_stream, "FIRST_DELAY", 0.02)
     monkeypatch.setattr(event_hub, "SECONDS_BETWEEN_LOOKS", 0.005)
-
-
-class Watched:
-    """An engine that is stepped by the test, with a hub."""
-
-    def __init__(self, **options: object) -> None:
-        self.engine = WatchedEngine(num_blocks=16, max_num_seqs=4)
-        self.num_snapshots = 0
-        self.hub = EventHub(self.engine.engine.log_header(), self.snapshot, **options)
-        self.engine.engine.subscribe(self.hub.apply)
-        self.num_requests = 0
-
-    def snapshot(self) -> Future[Snapshot]:
-        self.num_snapshots += 1
-        future: Future[Snapshot] = Future()
-        future.set_result(take_snapshot(self.engine.engine))
-        return future
-
-    @property
-    def events(self) -> list[ev.Event]:
-        return self.engine.events
-
-    def work(self, num_requests: int = 3) -> None:
-        """Preemptions, hits and evictions among it."""
-        for _ in range(num_requests):
-            self.num_requests += 1
-            prompt = [1, 2, 3, 4, 5, 6, 7, 8, self.num_requests % 90, 3]
-            params = SamplingParams(temperature=0, max_tokens=12)
-            self.engine.engine.add_request(f"r{self.num_requests}", {"prompt_token_ids": prompt}, params)
-        while self.engine.engine.has_unfinished_requests():
-            self.engine.engine.step()
-
-    def close(self) -> None:
-        self.hub.close(ShuttingDownError("The server is shutting down."))
-
-    @contextmanager
-    def served(self) -> Iterator[str]:
-        app = FastAPI()
-        app.include_router(router(self.hub))
-        add_error_handlers(app)
-        with served(app, self.close) as url:
-            yield url
 
 
 # ---- with the dashboard's own client ----
@@ -315,142 +267,6 @@ def test_a_shared_snapshot_is_not_given_once_its_events_are_gone() -> None:
 # ---- slow readers, and the engine ----
 
 
-def test_a_reader_that_does_not_read_gets_a_gap_and_the_others_and_the_engine_do_not_notice() -> None:
-    watched = Watched(num_events=512)
-    with watched.served() as url:
-        slow = sleeping_reader(url)
-        source = HttpSource(url)
-        wait_until(lambda: watched.hub.num_readers == 2)
-        for _ in range(60):
-            watched.work(8)
-            poll_until(source, lambda: len(source.recording) == len(watched.events))
-        assert source.recording.head.lost_events == 0
-        assert source.recording.head.state == watched.engine.engine.inspect()
-        messages = read_until(slow, watched.events[-1].seq)
-        gaps = [event for event in messages if isinstance(event, ev.Gap)]
-        assert gaps and sum(gap.lost for gap in gaps) + len(messages) - len(gaps) == len(watched.events)
-        slow.close()
-        source.close()
-
-
-def sleeping_reader(url: str) -> socket.socket:
-    """Asks for the events and does not read them."""
-    slow = socket.socket()
-    slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
-    slow.connect((urlsplit(url).hostname, urlsplit(url).port))
-    slow.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
-    return slow
-
-
-def read_until(connection: socket.socket, last_seq: int) -> list[ev.Event]:
-    """All events that a raw connection brings, up to number `last_seq`."""
-    connection.settimeout(10)
-    raw = b""
-    while b"id: %d\n" % last_seq not in raw:
-        raw += connection.recv(1 << 16)
-    stream = dechunked(raw.partition(b"\r\n\r\n")[2])
-    return [decode_line(m.data)[1] for m in SseParser().feed(stream) if m.event == "message"]
-
-
-def dechunked(raw: bytes) -> bytes:
-    body = b""
-    while raw:
-        length, _, raw = raw.partition(b"\r\n")
-        size = int(length, 16)
-        body, raw = body + raw[:size], raw[size + 2 :]
-    return body
-
-
-def test_a_slow_reader_that_leaves_is_forgotten() -> None:
-    watched = Watched(num_events=512)
-    with watched.served() as url:
-        slow = sleeping_reader(url)
-        wait_until(lambda: watched.hub.num_readers == 1)
-        for _ in range(30):
-            watched.work(8)
-        slow.close()
-        wait_until(lambda: watched.hub.num_readers == 0)
-
-
-def test_the_ring_forgets_the_oldest_prompts_when_they_are_too_long_together() -> None:
-    ring = EventRing(0, 100, num_tokens=1000)
-    for seq in range(50):
-        is_arrival = seq % 5 == 0
-        envelope = (seq, 0, 0.0)
-        ring.put(
-            ev.RequestArrived(*envelope, "a", "a.0", 0, [7] * 300, 1) if is_arrival else ev.StepBegin(*envelope, 5)
-        )
-    kept = [event for event in ring._slots if isinstance(event, ev.RequestArrived)]
-    assert [event.seq for event in kept] == [35, 40, 45] and ring.first_seq == 31
-    piece = ring.take(0)
-    first, *rest = [decode_line(m.data)[1] for m in SseParser().feed(piece.data)]
-    assert first == ev.Gap(30, 0, 0.0, 31) and [event.seq for event in rest] == list(range(31, 50))
-    assert piece.next_seq == 50
-
-
-def test_a_prompt_longer_than_the_ring_is_lost_as_a_gap_and_what_follows_is_not() -> None:
-    ring = EventRing(0, 100, num_tokens=1000)
-    ring.put(ev.RequestArrived(0, 0, 0.0, "a", "a.0", 0, [7] * 3000, 1))
-    assert ring.take(0) == (b"", 0)
-    ring.put(ev.StepBegin(1, 0, 0.0, 5))
-    gap, step = [decode_line(m.data)[1] for m in SseParser().feed(ring.take(0).data)]
-    assert gap == ev.Gap(0, 0, 0.0, 1) and step.seq == 1
-
-
-def test_readers_never_see_a_wrong_or_repeated_event_while_the_engine_overtakes_them() -> None:
-    ring = EventRing(0, 32, num_tokens=1000)
-    done = threading.Event()
-
-    def engine() -> None:
-        for seq in range(60_000):
-            ring.put(ev.StepBegin(seq, seq, 0.0, seq))
-        done.set()
-
-    thread = threading.Thread(target=engine)
-    thread.start()
-    expected, seq = 0, 0
-    while not done.is_set() or seq < ring.next_seq:
-        piece = ring.take(seq)
-        seq = piece.next_seq
-        for message in SseParser().feed(piece.data):
-            event = decode_line(message.data)[1]
-            if isinstance(event, ev.Gap):
-                assert event.seq + 1 - event.lost == expected
-            else:
-                assert event.seq == expected == event.budget
-            expected = event.seq + 1
-    thread.join()
-    assert expected == 60_000
-
-
-def test_a_piece_is_bounded_and_the_next_goes_on_where_it_ended() -> None:
-    ring = EventRing(0, 20_000, num_tokens=1000)
-    for seq in range(20_000):
-        ring.put(ev.StepBegin(seq, 0, 0.0, 5))
-    seq, pieces = 0, []
-    while (piece := ring.take(seq)).data:
-        pieces.append(piece.data)
-        seq = piece.next_seq
-    assert len(pieces) > 2 and max(map(len, pieces)) < 300_000
-    last = SseParser().feed(b"".join(pieces))[-1]
-    assert last == SseMessage("message", encode_event(ev.StepBegin(19_999, 0, 0.0, 5))[:-1])
-
-
-def test_an_event_costs_the_engine_less_than_two_microseconds() -> None:
-    watched = Watched()
-    watched.work(8)
-    best = min(_seconds_per_event(watched.events) for _ in range(5))
-    assert best < 2e-6, f"{best * 1e6:.2f} µs an event"
-
-
-def _seconds_per_event(events: list[ev.Event]) -> float:
-    ring = EventRing(0, 1024, num_tokens=1 << 20)
-    started = time.perf_counter()
-    for event in events:
-        ring.put(event)
-    return (time.perf_counter() - started) / len(events)
-
-
 def test_a_fold_of_the_stream_is_the_engine_at_every_moment() -> None:
     watched = Watched(num_events=100_000)
     opening = asyncio.run(watched.hub.open(None))
@@ -465,55 +281,3 @@ def test_a_fold_of_the_stream_is_the_engine_at_every_moment() -> None:
         for message in SseParser().feed(piece.data):
             fold.apply(decode_line(message.data)[1])
         assert fold.state == watched.engine.engine.inspect()
-
-
-class CutOnce:
-    """A door before a server that can be slammed: connections through it break off."""
-
-    def __init__(self, target: str) -> None:
-        self._target = urlsplit(target)
-        self.num_connections = 0
-        self._sockets: list[socket.socket] = []
-        self._open = threading.Event()
-        self._open.set()
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def turn_to(self, target: str) -> None:
-        self._target = urlsplit(target)
-
-    def break_off(self, hold: bool = False) -> None:
-        if hold:
-            self._open.clear()
-        for one in self._sockets:
-            with suppress(OSError):  # the other side may have gone already
-                one.shutdown(socket.SHUT_RDWR)
-        self._sockets.clear()
-
-    def let_go(self) -> None:
-        self._open.set()
-
-    def close(self) -> None:
-        self.let_go()
-        self._listener.close()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                client, _ = self._listener.accept()
-                self._open.wait(10)
-                server = socket.create_connection((self._target.hostname, self._target.port))
-            except OSError:
-                return  # the test is over
-            self.num_connections += 1
-            self._sockets += [client, server]
-            for source, target in ((client, server), (server, client)):
-                threading.Thread(target=self._pump, args=(source, target), daemon=True).start()
-
-    @staticmethod
-    def _pump(source: socket.socket, target: socket.socket) -> None:
-        with suppress(OSError):
-            while data := source.recv(1 << 16):
-                target.sendall(data)
-            target.shutdown(socket.SHUT_RDWR)
