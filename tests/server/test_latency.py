@@ -9,7 +9,8 @@ import httpx2
 import pytest
 from live_server import LiveServer, fake_engine, serving, wait_for
 
-SOON = 0.5
+SOON = 1.0
+"""A tenth of it on an idle machine."""
 MIB = 1 << 20
 
 HEAVY = {
