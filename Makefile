@@ -11,7 +11,7 @@ INSTALLED := $(VENV)/.installed
 CACHES := .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 .DEFAULT_GOAL := help
-.PHONY: help setup model demo pictures test test-slow test-gpu gpu-report gpu-wheels lint format bench clean
+.PHONY: help setup model demo pictures test test-slow test-gpu conformance soak overhead gpu-report gpu-wheels lint format bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,19 @@ test-slow: model ## run the tests that take minutes
 
 test-gpu: setup ## run the tests that need a CUDA device
 	$(BIN)/python -m pytest -m gpu
+
+conformance: model ## run other projects' clients against the server: lm-eval, litellm, guidellm
+	for client in lm-eval litellm guidellm; do \
+		test -x .venv-conformance/$$client/bin/python || $(PYTHON) -m venv .venv-conformance/$$client || exit 1; \
+		.venv-conformance/$$client/bin/pip install -q -r tools/conformance/$$client.txt || exit 1; \
+	done
+	$(BIN)/python tools/conformance/run.py --environments .venv-conformance --model $(MODEL)
+
+soak: model ## serve 200 streams for ten minutes, then 10,000 clients that leave (SOAK=... for other options)
+	$(BIN)/python tools/soak.py --model $(MODEL) $(SOAK)
+
+overhead: model ## time per output token of 16 streams, served against offline (OVERHEAD=... for other options)
+	$(BIN)/python tools/overhead.py --model $(MODEL) $(OVERHEAD)
 
 gpu-report: setup ## on a machine with a CUDA device: its tests, the speed of kernels and of the engine, into the folder OUT
 	PYTHON=$(abspath $(BIN)/python) OUT=$(OUT) tools/gpu_report.sh

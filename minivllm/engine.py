@@ -5,7 +5,7 @@
 The engine builds the parts, checks requests at the door and answers questions; `minivllm.stepper` carries out the
 step. It is not thread-safe: one thread owns it (`minivllm.engine_thread`).
 
-The easy thing to get wrong is half a step. If the model raises, tokens are already counted as computed
+The easy thing to get wrong is half a step. If a phase raises, tokens are already counted as computed
 and blocks are named that nobody wrote, so the engine declares itself dead and says so from then on.
 
 Source: vLLM `vllm/v1/engine/llm_engine.py`, `core.py`.
@@ -24,9 +24,8 @@ from minivllm.config import EngineConfig
 from minivllm.core.admission import AdmissionPolicy, refuse_if_too_large
 from minivllm.core.contiguous import create_kv_cache_manager
 from minivllm.core.policies import create_request_queue
-from minivllm.core.request import Request, RequestStatus
+from minivllm.core.request import Request
 from minivllm.core.scheduler import Scheduler
-from minivllm.core.stop import Stop
 from minivllm.errors import EngineDeadError, StepInProgressError
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus, Listener
@@ -121,6 +120,15 @@ class LLMEngine:
 
         Raises a subclass of `InvalidRequestError`, before anything has changed, if it can never be served.
         """
+        request = self.check_request(request_id, prompt, params, priority)
+        self._output_processor.add_sequence(request.sequences[0])
+        if params.use_beam_search:
+            self._beams.start(request)
+        self._scheduler.add_request(request)
+        self._num_arrived += 1
+
+    def check_request(self, request_id: str, prompt: Prompt, params: SamplingParams, priority: int = 0) -> Request:
+        """What `add_request` would queue; raises as it does. Nothing changes: for those who add several or none."""
         self._raise_if_dead()
         given = read_prompt(prompt, self.tokenizer)
         scheduler = self._scheduler
@@ -136,11 +144,7 @@ class LLMEngine:
             cache_salt=given.cache_salt,
         )
         refuse_if_too_large(request, scheduler.kv_cache_manager, self.max_model_len)
-        self._output_processor.add_sequence(request.sequences[0])
-        if params.use_beam_search:
-            self._beams.start(request)
-        scheduler.add_request(request)
-        self._num_arrived += 1
+        return request
 
     def abort_request(self, request_id: str) -> RequestOutput | None:
         """End a request at once and free its blocks; its output so far, or None if it is not there (any more).
@@ -151,11 +155,7 @@ class LLMEngine:
         if request is None or self._dead_because is not None:
             return None
         self._raise_if_in_step("abort the request")
-        for sequence in request.sequences:
-            if not sequence.status.is_finished:
-                self._stepper.finish(sequence, Stop(RequestStatus.FINISHED_ABORTED))
-        self._beams.forget(request)
-        self._stepper.tracer.forget_ended(self._scheduler.requests)
+        self._stepper.abort(request)
         return self._output_processor.make_output(request)
 
     def has_unfinished_requests(self) -> bool:

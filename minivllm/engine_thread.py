@@ -25,7 +25,7 @@ from typing import TypeVar
 
 from minivllm.clock import MonotonicClock
 from minivllm.engine import LLMEngine
-from minivllm.errors import EngineDeadError
+from minivllm.errors import EngineDeadError, RequestFailedError
 from minivllm.events import types as ev
 from minivllm.inputs import Prompt
 from minivllm.mailbox import Mailbox
@@ -244,6 +244,9 @@ class EngineThread:
             return
         if output.finished:
             del self._waiters[output.request_id]
+        if output.error is not None:
+            waiter.future.set_exception(RequestFailedError(output.error))
+            return
         try:
             if waiter.on_output is not None:
                 waiter.on_output(output)

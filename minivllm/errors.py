@@ -87,6 +87,10 @@ class KernelTraceError(MinivllmError, RuntimeError):
     """The kernel x-ray could not be made; the engine itself goes on."""
 
 
+class RequestFailedError(MinivllmError, RuntimeError):
+    """One request could not be finished; the engine goes on with the others."""
+
+
 class SamplingError(MinivllmError, RuntimeError):
     """One sequence has no token to sample: its logits are no numbers, or its parameters mask them all."""
 
@@ -106,6 +110,37 @@ class InvariantError(MinivllmError, RuntimeError):
 
 class EventLogError(MinivllmError, ValueError):
     """A recording cannot be read: not ours, newer than we know, or damaged before its end."""
+
+
+# ---- the server ----
+
+
+class UnknownModelNameError(InvalidRequestError):
+    """A request names a model that this server does not serve."""
+
+
+class OverloadedError(MinivllmError, RuntimeError):
+    """The waiting queue is full: try again later."""
+
+    def __init__(self, message: str, retry_after: int) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+        """Seconds."""
+
+
+class ShuttingDownError(MinivllmError, RuntimeError):
+    """The server takes no more requests, or gave this one up because it has to end."""
+
+
+class RequestTimeoutError(MinivllmError, TimeoutError):
+    """A request was not finished within the time that the server gives one."""
+
+
+class FeedLostError(MinivllmError, RuntimeError):
+    """Metrics or events of a running server have lost an event, and are told no more: they would not be true."""
+
+
+# ---- what people look at ----
 
 
 class TerminalError(MinivllmError, RuntimeError):

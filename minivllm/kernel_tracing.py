@@ -59,7 +59,9 @@ class KernelTracer:
         """After it: trace them."""
         if not self._watched:
             return
-        for seq_id, sample in zip(self._watched, self._runner.decode_samples, strict=True):
+        # No sample at all: the model raised, and its sequences were run one by one. They are watched in the next step.
+        watched = self._watched if self._runner.decode_samples else []
+        for seq_id, sample in zip(watched, self._runner.decode_samples, strict=True):
             from minivllm.runtime.kernel_xray import trace_decode
 
             self._asked.remove(seq_id)

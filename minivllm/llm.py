@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 from minivllm.config import EngineConfig
 from minivllm.engine import LLMEngine
-from minivllm.errors import ConfigError, InvalidRequestError
+from minivllm.errors import ConfigError, InvalidRequestError, RequestFailedError
 from minivllm.inputs import Prompt
 from minivllm.outputs import RequestOutput
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
@@ -57,7 +57,8 @@ class LLM:
         `sampling_params`: one for all or one for each; by default `SamplingParams()`.
         `use_tqdm`: a progress bar on standard error, where that is a terminal.
 
-        Raises an `InvalidRequestError` for the first prompt that can never be served; then none runs.
+        Raises an `InvalidRequestError` for the first prompt that can never be served; then none runs. And a
+        `RequestFailedError` as soon as one cannot go on.
         """
         prompts = [prompts] if isinstance(prompts, (str, dict)) else list(prompts)
         params = self._one_each("sampling_params", sampling_params or SamplingParams(), SamplingParams, len(prompts))
@@ -129,6 +130,8 @@ class LLM:
         with tqdm(total=num_requests, unit="request", disable=not (use_tqdm and sys.stderr.isatty())) as bar:
             while self.llm_engine.has_unfinished_requests():
                 for output in self.llm_engine.step():
+                    if output.error is not None:
+                        raise RequestFailedError(output.error)
                     if output.finished:
                         finished[output.request_id] = output
                         bar.update()

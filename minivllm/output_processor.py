@@ -38,6 +38,15 @@ class SampledToken(Protocol):
     """The sampled token first, then the most likely ones; None where the request did not ask."""
 
 
+class PromptTokenLogprob(Protocol):
+    """What the model runner says of one token of a prompt."""
+
+    seq_id: str
+    position: int
+    logprobs: Seq[TokenLogprob]
+    """The token itself first, then the most likely ones."""
+
+
 @dataclass(slots=True)
 class NewText:
     """What one token made visible, and the stop string that it completed, if any."""
@@ -54,6 +63,7 @@ class _SequenceOutput:
     stop_strings: StopStringChecker | None
     text: str = ""
     logprobs: list[dict[int, Logprob]] | None = None
+    prompt_logprobs: list[dict[int, Logprob] | None] | None = None
     cumulative_logprob: float | None = None
     # How much of it the caller has had already (RequestOutputKind.DELTA).
     num_chars_sent: int = 0
@@ -77,8 +87,15 @@ class OutputProcessor:
             detokenizer=IncrementalDetokenizer(self._decoder, skip_special_tokens=params.skip_special_tokens),
             stop_strings=StopStringChecker(params.stop, params.include_stop_str_in_output) if params.stop else None,
             logprobs=[] if params.logprobs is not None else None,
+            prompt_logprobs=[None] * sequence.num_prompt_tokens if sequence.judges_prompt else None,
             cumulative_logprob=0.0 if sums_logprobs else None,
         )
+
+    def add_prompt_logprobs(self, judged: PromptTokenLogprob) -> None:
+        """Take in what the model thought of a prompt's token; what is known already (before a preemption) stays."""
+        prompt = self._outputs[judged.seq_id].prompt_logprobs
+        if prompt[judged.position] is None:
+            prompt[judged.position] = {entry.token_id: self._logprob(entry) for entry in judged.logprobs}
 
     def fork(self, parent: Sequence, child: Sequence) -> None:
         """Start the output of a beam that has the tokens of `parent` so far."""
@@ -134,10 +151,11 @@ class OutputProcessor:
     def make_output(self, request: Request) -> RequestOutput | None:
         """What the caller gets now, by the request's `output_kind`; a finished request is then forgotten."""
         finished = request.is_finished
-        kind = request.params.output_kind
+        params = request.params
+        kind = params.output_kind
         # Ranks change from step to step, so a difference to the last output would mean nothing.
         only_at_the_end = kind is RequestOutputKind.FINAL_ONLY or (
-            kind is RequestOutputKind.DELTA and request.params.chooses_best
+            kind is RequestOutputKind.DELTA and params.chooses_best
         )
         if only_at_the_end and not finished:
             return None
@@ -147,12 +165,16 @@ class OutputProcessor:
             prompt_token_ids=list(request.prompt_token_ids),
             outputs=self._completions(request, delta=kind is RequestOutputKind.DELTA),
             finished=finished,
+            prompt_logprobs=None if params.prompt_logprobs is None else self._prompt_logprobs(request),
             num_cached_tokens=request.num_cached_tokens,
         )
         if finished:
             for sequence in request.sequences:
                 del self._outputs[sequence.seq_id]
         return output
+
+    def _prompt_logprobs(self, request: Request) -> list[dict[int, Logprob] | None]:
+        return list(self._outputs[request.sequences[0].seq_id].prompt_logprobs)
 
     def _completions(self, request: Request, delta: bool) -> list[CompletionOutput]:
         """The request's `n` outputs: all samples, or the best of more samples or beams."""

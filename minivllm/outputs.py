@@ -46,5 +46,9 @@ class RequestOutput:
     prompt_token_ids: list[int]
     outputs: list[CompletionOutput]
     finished: bool
+    prompt_logprobs: list[dict[int, Logprob] | None] | None = None
+    """If asked for: as `CompletionOutput.logprobs`, for each prompt token; None for the first, and while not computed."""
+    error: str | None = None
+    """Why it failed, if it did: then `finished`, with what there was until then, and "abort" as the finish_reason."""
     num_cached_tokens: int = 0
     """Prompt tokens whose keys and values were found in the prefix cache at admission."""

@@ -55,17 +55,17 @@ class RequestValidator:
         if priority != 0 and self._config.scheduling_policy != "priority":
             raise InvalidRequestError(
                 f"priority is {priority} but the engine serves first come, first served: "
-                "send 0, or start it with scheduling_policy='priority'."
+                "send 0 (priorities need an engine that was started with scheduling_policy='priority')."
             )
         if params.num_sequences > max_num_seqs:
             raise InvalidSamplingParamsError(
                 f"The request asks for {params.num_sequences} sequences (n, best_of, beam_width) and the engine runs at most "
-                f"{max_num_seqs} at once: ask for fewer or raise max_num_seqs."
+                f"{max_num_seqs} at once: ask for fewer (the engine's max_num_seqs is the limit)."
             )
         if params.num_sequences > 1 and self._config.kv_cache_allocator == "contiguous":
             raise InvalidSamplingParamsError(
                 f"The request asks for {params.num_sequences} sequences (n, best_of, beam_width), which share blocks, and the "
-                "contiguous allocator cannot share: ask for one, or take kv_cache_allocator='paged'."
+                "contiguous allocator cannot share: ask for one (more need an engine with kv_cache_allocator='paged')."
             )
         self._check_prompt(request_id, token_ids)
         self._check_ids("logit_bias", params.logit_bias or ())
@@ -82,7 +82,7 @@ class RequestValidator:
             raise PromptTooLongError(
                 f"Request {request_id!r} has {len(token_ids)} prompt tokens, but max_model_len is "
                 f"{self._max_model_len} and one output token must fit too: shorten the prompt to "
-                f"{self._max_model_len - 1} tokens or raise max_model_len."
+                f"{self._max_model_len - 1} tokens, or use an engine with a larger max_model_len."
             )
         self._check_ids("prompt_token_ids", token_ids)
 

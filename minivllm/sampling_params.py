@@ -78,6 +78,8 @@ class SamplingParams:
     ignore_eos: bool = False
     logprobs: int | None = None
     """None: none. k: the sampled token's and the k most likely tokens' log-probabilities."""
+    prompt_logprobs: int | None = None
+    """As `logprobs`, for the tokens of the prompt. All of it is then computed: nothing is taken from the prefix cache."""
     skip_special_tokens: bool = True
     output_kind: RequestOutputKind = RequestOutputKind.CUMULATIVE
 
@@ -105,13 +107,16 @@ class SamplingParams:
         _require_number("top_p", self.top_p, low=0.0, high=1.0, low_open=True)
         _require_number("min_p", self.min_p, low=0.0, high=1.0)
         _require_int("top_k", self.top_k, low=-1)
+        if self.top_k == -1:  # one spelling of "off" from here on
+            object.__setattr__(self, "top_k", 0)
         _require_number("repetition_penalty", self.repetition_penalty, low=0.01, high=100.0)
         _require_number("presence_penalty", self.presence_penalty, low=-2.0, high=2.0)
         _require_number("frequency_penalty", self.frequency_penalty, low=-2.0, high=2.0)
         if self.seed is not None:
             _require_int("seed", self.seed, low=-(2**63), high=2**63 - 1)
-        if self.logprobs is not None:
-            _require_int("logprobs", self.logprobs, low=0, high=MAX_LOGPROBS)
+        for name in ("logprobs", "prompt_logprobs"):
+            if getattr(self, name) is not None:
+                _require_int(name, getattr(self, name), low=0, high=MAX_LOGPROBS)
         if not isinstance(self.stop, list) or any(not isinstance(s, str) or s == "" for s in self.stop):
             raise InvalidSamplingParamsError("stop must be a non-empty string or a list of non-empty strings.")
         if not isinstance(self.stop_token_ids, list):
@@ -156,6 +161,7 @@ class SamplingParams:
         for name in (
             "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty",
             "logit_bias", "seed", "stop", "min_tokens", "logprobs",
+            "prompt_logprobs",
         ):  # fmt: skip
             if getattr(self, name) != getattr(plain, name):
                 raise InvalidSamplingParamsError(

@@ -11,6 +11,10 @@ nothing (the runner does).
 The easy thing to get wrong is what may happen between two phases. The plan counts tokens as computed and names
 their blocks in the prefix cache before anybody has written them, and another sequence of the same plan may read
 them. So what takes blocks away (an abort) has to wait for the end of the step; a new arrival only queues.
+
+What goes wrong for one sequence alone (the model raises, see `minivllm.isolation`; logits that are no numbers, a token that
+has no text) ends its request with an error, and nobody else's. A phase that raises leaves half a step behind, and the
+engine is dead.
 """
 
 from __future__ import annotations
@@ -26,11 +30,12 @@ from minivllm.core.request import Request, RequestStatus, Sequence
 from minivllm.core.scheduler import Scheduler
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.core.stop import Stop, check_stop
-from minivllm.errors import InvariantError
+from minivllm.errors import InvariantError, RequestFailedError, SamplingError
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
+from minivllm.isolation import execute
 from minivllm.kernel_tracing import KernelTracer
-from minivllm.output_processor import OutputProcessor, SampledToken
+from minivllm.output_processor import OutputProcessor, PromptTokenLogprob, SampledToken
 from minivllm.outputs import RequestOutput
 
 if TYPE_CHECKING:
@@ -44,6 +49,8 @@ class Runner(Protocol):
     max_model_len: int
     t_prepare: float
     """Seconds that the last `execute_model` spent on building the batch."""
+    prompt_logprobs: Seq[PromptTokenLogprob]
+    """Of the last `execute_model`: what the model thought of tokens of prompts, where that was asked for."""
     record_attention_mass: bool
     attention_mass: list[list[float]]
     """If recorded: of each sequence of the last plan, the share of attention on each of its blocks."""
@@ -53,10 +60,13 @@ class Runner(Protocol):
     """Of the last `execute_model`, in the order of `watched_decodes`."""
 
     def execute_model(self, plan: SchedulerOutput) -> Any:
-        """Run the plan's tokens through the model; the logits of the sequences that sample."""
+        """Run the plan's tokens through the model; the logits of the sequences that sample.
 
-    def sample_tokens(self, plan: SchedulerOutput, logits: Any) -> Seq[SampledToken]:
-        """One token for each scheduled sequence that samples, in the plan's order."""
+        If it raises, it may be called again with parts of the plan: what it writes is the same each time.
+        """
+
+    def sample_tokens(self, plan: SchedulerOutput, logits: Any) -> Seq[SampledToken | SamplingError]:
+        """One token for each scheduled sequence that samples, in the plan's order, or why there is none."""
 
 
 class Stepper:
@@ -118,33 +128,53 @@ class Stepper:
         yield "execute"
         self.tracer.watch(plan)
         started = now()
-        logits = self._runner.execute_model(plan)
-        t_model = now() - started - self._runner.t_prepare
+        executed = execute(self._runner, plan, self._scheduler.kv_cache_manager.block_size)
+        t_model = now() - started - executed.t_prepare
         if self.tells_attention_mass and self._bus.active:
-            for item, mass in zip(plan.scheduled, self._runner.attention_mass, strict=True):
-                self._bus.emit(ev.AttentionMass, item.sequence.seq_id, mass)
+            for sequence, mass in executed.attention_mass:
+                self._bus.emit(ev.AttentionMass, sequence.seq_id, mass)
         self.tracer.tell()
+        for judged in executed.prompt_logprobs:
+            self._output_processor.add_prompt_logprobs(judged)
 
         yield "sample"
         started = now()
-        sampled = self._runner.sample_tokens(plan, logits)
-        touched: dict[str, Request] = {}
-        sampling = [sequence for item in plan.scheduled for sequence in item.sampling]
-        for sequence, token in zip(sampling, sampled, strict=True):
-            if sequence.request.params.use_beam_search:
+        drawn = [
+            (sequence, token)
+            for part, logits in executed.parts
+            for sequence, token in zip(_sampling(part), self._runner.sample_tokens(part, logits), strict=True)
+        ]
+        touched = {one.request.request_id: one.request for one in executed.failed}
+        failed = {one.request.request_id: str(token) for one, token in drawn if isinstance(token, SamplingError)}
+        failed |= {one.request.request_id: f"The model failed on {one.seq_id}." for one in executed.failed}
+        for sequence, token in drawn:
+            request = touched[sequence.request.request_id] = sequence.request
+            if request.request_id in failed:
+                continue  # its other samples get no more, either
+            if request.params.use_beam_search:
                 self._beams.offer(sequence, token)
             else:
-                self._append_token(sequence, token)
-            touched[sequence.request.request_id] = sequence.request
+                try:
+                    self._append_token(sequence, token)
+                except RequestFailedError as error:
+                    failed[request.request_id] = str(error)
+        for sequence in reversed(executed.stranded):
+            self._scheduler.requeue(sequence, executed.failed[0])
+        for request_id, error in failed.items():
+            self._fail(touched[request_id], error)
+        self._scheduler.kv_cache_manager.evict_unused(executed.unwritten)
         self.tracer.forget_ended(self._scheduler.requests)
         if self._bus.active:
-            used, t_prepare = plan.total_num_scheduled_tokens, self._runner.t_prepare
+            used, t_prepare = plan.total_num_scheduled_tokens, executed.t_prepare
             self._bus.emit(ev.StepEnd, used, t_schedule, t_prepare, t_model, now() - started)
         if self._checks_invariants:
             self._check_invariants(None)
         self._clock.end_step()
-        outputs = (self._output_processor.make_output(request) for request in touched.values())
-        return [output for output in outputs if output is not None]
+        outputs = [self._output_processor.make_output(request) for request in touched.values()]
+        outputs = [output for output in outputs if output is not None]
+        for output in outputs:
+            output.error = failed.get(output.request_id)
+        return outputs
 
     def _end_idle_step(self, t_schedule: float) -> list[RequestOutput]:
         """End a step in which all wait for company (`batch_delay`): time has to pass."""
@@ -158,7 +188,10 @@ class Stepper:
         """Give a sequence its new token, show what text became visible, and end it if it has to end."""
         sequence.append_token(sampled.token_id)
         stop = check_stop(sequence, self._eos_token_ids, self._max_model_len)
-        new = self._output_processor.append(sequence, sampled)
+        try:
+            new = self._output_processor.append(sequence, sampled)
+        except Exception as error:
+            raise RequestFailedError(f"A token of sequence {sequence.seq_id} could not be turned into text.") from error
         if new.stop_string is not None:
             stop = Stop(RequestStatus.FINISHED_STOPPED, new.stop_string)
         self._scheduler.counters.generation_tokens += 1
@@ -174,6 +207,24 @@ class Stepper:
             self._bus.emit(ev.TextFlushed, sequence.seq_id, text)
         self._scheduler.finish(sequence, stop.status, stop.stop_reason)
 
+    def abort(self, request: Request, error: str | None = None) -> None:
+        """End a request that is not finished, with all its sequences; `error` if it failed."""
+        for sequence in list(request.sequences):
+            if not sequence.status.is_finished:
+                self.finish(sequence, Stop(RequestStatus.FINISHED_ABORTED, error), flush=error is None)
+        self._beams.forget(request)
+        self.tracer.forget_ended(self._scheduler.requests)
+
+    def _fail(self, request: Request, error: str) -> None:
+        """One request cannot go on; the others can.
+
+        What the model wrote for it may be NaN, and must not be found again. A block that somebody else uses keeps its
+        name: if it is bad, they fail as well, and the last of them takes it away.
+        """
+        blocks = [block for sequence in request.sequences for block in sequence.block_table]
+        self.abort(request, error)
+        self._scheduler.kv_cache_manager.evict_unused(blocks)
+
     def _check_invariants(self, plan: SchedulerOutput | None) -> None:
         violations = check_invariants(self._scheduler, plan)
         for violation in violations:
@@ -182,3 +233,7 @@ class Stepper:
                 self._bus.emit(ev.InvariantViolated, violation.name, violation.detail)
         if violations:
             raise InvariantError("; ".join(f"{name}: {detail}" for name, detail in violations))
+
+
+def _sampling(plan: SchedulerOutput) -> list[Sequence]:
+    return [sequence for item in plan.scheduled for sequence in item.sampling]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,10 @@ with contextlib.suppress(ModuleNotFoundError):
     import minivllm.kernels.mode  # noqa: F401
 
 from minivllm.runtime.model_store import resolve_model
+
+# A shell that starts us in the background has Ctrl-C ignored, and processes that tests start and interrupt would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -33,6 +33,7 @@ class FakeTokenizer:
     vocab_size = VOCAB_SIZE
     eos_token_ids = frozenset({EOS})
     has_chat_template = False
+    most_characters_per_token = 1
 
     def encode(self, text: str) -> list[int]:
         return [ord(character) - 32 for character in text]
@@ -114,6 +115,8 @@ class FakeRunner:
     """Stands in for the model runner; see the module docstring."""
 
     t_prepare = 0.0
+    prompt_logprobs = ()
+    record_attention_mass = False
 
     def __init__(self, num_blocks: int, block_size: int, max_model_len: int = 10_000, vocab_size: int = 99) -> None:
         self.num_blocks = num_blocks

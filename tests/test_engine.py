@@ -28,7 +28,13 @@ class TestTheDoor:
         [
             ("x", [], {}, errors.EmptyPromptError, "send at least one token"),
             ("x", "", {}, errors.EmptyPromptError, "send at least one token"),
-            ("x", [1] * 50, {}, errors.PromptTooLongError, "shorten the prompt to 49 tokens or raise max_model_len"),
+            (
+                "x",
+                [1] * 50,
+                {},
+                errors.PromptTooLongError,
+                "shorten the prompt to 49 tokens, or use an engine with a larger max_model_len",
+            ),
             ("x", [1, 100], {}, errors.TokenOutOfVocabularyError, "prompt_token_ids holds 100.*use 0 to 99"),
             ("x", [1, -1], {}, errors.TokenOutOfVocabularyError, "prompt_token_ids holds -1"),
             ("x", [1], {"logit_bias": {100: 1.0}}, errors.TokenOutOfVocabularyError, "logit_bias holds 100"),

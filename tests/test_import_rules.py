@@ -69,8 +69,28 @@ RULES = (
         ),
         others=None,
     ),
+    Rule(
+        "minivllm/server",
+        ours=(
+            "minivllm.__version__",
+            "minivllm.config",
+            "minivllm.engine",
+            "minivllm.engine_thread",
+            "minivllm.errors",
+            "minivllm.events",
+            "minivllm.inputs",
+            "minivllm.outputs",
+            "minivllm.runtime.tokenizer",
+            "minivllm.sampling_params",
+        ),
+        others=("fastapi", "msgspec", "prometheus_client", "pydantic", "starlette", "uvicorn", "zmq"),
+    ),
     Rule("kernels", ours=(), others=("torch", "triton")),
-    Rule("tui", ours=("minivllm.errors", "minivllm.events"), others=("msgspec", "rich", "textual")),
+    Rule(
+        "tui",
+        ours=("minivllm.errors", "minivllm.events"),
+        others=("msgspec", "prometheus_client", "rich", "textual", "zmq"),
+    ),
 )
 
 
@@ -241,7 +261,9 @@ def test_importing_minivllm_is_quick_and_loads_no_tensor_library(tmp_path: Path)
     assert min(seconds for seconds, _ in runs) < MAX_SECONDS_TO_IMPORT
 
 
-@pytest.mark.parametrize("package", ["minivllm.core", "minivllm.events", "minivllm.tui", "minivllm.lessons"])
+@pytest.mark.parametrize(
+    "package", ["minivllm.core", "minivllm.events", "minivllm.server", "minivllm.tui", "minivllm.lessons"]
+)
 def test_a_package_that_is_no_tensor_code_imports_without_tensor_libraries(package: str, tmp_path: Path) -> None:
     code = """
 import importlib, json, pkgutil, sys

@@ -8,7 +8,17 @@ import pytest
 from minivllm.errors import InvalidRequestError, InvalidSamplingParamsError
 from minivllm.sampling_params import MAX_LOGPROBS, RequestOutputKind, SamplingParams
 
-WHOLE_NUMBERS = ["n", "best_of", "beam_width", "max_tokens", "min_tokens", "top_k", "seed", "logprobs"]
+WHOLE_NUMBERS = [
+    "n",
+    "best_of",
+    "beam_width",
+    "max_tokens",
+    "min_tokens",
+    "top_k",
+    "seed",
+    "logprobs",
+    "prompt_logprobs",
+]
 NUMBERS = ["temperature", "top_p", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty"]
 FLAGS = ["include_stop_str_in_output", "ignore_eos", "skip_special_tokens"]
 
@@ -24,12 +34,13 @@ IN_RANGE = [
     ("temperature", [0, 0.0, 5e-324, 1, 100.0]),
     ("top_p", [5e-324, 0.5, 1, 1.0]),
     ("min_p", [0, 0.0, 1.0]),
-    ("top_k", [-1, 0, 1, 10**9]),
+    ("top_k", [0, 1, 10**9]),
     ("repetition_penalty", [0.01, 1, 100.0]),
     ("presence_penalty", [-2, -2.0, 0.0, 2.0]),
     ("frequency_penalty", [-2, -2.0, 0.0, 2.0]),
     ("seed", [None, -(2**63), 0, 2**63 - 1]),
     ("logprobs", [None, 0, MAX_LOGPROBS]),
+    ("prompt_logprobs", [None, 0, MAX_LOGPROBS]),
     ("logit_bias", [None, {}, {0: -100.0, 7: 100}]),
     ("stop", [[], ["a", "bc"]]),
     ("stop_token_ids", [[], [0, 5]]),
@@ -55,6 +66,7 @@ OUT_OF_RANGE = [
     ("frequency_penalty", [-2.0000001, 2.0000001]),
     ("seed", [-(2**63) - 1, 2**63]),
     ("logprobs", [-1, MAX_LOGPROBS + 1]),
+    ("prompt_logprobs", [-1, MAX_LOGPROBS + 1]),
     ("logit_bias", [{-1: 0.0}, {1.5: 0.0}, {"1": 0.0}, {True: 0.0}, {1: 100.1}, {1: -100.1}, {1: "2"}, {1: True}]),
     ("logit_bias", [{1: math.nan}, {1: math.inf}, [1, 2], 5]),
     ("stop", ["", [""], ["a", ""], [1], [None], 5, None, {"a": 1}, [b"a"]]),
@@ -66,6 +78,12 @@ OUT_OF_RANGE = [
 
 def cases(table: list[tuple[str, list]]) -> list:
     return [pytest.param(name, value, id=f"{name}={value!r:.40}") for name, values in table for value in values]
+
+
+def test_both_spellings_of_no_top_k_are_one_for_samples_and_for_beams() -> None:
+    assert SamplingParams(top_k=-1) == SamplingParams(top_k=0)
+    # The first vLLM servers had -1 as the default, and asked for it with beams.
+    assert SamplingParams(n=1, best_of=3, use_beam_search=True, temperature=0, top_k=-1).num_sequences == 3
 
 
 def test_the_defaults_are_those_of_vllm():

@@ -125,6 +125,7 @@ def miss(why: ev.MissReason) -> str:
         "prompt_shorter_than_a_block": "prompt shorter than a block",
         "never_seen": "never seen",
         "evicted": "it was evicted",
+        "prompt_logprobs": "its prompt's log-probabilities are wanted",
     }.get(why, clean(str(why)))
 
 
@@ -157,7 +158,7 @@ _TELL = {
     ev.BeamPruned: lambda e: ("is pruned", ": others are better", "warn"),
     ev.BeamsFound: lambda e: ("ends its search", f": {plural(len(e.texts), 'text')} found", "good"),
     ev.RequestFinished: lambda e: ("finishes", " at its token limit" if e.reason == "length" else " by itself", "good"),
-    ev.RequestAborted: lambda e: ("is aborted", "", "bad"),
+    ev.RequestAborted: lambda e: ("fails" if e.error else "is aborted", "", "bad"),
     ev.BlockAllocated: lambda e: ("takes", "", "text"),
     ev.BlockHashed: lambda e: ("fills", ", now cached", "muted"),
     ev.BlockHit: lambda e: ("reuses", ", already computed", "good"),

@@ -39,6 +39,8 @@ class RandomRunner:
     """In the model runner's place: computes nothing and samples seeded random tokens."""
 
     t_prepare = 0.0
+    prompt_logprobs = ()
+    record_attention_mass = False
     max_model_len = 4096
 
     def __init__(self, num_blocks: int, seed: int) -> None:

@@ -27,6 +27,7 @@ COMMANDS = {
     "shot": "a picture of any moment of a recording",
     "chat": "talk with a model in the terminal",
     "generate": "complete one or many prompts",
+    "serve": "serve a model over HTTP, to OpenAI's clients and to vLLM's",
     "model": "list, fetch and find models",
     "once": "tell the state of an engine from a recording, at its end or after a step",
     "export": "turn a recording into a trace for Perfetto",

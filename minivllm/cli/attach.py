@@ -1,22 +1,37 @@
-"""`minivllm attach`: the dashboard on an engine in another process, through its event stream or its growing recording."""
+"""`minivllm attach`: the dashboard on an engine in another process, through its event stream or its growing recording.
+
+With `--vllm`, on an engine that is not ours: what vLLM tells of itself, on a screen of its own.
+"""
 
 import argparse
 import os
 
 from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
 from minivllm.cli.terminal import require_terminal
+from minivllm.errors import ConfigError
 
 _NICENESS = 10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "source", metavar="SOURCE", help="http://host:port of a server, or a recording that still grows"
+        "source", metavar="SOURCE", nargs="?", help="http://host:port of a server, or a recording that still grows"
+    )
+    group = parser.add_argument_group("a real vLLM")
+    group.add_argument("--vllm", metavar="URL", help="http://host:port of a vLLM server: draws its metrics")
+    group.add_argument(
+        "--kv-events", metavar="ADDRESS", help="tcp://host:5557 of its KV event publisher: draws its prefix cache, too"
     )
     add_dashboard_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    if (args.source is None) == (args.vllm is None):
+        raise ConfigError("Name one engine: SOURCE for minivllm's own, or --vllm URL for a vLLM server.")
+    if args.kv_events is not None and args.vllm is None:
+        raise ConfigError("--kv-events belongs to --vllm URL: a minivllm server tells all of it in its event stream.")
+    if args.vllm is not None:
+        return _attach_to_vllm(args)
     from minivllm.tui.model import MODELS
     from minivllm.tui.source import open_source
 
@@ -25,4 +40,17 @@ def run(args: argparse.Namespace) -> int:
         # The engine may be on this machine and need every core: its steps go first, and a frame comes a little later.
         os.nice(_NICENESS)
     run_app(make_app(args, open_source(args.source, follow=True, codec=MODELS)))
+    return 0
+
+
+def _attach_to_vllm(args: argparse.Namespace) -> int:
+    from minivllm.tui.sources.vllm import VllmSource
+    from minivllm.tui.theme import LIGHT
+    from minivllm.tui.vllm_app import VllmApp
+
+    require_terminal(f"curl {args.vllm}/metrics shows what a vLLM server tells")
+    app = VllmApp(VllmSource(args.vllm, args.kv_events), ascii=args.ascii)
+    if args.light:
+        app.theme = LIGHT.name
+    app.run()
     return 0

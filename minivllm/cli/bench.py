@@ -9,6 +9,7 @@ BENCHES = {
     "events": "what recording costs, and how fast a recording is searched",
     "dashboard": "how quickly the dashboard answers, and what it costs to watch",
     "sharing": "KV cache memory saved by samples and beams that share blocks",
+    "serve": "a running server under load, as `vllm bench serve` does",
     "kernels": "time and memory traffic of attention and cache writes, against the device's own copy and peers",
     "memory": "peak memory against weights and KV cache",
 }

@@ -73,7 +73,7 @@ SAMPLING_HELP = {
     "ignore_eos": "do not end at the model's end-of-sequence token",
     "logprobs": "with --json: log-probabilities of the sampled and of this many most likely tokens",
 }
-NOT_OPTIONS = frozenset({"seed", "logit_bias", "skip_special_tokens", "output_kind"})
+NOT_OPTIONS = frozenset({"seed", "logit_bias", "prompt_logprobs", "skip_special_tokens", "output_kind"})
 """Fields of `SamplingParams` without an option; `--seed` is the engine's, which seeds the requests."""
 
 

@@ -85,5 +85,5 @@ def refuse_if_too_large(request: Request, manager: KVCacheManager, max_model_len
         raise RequestTooLargeError(
             f"Request {request.request_id!r} needs up to {need} KV cache blocks ({prompt} prompt and {output} output "
             f"tokens{samples}, {manager.block_size} a block) and the cache has {have}: shorten the prompt, lower "
-            f"max_tokens, or give the engine more blocks (num_gpu_blocks_override, kv_cache_memory_bytes)."
+            f"max_tokens, or use an engine with more blocks (num_gpu_blocks_override, kv_cache_memory_bytes)."
         )

@@ -148,8 +148,14 @@ class BlockPool:
             parent_name = None if parent is None else short_hash(parent)
             self._bus.emit(ev.BlockHashed, block.block_id, short_hash(block_hash), parent_name)
 
-    def _uncache(self, block: KVCacheBlock) -> None:
+    def evict(self, block: KVCacheBlock) -> None:
+        """Take the block's name away, if it has one; whoever owns the block keeps it."""
         block_hash = block.block_hash
+        if block_hash is None:
+            return
+        if self._bus.active:
+            self._bus.emit(ev.BlockEvicted, block.block_id, short_hash(block_hash))
+        self.num_evicted_blocks += 1
         holders = self._cached[block_hash]
         del holders[block.block_id]
         if not holders:
@@ -171,19 +177,12 @@ class BlockPool:
         self._hand_out(block)
 
     def _hand_out(self, block: KVCacheBlock) -> KVCacheBlock:
-        """`block`, just taken off the free queue, goes to its first owner. Whatever was cached in it is gone (`_evict`)."""
+        """`block`, just taken off the free queue, goes to its first owner. Whatever was cached in it is gone (`evict`)."""
         # BEGIN SOLUTION block-pool
-        if block.block_hash is not None:
-            self._evict(block)
+        self.evict(block)
         block.ref_cnt = 1
         return block
         # END SOLUTION
-
-    def _evict(self, block: KVCacheBlock) -> None:
-        if self._bus.active:
-            self._bus.emit(ev.BlockEvicted, block.block_id, short_hash(block.block_hash))
-        self._uncache(block)
-        self.num_evicted_blocks += 1
 
     def touch(self, block: KVCacheBlock) -> bool:
         """One more owner for `block`; true if it came off the free queue. Touch hits before popping anything."""

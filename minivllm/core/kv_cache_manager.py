@@ -26,6 +26,7 @@ are touched before anything is popped, or the pop may evict them; a failed call 
 Source: vLLM `vllm/v1/core/kv_cache_manager.py`.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from minivllm.core.block_hash import hash_block_tokens
@@ -92,6 +93,8 @@ class KVCacheManager:
         if not self.enable_prefix_caching:
             return NO_COMPUTED_BLOCKS
         self._extend_hashes(sequence, sequence.num_tokens)
+        if sequence.judges_prompt:  # a token that is not computed has no log-probability; others may hit what it leaves
+            return NO_COMPUTED_BLOCKS
         # BEGIN SOLUTION hash-chain
         hits: list[KVCacheBlock] = []
         for block_hash in sequence.block_hashes:
@@ -108,6 +111,8 @@ class KVCacheManager:
         why: ev.MissReason
         if not self.enable_prefix_caching:
             why = "caching_off"
+        elif sequence.judges_prompt:
+            why = "prompt_logprobs"
         elif not sequence.block_hashes:
             why = "prompt_shorter_than_a_block"
         elif len(computed.blocks) == len(sequence.block_hashes):
@@ -218,6 +223,12 @@ class KVCacheManager:
         for i in range(sequence.num_hashed_blocks, num_full):
             self.pool.cache_block(sequence.block_table[i], hashes[i], hashes[i - 1] if i else None)
         sequence.num_hashed_blocks = num_full
+
+    def evict_unused(self, blocks: Iterable[KVCacheBlock]) -> None:
+        """Let no new prompt find those of `blocks` that nobody uses now: what is written there may be no numbers."""
+        for block in blocks:
+            if block.ref_cnt == 0:
+                self.pool.evict(block)
 
     def free(self, sequence: Sequence) -> None:
         """Release all blocks of `sequence`, from the tail of its table to the head."""

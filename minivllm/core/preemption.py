@@ -55,6 +55,10 @@ class Preemption:
             self._preempt(victim, first, Shortage(need, free))
             plan.preempted.append(victim)
 
+    def requeue(self, stranded: Sequence, culprit: Sequence) -> None:
+        """Have a sequence computed anew: it shares blocks that `culprit` failed to write."""
+        self._preempt(stranded, culprit, Shortage(0, self.kv_cache_manager.pool.num_free_blocks))
+
     def _preempt(self, victim: Sequence, victim_of: Sequence, shortage: Shortage) -> None:
         """Take blocks and slot from a running sequence. Its tokens stay; their keys and values are recomputed."""
         # BEGIN SOLUTION preemption

@@ -105,6 +105,11 @@ class Sequence:
         return self.num_tokens - self.num_prompt_tokens
 
     @property
+    def judges_prompt(self) -> bool:
+        """Whether the log-probabilities of the prompt are to be computed with this sequence."""
+        return self.index == 0 and self.request.params.prompt_logprobs is not None
+
+    @property
     def output_token_ids(self) -> list[int]:
         return self.token_ids[self.num_prompt_tokens :]
 

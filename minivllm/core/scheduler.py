@@ -72,7 +72,7 @@ class Scheduler(Preemption):
         self.counters.prompt_tokens += sequence.num_prompt_tokens
         if self._bus.active:
             tokens, params = list(request.prompt_token_ids), request.params
-            seen = (position, tokens, params.max_tokens, request.priority, request.prompt)
+            seen = (position, tokens, params.max_tokens, request.priority, request.prompt, params.n)
             self._bus.emit(ev.RequestArrived, request.request_id, sequence.seq_id, *seen)
 
     def finish(self, sequence: Sequence, status: RequestStatus, stop_reason: int | str | None = None) -> None:
@@ -97,7 +97,7 @@ class Scheduler(Preemption):
                 self.counters.finished_requests += 1
         if self._bus.active:
             if aborted:
-                self._bus.emit(ev.RequestAborted, sequence.seq_id)
+                self._bus.emit(ev.RequestAborted, sequence.seq_id, stop_reason)
             elif pruned:
                 self._bus.emit(ev.BeamPruned, sequence.seq_id)
             else:

@@ -2,7 +2,8 @@
 
 Gives what `transformers`' `apply_chat_template(add_generation_prompt=True)` gives, without importing it (seconds,
 and its tokenizer classes with it). A template is a Jinja program, and it comes with the model: from a stranger.
-It runs in Jinja's sandbox, sees plain data only, and whatever it raises becomes a refused request.
+It runs in Jinja's sandbox, sees plain data only, has bounds on its time and on its text, and whatever it raises becomes a
+refused request.
 
 Easy to get wrong: white space. `trim_blocks` and `lstrip_blocks` are part of the format, and one newline more or
 less makes a model noticeably worse.
@@ -11,8 +12,12 @@ Source: transformers 5, `utils/chat_template_utils.py`.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
+from types import FrameType
 from typing import Any, NoReturn
 
 import jinja2
@@ -25,6 +30,12 @@ from minivllm.errors import InvalidRequestError, UnsupportedModelError
 
 ChatMessage = Mapping[str, Any]
 """At least `role`, nearly always `content`."""
+
+
+MAX_SECONDS = 5.0
+"""A thousand messages take some hundredths of one."""
+MAX_CHARACTERS = 1 << 22
+"""Four times what a client of the server can send."""
 
 
 class ChatTemplate:
@@ -57,18 +68,52 @@ class ChatTemplate:
 
     def render(self, messages: Sequence[ChatMessage]) -> str:
         """The conversation as text, ready for the assistant's answer."""
+        plain = [_plain_message(message) for message in messages]
         try:
-            return self._template.render(
-                messages=[_plain_message(message) for message in messages],
-                tools=None,
-                documents=None,
-                add_generation_prompt=True,
-                **self._special_tokens,
-            )
-        except InvalidRequestError:
-            raise
-        except Exception as error:  # a template can raise anything
-            raise InvalidRequestError(f"The model's chat template does not accept these messages: {error}") from error
+            with _time_limit(MAX_SECONDS):
+                pieces = self._template.generate(
+                    messages=plain,
+                    tools=None,
+                    documents=None,
+                    add_generation_prompt=True,
+                    **self._special_tokens,
+                )
+                return _join(pieces)
+        except Exception as error:  # a template can raise anything, and what it says is not for strangers
+            raise InvalidRequestError(
+                "The model's chat template does not accept these messages: change their roles or their order, or send less."
+            ) from error
+
+
+def _join(pieces: Iterable[str]) -> str:
+    taken, length = [], 0
+    for piece in pieces:
+        taken.append(piece)
+        length += len(piece)
+        if length > MAX_CHARACTERS:
+            raise OverflowError(f"a chat template wrote more than {MAX_CHARACTERS} characters")
+    return "".join(taken)
+
+
+@contextmanager
+def _time_limit(seconds: float) -> Iterator[None]:
+    """Have the Python code below fail when its time is over.
+
+    A thread cannot be ended from outside, and a template that loops need not write anything. So its lines are traced.
+    """
+    end = time.monotonic() + seconds
+
+    def look_at_clock(frame: FrameType, event: str, argument: object) -> Callable[..., Any]:
+        if time.monotonic() > end:
+            raise TimeoutError(f"a chat template took more than {seconds:g} seconds")
+        return look_at_clock
+
+    before = sys.gettrace()
+    sys.settrace(look_at_clock)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
 
 
 def _plain_message(message: ChatMessage) -> dict[str, Any]:

@@ -21,7 +21,7 @@ import torch
 from minivllm.clock import MonotonicClock
 from minivllm.config import EngineConfig
 from minivllm.core.scheduler_output import SchedulerOutput
-from minivllm.errors import ConfigError
+from minivllm.errors import ConfigError, SamplingError
 from minivllm.runtime.attention import AttentionBackend, choose_attention_backend, get_attention_backend
 from minivllm.runtime.attention_mass import AttentionMassMeter
 from minivllm.runtime.cuda_graphs import DecodeGraphs
@@ -36,6 +36,7 @@ from minivllm.runtime.kv_cache import (
 )
 from minivllm.runtime.loader import LoadedModel
 from minivllm.runtime.models.decoder import Decoder
+from minivllm.runtime.prompt_logprobs import PromptLogprob, prompt_logprobs
 from minivllm.runtime.sampler import SampledToken, Sampler
 
 
@@ -61,6 +62,8 @@ class ModelRunner:
         self._sampler = Sampler(model.tokenizer.eos_token_ids, config.seed)
         self.t_prepare = 0.0
         """Seconds that the last `execute_model` took to lay out its batch."""
+        self.prompt_logprobs: list[PromptLogprob] = []
+        """Of the last `execute_model`, for the sequences that asked for it."""
         self.record_attention_mass = False
         """Whether `execute_model` also fills `attention_mass`, which costs about half of the attention again."""
         self.attention_mass: list[list[float]] = []
@@ -84,6 +87,7 @@ class ModelRunner:
         sampling_rows = self._tensor(inputs.sampling_rows)
         self.t_prepare = self._now() - begin
         hidden = run()
+        self.prompt_logprobs = prompt_logprobs(plan, hidden, partial(self._model.decoder.compute_logits, ops=self._ops))
         # The LM head is the largest matrix of a small model, so only rows that sample go through it.
         return self._model.decoder.compute_logits(hidden[sampling_rows], self._ops)
 
@@ -129,9 +133,9 @@ class ModelRunner:
         return torch.from_numpy(array).to(self._model.device, non_blocking=True)
 
     @torch.inference_mode()
-    def sample_tokens(self, plan: SchedulerOutput, logits: torch.Tensor) -> list[SampledToken]:
-        """The next token of each sequence that samples, in plan order."""
-        return self._sampler(logits, [sequence for item in plan.scheduled for sequence in item.sampling])
+    def sample_tokens(self, plan: SchedulerOutput, logits: torch.Tensor) -> list[SampledToken | SamplingError]:
+        """The next token of each sequence that samples, in plan order, or why it has none."""
+        return self._sampler.sample_each(logits, [sequence for item in plan.scheduled for sequence in item.sampling])
 
     # ---- the size of the KV cache ----
 

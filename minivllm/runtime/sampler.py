@@ -78,7 +78,10 @@ class Sampler:
         processed = {}  # row -> [vocab]
         for row, sequence in enumerate(sequences):
             if changes_best_token(sequence):
-                processed[row] = apply_logits_processors(logits[row], sequence, self._eos_token_ids)
+                try:
+                    processed[row] = apply_logits_processors(logits[row], sequence, self._eos_token_ids)
+                except Exception as error:
+                    raise _no_token(sequence, "what its parameters do to the logits failed") from error
                 best_logit, best_id = processed[row].max(dim=-1)
                 if not torch.isfinite(best_logit):
                     raise _no_token(
@@ -98,8 +101,25 @@ class Sampler:
         for row, sequence in enumerate(sequences):
             num_best = sequence.request.num_logprobs
             if num_best is not None:
-                sampled[row].logprobs = _token_logprobs(logits[row], token_ids[row], num_best)
+                sampled[row].logprobs = token_logprobs(logits[row], token_ids[row], num_best)
         return sampled
+
+    def sample_each(self, logits: torch.Tensor, sequences: list[Sequence]) -> list[SampledToken | SamplingError]:
+        """As calling it, but a sequence that has no token gets its error, and the others their tokens all the same."""
+        results: dict[int, SampledToken | SamplingError] = {}
+        rows = list(range(len(sequences)))
+        while rows:
+            left = [sequences[row] for row in rows]
+            try:
+                sampled = self(logits if len(rows) == len(sequences) else logits[rows], left)
+            except SamplingError as error:
+                at_fault = next(row for row in rows if sequences[row].seq_id == error.seq_id)
+                results[at_fault] = error
+                rows.remove(at_fault)
+            else:
+                results.update(zip(rows, sampled, strict=True))
+                break
+        return [results[row] for row in range(len(sequences))]
 
     def _draw(self, logits: torch.Tensor, sequences: list[Sequence]) -> list[int]:
         """Draw from `logits: [num_rows, vocab]` after temperature, min-p, top-k and top-p."""
@@ -125,7 +145,7 @@ def _chunks(rows: list[int], logits: torch.Tensor) -> Iterator[list[int]]:
         yield rows[start : start + num_rows]
 
 
-def _token_logprobs(logits: torch.Tensor, token_id: int, num_best: int) -> list[TokenLogprob]:
+def token_logprobs(logits: torch.Tensor, token_id: int, num_best: int) -> list[TokenLogprob]:
     """Entries for the sampled token and the `num_best` most likely ones, from raw `logits: [vocab]`."""
     # One row at a time and in float64: the sum's rounding, far under float32's, is then the same in any batch.
     log_total = logits.double().logsumexp(dim=-1)

@@ -36,13 +36,13 @@ class Tokenizer:
         eos_token_ids: frozenset[int],
         chat_template: str | None,
     ) -> None:
-        """`named_tokens`: such as `{"eos_token": "<|im_end|>"}`."""
         backend.no_truncation()
         backend.no_padding()
         in_vocabulary = [token for token in named_tokens.values() if backend.token_to_id(token) is not None]
         backend.add_special_tokens(in_vocabulary)  # adds nothing: marks them as special, should the file not say so
         self._backend = backend
-        self._named_tokens = named_tokens
+        self.named_tokens = named_tokens
+        """Such as `{"eos_token": "<|im_end|>"}`."""
         self._template_source = chat_template
         self._special_ids = frozenset(id_ for id_, token in backend.get_added_tokens_decoder().items() if token.special)
         self._byte_fallback_ids = _byte_fallback_ids(backend)
@@ -73,9 +73,9 @@ class Tokenizer:
             chat_template=_read_chat_template(directory, config),
         )
 
-    def encode(self, text: str) -> list[int]:
+    def encode(self, text: str, add_special_tokens: bool = True) -> list[int]:
         """The token ids of a prompt, with the special tokens that the model wants around one (often a BOS)."""
-        return self._encode(text, add_special_tokens=True)
+        return self._encode(text, add_special_tokens=add_special_tokens)
 
     def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = True) -> str:
         """The text of `token_ids`, with U+FFFD for bytes that are no UTF-8. Ids without a text give nothing."""
@@ -108,16 +108,22 @@ class Tokenizer:
         return token_id in self._byte_fallback_ids
 
     @cached_property
+    def most_characters_per_token(self) -> int | None:
+        """A text of more than n times as many characters is more than n tokens; None if there is no telling."""
+        return _most_characters_per_token(self._backend)
+
+    @cached_property
     def _chat_template(self) -> "ChatTemplate":
         from minivllm.runtime.chat_template import ChatTemplate  # Jinja only for those who chat
 
         if self._template_source is None:
             raise InvalidRequestError("This model has no chat template: use `generate` with a plain prompt.")
-        return ChatTemplate(self._template_source, self._named_tokens)
+        return ChatTemplate(self._template_source, self.named_tokens)
 
     def _encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
         try:
-            return self._backend.encode(text, add_special_tokens=add_special_tokens).ids
+            # The library's `encode` keeps the GIL, half a second for a long text, and all other threads wait for it.
+            return self._backend.encode_batch([text], add_special_tokens=add_special_tokens)[0].ids
         except TypeError:
             raise InvalidRequestError(
                 "The prompt must be a string of valid Unicode; it has half of a surrogate pair, or is no string at all."
@@ -142,6 +148,32 @@ def _byte_fallback_ids(backend: tokenizers.Tokenizer) -> frozenset[int]:
         return frozenset()
     ids = (backend.token_to_id(f"<0x{byte:02X}>") for byte in range(256))
     return frozenset(id_ for id_ in ids if id_ is not None)
+
+
+def _most_characters_per_token(backend: tokenizers.Tokenizer) -> int | None:
+    """The length of the longest token, where each character of a text is sure to end up in a token.
+
+    So it is with byte-level tokenizers, the usual ones. Others may drop white space, or make one token of any number of
+    unknown characters.
+    """
+    state = json.loads(backend.to_str())
+    pre_tokenizer = state["pre_tokenizer"] or {}
+    steps = pre_tokenizer.get("pretokenizers", [pre_tokenizer])
+    kinds = {step.get("type") for step in steps}
+    # NFC makes one character of up to four (Unicode's annex 15), and other normalizers may do anything.
+    shrinks = {None: 1, "NFC": 4}.get((state["normalizer"] or {"type": None})["type"])
+    if (
+        shrinks is None
+        or "ByteLevel" not in kinds
+        or not kinds <= {"ByteLevel", "Digits", "Split"}
+        or any(step.get("behavior") == "Removed" for step in steps)
+        or any(token["lstrip"] or token["rstrip"] for token in state["added_tokens"])
+    ):
+        return None
+    vocab = backend.get_vocab(with_added_tokens=True)
+    if any(character not in vocab for character in tokenizers.pre_tokenizers.ByteLevel.alphabet()):
+        return None  # what has no token is left out
+    return shrinks * max(map(len, vocab))
 
 
 def _read_chat_template(directory: Path, tokenizer_config: dict[str, Any]) -> str | None:

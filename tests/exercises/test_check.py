@@ -25,7 +25,7 @@ def my_release(self, block):
     if not block.ref_cnt:
         named = block.block_hash
         if named:
-            self._evict(block)
+            self.evict(block)
         self._put_back(block)
 BlockPool.release = my_release
 """

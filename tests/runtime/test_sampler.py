@@ -68,7 +68,7 @@ def test_a_batch_of_plain_greedy_rows_never_processes_or_draws(monkeypatch):
     def forbidden(*_: object) -> None:
         raise AssertionError("work for a single row")
 
-    for name in ("apply_logits_processors", "to_weights", "key_for_next_token", "_token_logprobs"):
+    for name in ("apply_logits_processors", "to_weights", "key_for_next_token", "token_logprobs"):
         monkeypatch.setattr(sampler_module, name, forbidden)
     assert token_ids(torch.eye(8), [make_sequence(GREEDY) for _ in range(8)]) == list(range(8))
 

@@ -2,6 +2,9 @@
 
 import json
 import shutil
+import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,7 @@ from tokenizers import Tokenizer as Backend
 from transformers import AutoTokenizer
 
 from minivllm.errors import InvalidRequestError, ModelIntegrityError, UnsupportedModelError
+from minivllm.runtime import chat_template
 from minivllm.runtime.chat_template import ChatTemplate
 from minivllm.runtime.tokenizer import Tokenizer
 
@@ -90,6 +94,42 @@ def test_ids_are_those_of_transformers(ours, theirs, model, text):
 def test_text_is_that_of_transformers_for_any_ids(ours, theirs, model, data, skip):
     ids = data.draw(st.lists(st.integers(0, ours[model].vocab_size - 1), max_size=30))
     assert ours[model].decode(ids, skip) == theirs[model].decode(ids, skip_special_tokens=skip)
+
+
+@pytest.mark.parametrize("model", ["tiny-random", "llama3-like"])
+@given(text=st.text(max_size=60))
+@settings(max_examples=100, deadline=None)
+def test_no_text_has_more_characters_than_its_tokens_can_hold(ours, model, text):
+    tokenizer = ours[model]
+    assert len(text) <= tokenizer.most_characters_per_token * len(tokenizer.encode(text))
+
+
+def test_no_bound_is_claimed_for_a_vocabulary_that_drops_characters(ours):
+    tokenizer = ours["smollm2"]
+    assert tokenizer.encode("\x06" * 1000, add_special_tokens=False) == []
+    assert tokenizer.most_characters_per_token is None
+
+
+def test_other_threads_go_on_while_a_long_text_is_cut_into_tokens(ours):
+    gaps: list[float] = []
+    ended = threading.Event()
+
+    def watch() -> None:
+        last = time.monotonic()
+        while not ended.is_set():
+            time.sleep(0.001)
+            now = time.monotonic()
+            gaps.append(now - last)
+            last = now
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    began = time.monotonic()
+    ours["smollm2"].encode("a" * 2_000_000)
+    seconds = time.monotonic() - began
+    ended.set()
+    watcher.join()
+    assert max(gaps) < max(0.1, seconds / 3)
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -171,6 +211,32 @@ def test_today_can_be_set_for_a_reproducible_prompt():
 def test_whatever_a_template_does_wrong_becomes_a_refused_request(template):
     with pytest.raises(InvalidRequestError, match="does not accept these messages"):
         ChatTemplate(template, {}).render(CONVERSATIONS[0])
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
+        "{% for i in range(99999) %}{% for j in range(99999) %}{{ 'x' * 9999 }}{% endfor %}{% endfor %}",
+        "{{ raise_exception('a secret of the template') }}",
+    ],
+    ids=["loops", "writes", "raises"],
+)
+def test_a_template_has_bounds_and_says_nothing_to_strangers(template, monkeypatch):
+    monkeypatch.setattr(chat_template, "MAX_SECONDS", 0.3)
+    began = time.monotonic()
+    with pytest.raises(InvalidRequestError) as refused:
+        ChatTemplate(template, {}).render(CONVERSATIONS[0])
+    assert time.monotonic() - began < 3.0
+    assert "secret" not in str(refused.value)
+    assert sys.gettrace() is None or "look_at_clock" not in repr(sys.gettrace())
+
+
+def test_a_thousand_messages_are_rendered_soon(ours):
+    messages = [{"role": ("user", "assistant")[i % 2], "content": f"message {i} " * 90} for i in range(1024)]
+    began = time.monotonic()
+    ours["smollm2"].render_chat_template(messages)
+    assert time.monotonic() - began < 1.0
 
 
 def test_a_template_that_is_no_template_is_refused():

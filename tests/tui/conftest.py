@@ -78,6 +78,8 @@ class ScriptedRunner:
     """
 
     t_prepare = 0.0
+    record_attention_mass = False
+    prompt_logprobs = ()
     max_model_len = 100_000
 
     def __init__(self, num_blocks: int, answers: dict[str, list[int]]) -> None:

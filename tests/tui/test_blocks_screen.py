@@ -126,7 +126,7 @@ def test_the_focus_unfolds_a_panel_and_folds_the_one_before(shared_prefix) -> No
         assert height_of(app, PrefixTree) > 4 and height_of(app, Mass) == 0
         app.shown.query_one(Mass).focus()
         await until(pilot, lambda: height_of(app, PrefixTree) == 0 and height_of(app, Mass) > 4)
-        assert "not recorded: M records it" in app.text()
+        await until(pilot, lambda: "not recorded: M records it" in app.text())
         # It stays open while a person goes back to the map.
         app.shown.query_one(BlockMap).focus()
         await until(pilot, lambda: height_of(app, Mass) > 4)

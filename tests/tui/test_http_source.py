@@ -108,12 +108,14 @@ def test_a_server_that_was_started_again_ends_the_view_and_keeps_it(shared_prefi
     ("answer", "sentence"),
     [
         (Answer(b"<html>", kind="text/html"), "it sends text/html and no events"),
-        (Answer(b"", status=404), "it answers 404 Not Found and no events"),
+        (Answer(b"", status=404), "it tells no events: start that server with `minivllm serve --events`"),
+        (Answer(b"", status=401), "it wants an API key: put it into the environment variable VLLM_API_KEY"),
+        (Answer(b"", status=418), "it answers 418 I'm a Teapot and no events"),
         (Answer(b"", status=302), "it answers 302 Found and no events"),
         (Answer(sse(b"{}")), "its first message is no header"),
         (Answer(sse(b'{"hello": 1}', event="meta")), "is not a minivllm recording"),
     ],
-    ids=["a web page", "not found", "elsewhere", "other messages", "no header"],
+    ids=["a web page", "not found", "no key", "no server of events", "elsewhere", "other messages", "no header"],
 )
 def test_a_server_that_speaks_something_else_is_one_clear_sentence(answer: Answer, sentence: str) -> None:
     with serving(answer) as server:

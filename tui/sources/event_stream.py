@@ -19,6 +19,7 @@ from minivllm.errors import EventLogError
 from minivllm.events.lines import decode_header, encode_header, state_line
 from minivllm.events.stitching import Stitcher
 from minivllm.events.types import LogHeader
+from minivllm.tui.sources.api_key import VARIABLE, authorization
 from minivllm.tui.sources.sse import SseMessage, SseParser
 from minivllm.tui.sources.status import SourceStatus
 
@@ -93,7 +94,7 @@ class EventStream:
             self._socket = connection.sock
             # An engine may have nothing to say for hours; a machine that is gone is noticed all the same.
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            headers = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
+            headers = {"Accept": "text/event-stream", "Cache-Control": "no-store", **authorization()}
             if self._stitcher is not None and self._stitcher.last_seq is not None:
                 headers["Last-Event-ID"] = str(self._stitcher.last_seq)
             query = f"?{self._url.query}" if self._url.query else ""
@@ -107,9 +108,13 @@ class EventStream:
             connection.close()
 
     def _check(self, response: http.client.HTTPResponse) -> None:
-        if response.status in (502, 503, 504):
+        if response.status in (429, 502, 503, 504):
             raise http.client.HTTPException(f"{response.status} {response.reason}")
         kind = response.getheader("Content-Type", "nothing named")
+        if response.status == 401:
+            raise EventLogError(f"it wants an API key: put it into the environment variable {VARIABLE}.")
+        if response.status == 404:
+            raise EventLogError("it tells no events: start that server with `minivllm serve --events`.")
         if response.status != 200:
             raise EventLogError(
                 f"it answers {response.status} {response.reason} and no events; is this the address of a minivllm server?"

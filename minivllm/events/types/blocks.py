@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 from minivllm.events.types.envelope import Event
 
-MissReason = Literal["caching_off", "prompt_shorter_than_a_block", "never_seen", "evicted"]
+MissReason = Literal["caching_off", "prompt_shorter_than_a_block", "never_seen", "evicted", "prompt_logprobs"]
 
 
 class BlockAllocated(Event, tag="block.allocated"):
@@ -74,8 +74,8 @@ class BlockFreed(Event, tag="block.freed"):
 
 
 class BlockEvicted(Event, tag="block.evicted"):
-    """A cached block is about to be reused: its hash leaves the prefix cache."""
+    """A cached block is about to be reused, or its owner failed: its hash leaves the prefix cache."""
 
     block_id: int
     hash: str
-    rule: ClassVar[str] = "minivllm.core.block_pool:BlockPool._evict"
+    rule: ClassVar[str] = "minivllm.core.block_pool:BlockPool.evict"

@@ -32,6 +32,8 @@ class LogHeader(msgspec.Struct, tag_field="ev", tag="meta", kw_only=True, omit_d
     enable_prefix_caching: bool
     config: dict[str, object] = {}
     """Every other option, as given."""
+    run: str = ""
+    """Names this one run, where a reader may come back and meet another one: in the event stream of a server."""
 
 
 class Event(msgspec.Struct, tag_field="ev", omit_defaults=True, frozen=True, gc=False):

@@ -26,6 +26,8 @@ class RequestArrived(Event, tag="request.arrived"):
     max_tokens: int
     priority: int = 0
     prompt: str | None = None
+    n: int = 1
+    """Answers that are wanted."""
     rule: ClassVar[str] = "minivllm.core.scheduler:Scheduler.add_request"
 
 
@@ -72,7 +74,7 @@ class RequestPreempted(Event, tag="request.preempted"):
     seq_id: str
     victim_of: str
     need: int
-    """Blocks that `victim_of` needed."""
+    """Blocks that `victim_of` needed. 0: it failed before it had written blocks that both of them share."""
     free: int
     """Blocks that were free then."""
     position: int
@@ -122,7 +124,9 @@ class BeamsFound(Event, tag="request.beams_found"):
 
 
 class RequestAborted(Event, tag="request.aborted"):
-    """A sequence was ended from outside, waiting or running."""
+    """A sequence was ended from outside, waiting or running, or because it failed."""
 
     seq_id: str
+    error: str | None = None
+    """What failed, in one sentence; None if somebody wanted it to end."""
     rule: ClassVar[str] = "minivllm.core.scheduler:Scheduler.finish"

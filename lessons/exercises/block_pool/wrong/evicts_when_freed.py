@@ -13,5 +13,5 @@ class BlockPool(engine.BlockPool):
         block.ref_cnt -= 1
         if block.ref_cnt == 0:
             if block.block_hash is not None:
-                self._evict(block)
+                self.evict(block)
             self._put_back(block)

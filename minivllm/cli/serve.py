@@ -1,0 +1,122 @@
+"""`minivllm serve`: a model over HTTP, with `vllm serve`'s option names.
+
+    minivllm serve smollm2 --port 8000
+
+The easy thing to get wrong is the order: the address is taken first, since "in use" should be said at once and not
+after a model has been loaded. What it tells on its way goes to standard error, as a line of JSON each.
+"""
+
+import argparse
+import logging
+import os
+import time
+from dataclasses import fields
+from typing import get_args
+
+from minivllm.cli.loading import load_engine
+from minivllm.cli.options import add_engine_options, engine_config
+from minivllm.config import EngineConfig
+from minivllm.engine import LLMEngine
+from minivllm.errors import ConfigError
+from minivllm.server.options import GenerateDelimiter, ServerOptions
+
+API_KEY = "VLLM_API_KEY"
+"""The environment variable that vLLM reads the key from."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    own = {field.name: field.default for field in fields(ServerOptions)}
+    parser.add_argument("model_tag", nargs="?", metavar="MODEL", help="the model, as with --model")
+    group = parser.add_argument_group("server")
+
+    def add(name: str, help_: str, **how: object) -> None:
+        dest = how.setdefault("dest", name.removeprefix("--").replace("-", "_"))
+        shown = own[dest] if isinstance(own[dest], (int, float, str)) else None
+        group.add_argument(
+            name, help=help_ if shown is None else f"{help_} (default: {shown})", default=own[dest], **how
+        )
+
+    add("--host", "address to serve on; one that other machines can reach needs an API key", metavar="ADDRESS")
+    add("--port", "0 takes any that is free", type=int, metavar="N")
+    add("--api-key", f"clients must send one of these keys (default: that of ${API_KEY})", nargs="+", metavar="KEY")
+    add("--served-model-name", "what clients call the model", metavar="NAME")
+    add(
+        "--allowed-host",
+        "a further name that clients may call us by",
+        dest="allowed_hosts",
+        action="append",
+        metavar="NAME",
+    )
+    add("--max-waiting-requests", "further ones are told to come back later", type=int, metavar="N")
+    add("--request-timeout", "most time for one request", type=float, metavar="SECONDS")
+    add(
+        "--shutdown-timeout",
+        "time to finish for those being served",
+        dest="drain_timeout",
+        type=float,
+        metavar="SECONDS",
+    )
+    add("--generate-delimiter", "what ends each piece of a streamed /generate", choices=get_args(GenerateDelimiter))
+    add("--events", "tell everything at /events, everybody's prompts, too: for minivllm attach", action="store_true")
+    group.add_argument(
+        "--kv-events-config",
+        metavar="JSON",
+        default="{}",
+        help='publish what the prefix cache gains and loses over ZeroMQ: {"enable_kv_cache_events": true, ...}',
+    )
+    group.add_argument(
+        "--uvicorn-log-level",
+        choices=("debug", "info", "warning", "error", "critical"),
+        default="info",
+        help="what is logged, and from what importance on (default: info)",
+    )
+    add_engine_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    try:
+        from minivllm.server.assemble import assemble
+        from minivllm.server.kv_options import KVEventsConfig
+        from minivllm.server.logs import set_up_logging
+        from minivllm.server.run import bind, run_server
+    except ModuleNotFoundError as error:
+        if (error.name or "minivllm").startswith("minivllm"):
+            raise
+        raise ConfigError(f"serve needs the package {error.name}: pip install 'minivllm[serve]'.") from error
+
+    options, config = _server_options(args), engine_config(args)
+    kv_events = KVEventsConfig.from_json(args.kv_events_config)
+    set_up_logging(args.uvicorn_log_level)
+    with bind(options) as bound, kv_events.publishing() as publisher:
+        engine = _load(config)
+        server = assemble(engine, options, publisher)
+        run_server(server.app, server.service, options, bound)
+    return 0
+
+
+def _server_options(args: argparse.Namespace) -> ServerOptions:
+    if args.model_tag is not None:
+        if getattr(args, "model", args.model_tag) != args.model_tag:
+            raise ConfigError(f"MODEL is {args.model_tag} and --model is {args.model}: name the model once.")
+        args.model = args.model_tag
+    taken = {field.name: getattr(args, field.name) for field in fields(ServerOptions) if hasattr(args, field.name)}
+    # A key on the command line is seen by whoever lists the processes.
+    keys = tuple(args.api_key) or tuple(filter(None, [os.environ.get(API_KEY)]))
+    return ServerOptions(**taken | {"api_key": keys, "allowed_hosts": tuple(args.allowed_hosts or ())})
+
+
+def _load(config: EngineConfig) -> LLMEngine:
+    log = logging.getLogger("minivllm.server")
+    log.info("loading the model", extra={"fields": {"model": config.model}})
+    began = time.monotonic()
+    engine = load_engine(config)
+    header = engine.log_header()
+    told = {
+        "seconds": round(time.monotonic() - began, 2),
+        "num_blocks": header.num_blocks,
+        "block_size": header.block_size,
+        "max_model_len": header.max_model_len,
+        "max_num_seqs": header.max_num_seqs,
+    }
+    log.info("the model is loaded", extra={"fields": told})
+    return engine

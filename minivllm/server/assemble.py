@@ -1,0 +1,78 @@
+"""`assemble`: an engine, and everything that a server makes of it.
+
+    engine -> EngineService (requests in, outputs out)
+           -> EngineMetrics, and where asked for EventHub and KVEventFeed (listeners of its events)
+           -> the application with the routes of all of them
+
+The command and the tests get their server here, so that what is tested is what runs. The easy thing to get wrong is
+the time: listeners take the engine to be idle, so they have to listen before its thread has started.
+
+A listener that raises would stop the engine, as it should where it is a test or a recording. Here it loses its feed, which
+says so from then on, and the requests go on: nobody's answer is worth less because a disk is full.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fastapi import FastAPI
+
+from minivllm.engine import LLMEngine
+from minivllm.errors import FeedLostError
+from minivllm.events import types as ev
+from minivllm.server import event_hub, metrics
+from minivllm.server.app import create_app
+from minivllm.server.event_hub import EventHub, take_snapshot
+from minivllm.server.http_totals import HttpTotals
+from minivllm.server.kv_events import BatchSink, KVEventFeed
+from minivllm.server.metrics import EngineMetrics
+from minivllm.server.options import ServerOptions
+from minivllm.server.service import EngineService
+from minivllm.server.serving import served_name
+
+_log = logging.getLogger("minivllm.server")
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """A server that waits to be run."""
+
+    app: FastAPI
+    service: EngineService
+    hub: EventHub | None
+
+
+def assemble(engine: LLMEngine, options: ServerOptions, kv_sink: BatchSink | None = None) -> Assembled:
+    """`engine` must not have had a request yet. `kv_sink`: where KV events go, if anywhere."""
+    service = EngineService(engine, max_waiting_requests=options.max_waiting_requests)
+    header = engine.log_header()
+    counted = EngineMetrics(header, served_name(options, engine.config))
+    _listen(engine, "metrics", counted.apply, counted.close)
+    routers, hub = [metrics.router(counted)], None
+    if options.events:
+        hub = EventHub(header, lambda: service.call_engine(take_snapshot))
+        _listen(engine, "events", hub.apply, hub.close)
+        service.when_over(hub.close)
+        routers.append(event_hub.router(hub))
+    if kv_sink is not None:
+        _listen(engine, "KV events", KVEventFeed(header, kv_sink).apply)
+    return Assembled(create_app(service, options, routers, HttpTotals(counted.registry).count), service, hub)
+
+
+def _listen(
+    engine: LLMEngine,
+    name: str,
+    listener: Callable[[ev.Event], None],
+    close: Callable[[FeedLostError], None] = lambda why: None,
+) -> None:
+    """Have `listener` called with every event until it raises; then `close` it, once and for all."""
+
+    def guarded(event: ev.Event) -> None:
+        try:
+            listener(event)
+        except Exception:
+            unsubscribe()
+            _log.exception("a feed has failed and is closed; the engine goes on", extra={"fields": {"feed": name}})
+            close(FeedLostError(f"The server's {name} have failed and are not told any more; its log says why."))
+
+    unsubscribe = engine.subscribe(guarded)

@@ -1,0 +1,85 @@
+"""`BoundedConnection`: uvicorn's HTTP/1.1 connection, with an end for clients that send nothing or read nothing, and a
+bound on their number.
+
+uvicorn gives an idle connection some seconds *after* an answer, and one that never asks, or stops in the middle of its
+headers, for ever: a few hundred of those use up a process's file descriptors. Here a request's head has to be there in
+time, the first and every later one. And who does not read has as long as a request may take: closing such a connection
+would wait for ever until all is sent, so it is aborted.
+
+The easy thing to get wrong is when to stop the clock: a request whose head has come may be answered for minutes.
+"""
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+HEAD_SECONDS = 10.0
+MAX_CONNECTIONS = 1000
+"""Under the 1024 file descriptors that a process usually gets."""
+
+
+class BoundedConnection(H11Protocol):
+    """For `uvicorn.Config(http=partial(BoundedConnection, unread_seconds=...))`."""
+
+    def __init__(self, *args: Any, unread_seconds: float, **options: Any) -> None:
+        """unread_seconds: how long an answer may lie here for a client that does not take it"""
+        super().__init__(*args, **options)
+        self._unread_seconds = unread_seconds
+        self._clock: asyncio.TimerHandle | None = None
+        self._unread_clock: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        super().connection_made(transport)
+        # Then writing is paused whenever anything lies here that the system does not take, and else never.
+        transport.set_write_buffer_limits(0)
+        if len(self.connections) > MAX_CONNECTIONS:
+            transport.close()
+        self._set_clock()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._set_clock()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._stop_clock()
+        self._stop_unread_clock()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._unread_clock is None:
+            self._unread_clock = self.loop.call_later(self._unread_seconds, self.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._stop_unread_clock()
+
+    def abort(self) -> None:
+        """End it, and drop what the client has not taken."""
+        self.transport.abort()
+
+    def _set_clock(self) -> None:
+        if not self._waits_for_head:
+            self._stop_clock()
+        elif self._clock is None:
+            self._clock = self.loop.call_later(HEAD_SECONDS, self._give_up)
+
+    def _stop_clock(self) -> None:
+        if self._clock is not None:
+            self._clock.cancel()
+            self._clock = None
+
+    def _stop_unread_clock(self) -> None:
+        if self._unread_clock is not None:
+            self._unread_clock.cancel()
+            self._unread_clock = None
+
+    @property
+    def _waits_for_head(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def _give_up(self) -> None:
+        self._clock = None
+        if self._waits_for_head:
+            self.transport.close()

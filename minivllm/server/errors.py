@@ -1,0 +1,183 @@
+"""Errors as OpenAI's clients expect them: `{"error": {"message", "type", "param", "code"}}`, with the right status.
+
+Every error that leaves the server is made here, whoever raised it. Knows the kinds of errors and nothing of routes.
+
+The easy thing to get wrong is saying too much. What a client sent wrong is told in one sentence; what broke inside is
+logged, and the client hears only that it did. And no input is repeated at length: an answer must not be larger than
+its question.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+
+from minivllm.errors import (
+    EngineDeadError,
+    FeedLostError,
+    InvalidRequestError,
+    MinivllmError,
+    OverloadedError,
+    PromptTooLongError,
+    RequestFailedError,
+    RequestTimeoutError,
+    RequestTooLargeError,
+    ShuttingDownError,
+    UnknownModelNameError,
+)
+from minivllm.sampling_params import SamplingParams
+
+_MAX_MESSAGE = 600
+_MAX_INPUT = 80
+_PARAMETERS = frozenset(one.name for one in fields(SamplingParams)) | {"priority", "cache_salt", "prompt", "messages"}
+
+
+class ErrorObject(BaseModel):
+    """What went wrong, as OpenAI says it."""
+
+    message: str
+    type: str
+    param: str | None = None
+    code: str | None = None
+
+
+class ErrorResponse(BaseModel):
+    """The body of every answer that is no success."""
+
+    error: ErrorObject
+
+
+ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
+    status: {"model": ErrorResponse}
+    for status in (400, 401, 403, 404, 405, 408, 413, 415, 429, 431, 500, 503, 504, "default")
+}
+"""For the routes' OpenAPI: each may answer with any of them. (Without a default, FastAPI would add a 422 of its own.)"""
+
+
+@dataclass(slots=True)
+class ApiError(Exception):
+    """An error with everything that HTTP wants to know of it."""
+
+    status: int
+    message: str
+    type: str = "invalid_request_error"
+    code: str | None = None
+    param: str | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+
+    def body(self) -> dict[str, Any]:
+        """As JSON."""
+        message = self.message if len(self.message) <= _MAX_MESSAGE else f"{self.message[:_MAX_MESSAGE]}..."
+        return {"error": {"message": message, "type": self.type, "param": self.param, "code": self.code}}
+
+    def response(self) -> JSONResponse:
+        return JSONResponse(self.body(), self.status, self.headers)
+
+
+def to_api_error(error: BaseException) -> ApiError:
+    """What a client is told of `error`."""
+    match error:
+        case ApiError():
+            return error
+        case UnknownModelNameError():
+            return ApiError(404, str(error), code="model_not_found", param="model")
+        case PromptTooLongError() | RequestTooLargeError():
+            return ApiError(400, str(error), code="context_length_exceeded", param="prompt")
+        case InvalidRequestError():
+            return ApiError(400, str(error), code="invalid_value", param=_named_first(str(error)))
+        case OverloadedError():
+            return ApiError(
+                429, str(error), "rate_limit_error", "queue_full", headers={"Retry-After": str(error.retry_after)}
+            )
+        case ShuttingDownError():
+            return ApiError(503, str(error), "server_error", "shutting_down", headers={"Retry-After": "5"})
+        case EngineDeadError():
+            # Its own message may quote the failure: that is for the log. Asking again would not help.
+            message = "The engine has failed and serves nobody until it is started again; the server's log says why."
+            return ApiError(503, message, "server_error", "engine_dead", headers={"x-should-retry": "false"})
+        case FeedLostError():
+            return ApiError(503, str(error), "server_error", "feed_lost")
+        case RequestFailedError():
+            return ApiError(500, str(error), "server_error", "request_failed")
+        case RequestTimeoutError():
+            return ApiError(504, str(error), "server_error", "request_timeout")
+        case _:
+            message = "The server failed on this request; its log says why, under the request id of this answer."
+            return ApiError(500, message, "server_error", "internal_error")
+
+
+def add_error_handlers(app: FastAPI) -> None:
+    """Have every error of `app`'s routes answered in OpenAI's shape."""
+
+    async def ours(request: Request, error: Exception) -> JSONResponse:
+        return to_api_error(error).response()
+
+    async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+        return _validation_error(error).response()
+
+    async def http(request: Request, error: HTTPException) -> JSONResponse:
+        return _http_error(request, error).response()
+
+    app.add_exception_handler(ApiError, ours)
+    app.add_exception_handler(MinivllmError, ours)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(HTTPException, http)
+
+
+def _http_error(request: Request, error: HTTPException) -> ApiError:
+    """Starlette's own: no such route, no such method."""
+    path = request.scope["path"][:_MAX_INPUT]
+    message = {
+        404: f"There is no {path!r} here; /openapi.json lists what there is.",
+        405: f"{path!r} does not take {request.method[:16]!r}; /openapi.json lists what it takes.",
+    }.get(error.status_code, str(error.detail))
+    code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "invalid_request")
+    return ApiError(error.status_code, message, code=code, headers=dict(error.headers or {}))
+
+
+def _validation_error(error: RequestValidationError) -> ApiError:
+    """One of pydantic's complaints as one sentence."""
+    first = _most_telling(error.errors())
+    where = [str(part) for part in first["loc"][1:]]
+    # Of a union, the place also names the arm that was tried.
+    param = ".".join(part for i, part in enumerate(where) if i == 0 or _is_no_arm(part))[:_MAX_INPUT]
+    code, given = "invalid_value", repr(first.get("input"))
+    given = given if len(given) <= _MAX_INPUT else f"{given[:_MAX_INPUT]}..."
+    match first["type"]:
+        case "extra_forbidden":
+            code = "unknown_parameter"
+            message = f"Unknown parameter {param!r}: leave it out."
+        case "missing":
+            code = "missing_required_parameter"
+            message = f"The parameter {param!r} is missing: add it." if param else "The request has no body: send JSON."
+        case "value_error":  # ours, from a validator
+            message = str(first["ctx"]["error"])
+        case _ if not param:
+            message = "The request's body must be a JSON object."
+        case _:
+            message = f"{param}: {first['msg'].replace('Input should', 'it should')}; got {given}."
+    return ApiError(400, message, code=code, param=param or None)
+
+
+def _most_telling(errors: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The first; but each arm of a union complains, and "no string" says less than "too many items in the list"."""
+    of_first = [one for one in errors if one["loc"][:2] == errors[0]["loc"][:2]]
+    return next((one for one in of_first if not one["type"].endswith("_type")), errors[0])
+
+
+def _is_no_arm(part: str) -> bool:
+    return (part.isidentifier() and part not in ("bool", "str")) or part.isdigit()
+
+
+def _named_first(message: str) -> str | None:
+    """The parameter that one of our sentences begins with."""
+    word = re.match(r"\w*", message)[0]
+    if word == "prompt_token_ids":  # the engine's name for one of the ways to give a prompt
+        return "prompt"
+    return word if word in _PARAMETERS else None

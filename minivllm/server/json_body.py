@@ -1,0 +1,139 @@
+"""`JsonRoute`: a route whose body is JSON of a reasonable shape, or the request goes no further.
+
+Python's own parser takes `NaN`, numbers of ten thousand digits and a hundred thousand open brackets, and each of them
+breaks something further on. A hundred thousand keys or lists keep everybody waiting while they are read. So the text
+is looked at before it is parsed, and the numbers while it is.
+
+Whatever then works for a request, tokenizing as well as computing, ends when its client goes or its time is over.
+
+The easy thing to get wrong is the content type. Early vLLM's `/generate` is used with `curl -d`, which says that it sends
+a form, so there any type is taken. A page in a browser may send a form or `text/plain` anywhere without asking: what
+keeps it out is `middleware.OriginCheck`, and elsewhere the type besides.
+"""
+
+import asyncio
+import json
+import re
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
+
+from minivllm.errors import RequestTimeoutError
+from minivllm.server.disconnect import unless_disconnected
+from minivllm.server.errors import ApiError
+
+MAX_DEPTH = 32
+MAX_DIGITS = 100
+MAX_PARTS = 20_000
+"""Strings (keys among them) and brackets. Three thousand messages have as many; numbers do not count."""
+CLIENT_GONE = 499
+"""Nobody reads it; it is for the log."""
+
+
+class JsonRoute(APIRoute):
+    """Takes `application/json` alone."""
+
+    any_content_type = False
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def checked(request: Request) -> Response:
+            if request.method != "POST":
+                return await handle(request)
+            if not self.any_content_type:
+                _require_json(request.headers.get("content-type", ""))
+            request = _JsonRequest(request.scope, request.receive)
+            await request.json()
+            answer = await unless_disconnected(request.receive, _in_time(request, handle(request)))
+            return Response(status_code=CLIENT_GONE) if answer is None else answer
+
+        return checked
+
+
+class AnyTypeRoute(JsonRoute):
+    """Takes JSON whatever the client calls it."""
+
+    any_content_type = True
+
+
+class _JsonRequest(Request):
+    """Gives FastAPI the body as we have parsed it."""
+
+    def __init__(self, scope: Any, receive: Any) -> None:
+        others = [(name, value) for name, value in scope["headers"] if name != b"content-type"]
+        super().__init__({**scope, "headers": [*others, (b"content-type", b"application/json")]}, receive)
+        self._value: list[Any] = []
+
+    async def json(self) -> Any:
+        if not self._value:
+            self._value.append(parse_json(await self.body()))
+        return self._value[0]
+
+
+async def _in_time(request: Request, work: Coroutine[Any, Any, Response]) -> Response:
+    """What `work` makes, by the request's deadline: an answer, or a stream that has begun."""
+    try:
+        async with asyncio.timeout_at(request.state.deadline) as limit:
+            return await work
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise RequestTimeoutError(
+            "The request was not finished within the server's time limit: ask for fewer tokens, or send a shorter prompt."
+        ) from None
+
+
+def _require_json(content_type: str) -> None:
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise ApiError(
+            415, "The body must be JSON: send it with the header Content-Type: application/json.",
+            code="unsupported_media_type",
+        )  # fmt: skip
+
+
+def parse_json(body: bytes) -> Any:
+    """The value of a JSON text. Raises `ApiError`."""
+    try:
+        text = body.decode("utf-8")
+        _check_shape(text)
+        return json.loads(text, parse_constant=_refuse_constant, parse_int=_read_int)
+    except ApiError:
+        raise
+    except UnicodeDecodeError as error:
+        raise _invalid(f"it is no UTF-8 at byte {error.start}") from None
+    except json.JSONDecodeError as error:
+        raise _invalid(f"{error.msg}, at line {error.lineno}, column {error.colno}") from None
+
+
+def _invalid(why: str) -> ApiError:
+    return ApiError(400, f"The body is no valid JSON: {why}.", code="invalid_json")
+
+
+# A whole string, also one that never ends, or one bracket: brackets inside of strings do not count.
+_STRING_OR_BRACKET = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[][{}]', re.DOTALL)
+
+
+def _check_shape(text: str) -> None:
+    depth = 0
+    for number, match in enumerate(_STRING_OR_BRACKET.finditer(text)):
+        if number == MAX_PARTS:
+            raise ApiError(
+                400, f"The body has more than {MAX_PARTS} strings and brackets: send less at once.", code="invalid_json"
+            )  # fmt: skip
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(match[0], 0)
+        if depth > MAX_DEPTH:
+            raise ApiError(400, f"The body is nested more than {MAX_DEPTH} levels deep.", code="invalid_json")
+
+
+def _refuse_constant(name: str) -> None:
+    raise _invalid(f"{name} is no number there")
+
+
+def _read_int(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise _invalid(f"a number has {len(digits)} digits, and {MAX_DIGITS} is the most")
+    return int(digits)

@@ -1,0 +1,130 @@
+"""`KVEventFeed`: vLLM's KV events, worked out from ours and published a step at a time.
+
+vLLM tells which named blocks its prefix cache gains and loses, with their tokens; routers and caches outside live on it.
+Our events name the block and the sequence, and the tokens are where they always were: in `request.arrived` and
+`token.sampled`. So the feed keeps each sequence's tokens and block table, and nothing else of the engine.
+
+The easy thing to get wrong is a name that two blocks carry (two equal prompts in one step). vLLM tells of both, and a
+reader who keeps a set then believes too early that the name is gone. Here a name is stored when the first block takes
+it and removed when the last one loses it, so that a set and a count both come out right.
+
+Source: vLLM `vllm/v1/core/block_pool.py`, `vllm/distributed/kv_events.py`.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Protocol
+
+from minivllm.events import types as ev
+from minivllm.events.kv_wire import AllBlocksCleared, BlockRemoved, BlockStored, KVEvent
+
+MEDIUM = "GPU"
+"""vLLM's word for the engine's own memory, as against what it was offloaded to; also where that is a CPU's."""
+
+
+class BatchSink(Protocol):
+    """Where batches go; see `KVEventPublisher`."""
+
+    def publish(self, ts: float, events: list[KVEvent]) -> None:
+        """Called in the engine's thread; must not wait."""
+
+
+class KVEventFeed:
+    """`engine.subscribe(feed.apply)` before the engine has its first request: it is taken to be idle, its cache empty."""
+
+    def __init__(self, header: ev.LogHeader, sink: BatchSink) -> None:
+        self._block_size = header.block_size
+        self._unix_minus_engine = header.wall - header.mono
+        self._sink = sink
+        self._tokens: dict[str, list[int]] = {}
+        self._tables: dict[str, list[int]] = {}
+        self._scheduled = ""
+        """The sequence whose blocks get their names now: they do when it is scheduled."""
+        self._holders: Counter[str] = Counter()
+        """Blocks that carry a name."""
+        self._batch: list[KVEvent] = []
+        # Whoever followed an engine before this one learns that its blocks are gone.
+        sink.publish(header.wall, [AllBlocksCleared()])
+
+    def apply(self, event: ev.Event) -> None:
+        """Take in the next event. In the engine's thread."""
+        handler = _APPLY.get(type(event))
+        if handler is not None:
+            handler(self, event)
+
+    # ---- tokens ----
+
+    def _arrived(self, event: ev.RequestArrived) -> None:
+        self._tokens[event.seq_id] = list(event.prompt_token_ids)
+        self._tables[event.seq_id] = []
+
+    def _forked(self, event: ev.RequestForked) -> None:
+        self._tokens[event.seq_id] = list(self._tokens[event.parent])
+        self._tables[event.seq_id] = list(self._tables[event.parent])
+
+    def _sampled(self, event: ev.TokenSampled) -> None:
+        self._tokens[event.seq_id].append(event.token_id)
+
+    def _ended(self, event: ev.RequestFinished | ev.RequestAborted | ev.BeamPruned) -> None:
+        del self._tokens[event.seq_id], self._tables[event.seq_id]
+
+    # ---- block tables ----
+
+    def _extended(self, event: ev.BlockAllocated | ev.BlockHit) -> None:
+        self._tables[event.seq_id].append(event.block_id)
+
+    def _copied(self, event: ev.BlockCopied) -> None:
+        self._tables[event.seq_id][event.logical] = event.dst
+
+    def _released(self, event: ev.BlockReleased) -> None:
+        self._tables[event.seq_id].pop()
+
+    # ---- names ----
+
+    def _was_scheduled(self, event: ev.StepScheduled) -> None:
+        self._scheduled = event.seq_id
+
+    def _hashed(self, event: ev.BlockHashed) -> None:
+        self._holders[event.hash] += 1
+        if self._holders[event.hash] > 1:
+            return
+        name, parent = _name(event.hash), None if event.parent is None else _name(event.parent)
+        start = self._tables[self._scheduled].index(event.block_id) * self._block_size
+        tokens = self._tokens[self._scheduled][start : start + self._block_size]
+        last = self._batch[-1] if self._batch else None
+        if isinstance(last, BlockStored) and last.block_hashes[-1] == parent:
+            last.block_hashes.append(name)
+            last.token_ids += tokens
+        else:
+            self._batch.append(BlockStored([name], parent, tokens, self._block_size, medium=MEDIUM))
+
+    def _evicted(self, event: ev.BlockEvicted) -> None:
+        self._holders[event.hash] -= 1
+        if self._holders[event.hash] == 0:
+            del self._holders[event.hash]
+            self._batch.append(BlockRemoved([_name(event.hash)], medium=MEDIUM))
+
+    def _step_end(self, event: ev.StepEnd) -> None:
+        if self._batch:
+            batch, self._batch = self._batch, []
+            self._sink.publish(self._unix_minus_engine + event.t, batch)
+
+
+def _name(short_hash: str) -> int:
+    """The 64 bits of a hash that events carry, as a number, as vLLM's are."""
+    return int(short_hash, 16)
+
+
+_APPLY: dict[type[ev.Event], Callable[[KVEventFeed, ev.Event], None]] = {
+    ev.RequestArrived: KVEventFeed._arrived,
+    ev.RequestForked: KVEventFeed._forked,
+    ev.TokenSampled: KVEventFeed._sampled,
+    **dict.fromkeys((ev.RequestFinished, ev.RequestAborted, ev.BeamPruned), KVEventFeed._ended),
+    **dict.fromkeys((ev.BlockAllocated, ev.BlockHit), KVEventFeed._extended),
+    ev.BlockCopied: KVEventFeed._copied,
+    ev.BlockReleased: KVEventFeed._released,
+    ev.StepScheduled: KVEventFeed._was_scheduled,
+    ev.BlockHashed: KVEventFeed._hashed,
+    ev.BlockEvicted: KVEventFeed._evicted,
+    ev.StepEnd: KVEventFeed._step_end,
+}

@@ -1,0 +1,74 @@
+"""`KVEventsConfig`: what `--kv-events-config` says, in vLLM's own JSON, and the publisher that it asks for.
+
+The easy thing to get wrong is an option that is passed over: a misspelt `endpoint` would publish somewhere else, so
+what is not known is refused. Importing this does not import ZeroMQ.
+
+Source: vLLM `vllm/config/kv_events.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import msgspec
+
+from minivllm.errors import ConfigError
+
+if TYPE_CHECKING:
+    from minivllm.server.kv_publisher import KVEventPublisher
+
+_Count = Annotated[int, msgspec.Meta(ge=1, le=10_000_000)]
+
+
+class KVEventsConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """vLLM's fields; the addresses are those of this machine by default."""
+
+    enable_kv_cache_events: bool = False
+    publisher: Literal["null", "zmq"] | None = None
+    """None: `zmq` if events are enabled."""
+    endpoint: str = "tcp://127.0.0.1:5557"
+    replay_endpoint: str | None = None
+    buffer_steps: _Count = 10_000
+    hwm: _Count = 100_000
+    max_queue_size: _Count = 100_000
+    topic: str = ""
+
+    @classmethod
+    def from_json(cls, text: str) -> KVEventsConfig:
+        """Raises `ConfigError`."""
+        try:
+            return msgspec.json.decode(text, type=cls)
+        except (msgspec.MsgspecError, UnicodeError) as error:
+            raise ConfigError(
+                f"--kv-events-config is not understood ({error}): write it like "
+                '\'{"enable_kv_cache_events": true, "publisher": "zmq", "endpoint": "tcp://127.0.0.1:5557"}\'.'
+            ) from error
+
+    @property
+    def is_on(self) -> bool:
+        return self.enable_kv_cache_events and self.publisher != "null"
+
+    @contextmanager
+    def publishing(self) -> Iterator[KVEventPublisher | None]:
+        """The publisher, bound, until the end of the block; None if none is wanted. Raises `ConfigError`."""
+        if not self.is_on:
+            yield None
+            return
+        try:
+            from minivllm.server.kv_publisher import KVEventPublisher
+        except ModuleNotFoundError as error:
+            raise ConfigError("To publish KV events, install pyzmq: pip install 'minivllm[kv-events]'.") from error
+        publisher = KVEventPublisher(
+            self.endpoint,
+            self.replay_endpoint,
+            topic=self.topic,
+            buffer_steps=self.buffer_steps,
+            hwm=self.hwm,
+            max_queue_size=self.max_queue_size,
+        )
+        try:
+            yield publisher
+        finally:
+            publisher.close()

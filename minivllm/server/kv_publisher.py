@@ -1,0 +1,140 @@
+"""`KVEventPublisher`: batches of KV events to subscribers over ZeroMQ, as vLLM publishes them.
+
+PUB socket:    [topic, sequence number (8 bytes, big-endian), payload]
+ROUTER socket: a client asks with the first number that it lacks and gets [number, payload] for each batch that is still
+               kept, then [-1, nothing]
+
+A thread owns both sockets. The engine's thread hands batches over through a socket inside of the process, which wakes
+that thread and never waits: so nobody polls, and a subscriber that sleeps costs the engine nothing.
+
+Easy to get wrong, twice. The address: whoever subscribes reads everybody's prompts, and ZeroMQ asks for no key, so
+only this machine may. And a replay that is longer than a socket's queue: a ROUTER drops what does not fit and tells
+nobody, so the queue is made as long as the buffer.
+
+Source: vLLM `vllm/distributed/kv_events.py`, `ZmqEventPublisher`.
+"""
+
+import contextlib
+from collections import deque
+from collections.abc import Sequence
+from threading import Thread
+from urllib.parse import urlsplit
+
+import zmq
+
+from minivllm.errors import ConfigError
+from minivllm.events.kv_wire import END_SEQ, KVEvent, KVEventEncoding, encode_batch
+
+DEFAULT_ENDPOINT = "tcp://127.0.0.1:5557"
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_NUMBER_BYTES = 8
+_STOP = b""
+_CLOSE_MILLISECONDS = 2000
+
+
+class KVEventPublisher:
+    """vLLM's options, with a loopback address as the default."""
+
+    def __init__(
+        self,
+        endpoint: str = DEFAULT_ENDPOINT,
+        replay_endpoint: str | None = None,
+        *,
+        topic: str = "",
+        buffer_steps: int = 10_000,
+        hwm: int = 100_000,
+        max_queue_size: int = 100_000,
+        encoding: KVEventEncoding = "map",
+    ) -> None:
+        """Binds at once; raises `ConfigError` for an address that cannot or must not be bound.
+
+        buffer_steps: batches that are kept for a replay
+        hwm: batches that wait for one subscriber, before it loses some
+        max_queue_size: batches that wait for the publishing thread, before they are lost
+        """
+        self._topic = topic.encode()
+        self._encoding = encoding
+        self._next_seq = 0
+        self._buffer: deque[tuple[bytes, bytes]] = deque(maxlen=buffer_steps)
+        self._context = zmq.Context()
+        try:
+            self._pub = self._bind(zmq.PUB, endpoint, hwm)
+            self.endpoint: str = self._pub.getsockopt_string(zmq.LAST_ENDPOINT)
+            """As it was bound; `tcp://127.0.0.1:*` takes any free port."""
+            self._replay = None
+            self.replay_endpoint: str | None = None
+            if replay_endpoint is not None:
+                self._replay = self._bind(zmq.ROUTER, replay_endpoint, buffer_steps + 1)
+                self.replay_endpoint = self._replay.getsockopt_string(zmq.LAST_ENDPOINT)
+        except ConfigError:
+            self._context.destroy(linger=0)
+            raise
+        self._inbox = self._context.socket(zmq.PULL)
+        self._inbox.set_hwm(max_queue_size)
+        self._inbox.bind("inproc://batches")
+        # Only the engine's thread may use it from now on, and `close` once that has ended.
+        self._outbox = self._context.socket(zmq.PUSH)
+        self._outbox.set_hwm(max_queue_size)
+        self._outbox.connect("inproc://batches")
+        self._thread = Thread(target=self._run, name="minivllm-kv-events", daemon=True)
+        self._thread.start()
+
+    def _bind(self, kind: int, endpoint: str, hwm: int) -> zmq.Socket:
+        host = urlsplit(endpoint).hostname
+        if not endpoint.startswith(("tcp://", "ipc://")) or (endpoint.startswith("tcp://") and host not in _LOOPBACK):
+            raise ConfigError(
+                f"KV events hold everybody's prompts and ZeroMQ asks for no key, so {endpoint} is refused: publish on "
+                "this machine alone, as tcp://127.0.0.1:5557 or ipc://FILE, and forward that port where it is needed."
+            )
+        socket = self._context.socket(kind)
+        socket.set_hwm(hwm)
+        try:
+            socket.bind(endpoint)
+        except zmq.ZMQError as error:
+            raise ConfigError(f"KV events cannot be published on {endpoint}: {error.strerror}.") from error
+        return socket
+
+    def publish(self, ts: float, events: Sequence[KVEvent]) -> None:
+        """Send a batch that happened at Unix time `ts`. In the engine's thread; never waits."""
+        number, self._next_seq = self._next_seq, self._next_seq + 1
+        payload = encode_batch(ts, events, self._encoding)
+        # With a full queue the batch is lost, and the numbers that subscribers see say so.
+        with contextlib.suppress(zmq.Again):
+            self._outbox.send_multipart((number.to_bytes(_NUMBER_BYTES, "big"), payload), zmq.NOBLOCK)
+
+    def close(self) -> None:
+        """Send what waits and end. After the engine's thread has ended, or from it."""
+        self._outbox.setsockopt(zmq.SNDTIMEO, _CLOSE_MILLISECONDS)  # the queue may be full
+        with contextlib.suppress(zmq.Again):
+            self._outbox.send_multipart((_STOP, b""))
+        self._thread.join(_CLOSE_MILLISECONDS / 1000)
+        if not self._thread.is_alive():
+            self._context.destroy(linger=200)
+
+    # ---- in the thread ----
+
+    def _run(self) -> None:
+        poller = zmq.Poller()
+        poller.register(self._inbox, zmq.POLLIN)
+        if self._replay is not None:
+            poller.register(self._replay, zmq.POLLIN)
+        while True:
+            ready = dict(poller.poll())
+            if self._replay in ready:
+                self._answer()
+            if self._inbox in ready:
+                number, payload = self._inbox.recv_multipart()
+                if number == _STOP:
+                    return
+                self._buffer.append((number, payload))
+                self._pub.send_multipart((self._topic, number, payload))
+
+    def _answer(self) -> None:
+        """Send a client what it lacks. Anything that is no question is passed over: it came from outside."""
+        *route, first = self._replay.recv_multipart()
+        if len(first) != _NUMBER_BYTES or len(route) != 2 or route[1]:
+            return
+        for number, payload in self._buffer:
+            if number >= first:  # big-endian bytes are ordered as their numbers are
+                self._replay.send_multipart((*route, number, payload))
+        self._replay.send_multipart((*route, END_SEQ, b""))

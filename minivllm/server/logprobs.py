@@ -1,0 +1,71 @@
+"""Log-probabilities in OpenAI's two shapes: four parallel lists for completions, nested objects for chat.
+
+Knows the engine's `Logprob` and nothing of requests. The easy thing to get wrong is the name of a token: completions
+key the alternatives by their text, and two tokens may have the same (each half of a character reads U+FFFD). The likelier
+of them is kept, so that comparing a token with the best of its alternatives still tells whether it was the best.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from minivllm.outputs import Logprob
+from minivllm.server.protocol.base import PromptLogprob, PromptLogprobs
+from minivllm.server.protocol.chat import ChatLogprobs, TokenLogprob, TopLogprob
+from minivllm.server.protocol.completions import CompletionLogprobs
+
+_LEAST = -9999.0
+"""OpenAI's word for "practically impossible"; minus infinity is no JSON."""
+
+Position = dict[int, Logprob]
+"""token id -> its log-probability, the token that stands there first."""
+
+
+def completion_logprobs(positions: Iterable[tuple[str, int, Position | None]], offset: int) -> CompletionLogprobs:
+    """positions: each token's text, its id and what might have stood there; offset: where in the text they begin"""
+    found = CompletionLogprobs(tokens=[], token_logprobs=[], top_logprobs=[], text_offset=[])
+    for token, token_id, position in positions:
+        found.tokens.append(token)
+        found.text_offset.append(offset)
+        offset += len(token)
+        found.token_logprobs.append(None if position is None else _value(position[token_id]))
+        found.top_logprobs.append(None if position is None else _by_text(position))
+    return found
+
+
+def chat_logprobs(token_ids: Sequence[int], positions: Sequence[Position], num_top: int) -> ChatLogprobs:
+    """An object for each of `token_ids`, with its `num_top` likeliest alternatives."""
+    content = []
+    for token_id, position in zip(token_ids, positions, strict=True):
+        best = sorted(position.values(), key=lambda entry: entry.rank)[:num_top]
+        top = [TopLogprob(**_named(entry)) for entry in best]
+        content.append(TokenLogprob(**_named(position[token_id]), top_logprobs=top))
+    return ChatLogprobs(content=content)
+
+
+def prompt_logprobs(positions: Sequence[Position | None]) -> PromptLogprobs:
+    """An item for each token of the prompt; none for the first, which has nothing before it."""
+    return [
+        None
+        if position is None
+        else {
+            token_id: PromptLogprob(logprob=_value(entry), rank=entry.rank, decoded_token=entry.decoded_token)
+            for token_id, entry in position.items()
+        }
+        for position in positions
+    ]
+
+
+def _by_text(position: Position) -> dict[str, float]:
+    texts: dict[str, float] = {}
+    for entry in position.values():
+        texts[entry.decoded_token] = max(_value(entry), texts.get(entry.decoded_token, _LEAST))
+    return texts
+
+
+def _named(entry: Logprob) -> dict:
+    token = entry.decoded_token
+    known = None if "\N{REPLACEMENT CHARACTER}" in token else list(token.encode())
+    return {"token": token, "logprob": _value(entry), "bytes": known}
+
+
+def _value(entry: Logprob) -> float:
+    return max(entry.logprob, _LEAST)

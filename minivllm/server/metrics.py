@@ -1,0 +1,157 @@
+"""`EngineMetrics`: `/metrics` for Prometheus, under vLLM's names.
+
+Names, types, labels and bucket boundaries are vLLM's (V1), so its published Grafana board and the terminal tools that
+scrape it work unchanged; what each number means here is told in `engine_totals`. `apply` runs in the engine's thread
+and only adds numbers; the text is made in the thread of whoever asks.
+
+The easy thing to get wrong is a scrape in the middle of an event: a histogram whose sum has a value that its buckets
+lack. So both sides hold one lock, the engine for a microsecond at a time and a scrape while it copies some lists.
+
+Source: vLLM `vllm/v1/metrics/loggers.py`.
+"""
+
+from collections.abc import Iterator
+from threading import Lock
+
+from fastapi import APIRouter, Response
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from minivllm.errors import MinivllmError
+from minivllm.events import types as ev
+from minivllm.server.engine_totals import APPLY, EngineTotals
+from minivllm.server.errors import ERROR_RESPONSES
+
+ENGINE = "0"
+"""There is one engine; vLLM numbers them because it may have several."""
+
+_HELP = {
+    "num_requests_running": "Sequences in the batch.",
+    "num_requests_waiting": "Sequences in the waiting queue.",
+    "kv_cache_usage_perc": "Share of the KV cache's blocks that are in use, from 0 to 1.",
+    "engine_sleep_state": "1 for the state that the engine is in: awake, always.",
+    "prefix_cache_queries": "Tokens looked up in the prefix cache.",
+    "prefix_cache_hits": "Tokens found in the prefix cache.",
+    "num_preemptions": "Sequences that lost their blocks to another.",
+    "prompt_tokens": "Prompt tokens that were prefilled, cached ones included.",
+    "prompt_tokens_cached": "Prompt tokens whose keys and values were in the cache.",
+    "generation_tokens": "Tokens that were sampled.",
+    "request_success": "Sequences that ended, by how.",
+    "iteration_tokens_total": "Tokens computed in a step.",
+    "request_prompt_tokens": "Prompt tokens of a request.",
+    "request_generation_tokens": "Output tokens of a sequence.",
+    "request_max_num_generation_tokens": "Output tokens of a request's longest sequence.",
+    "request_params_n": "The parameter n of a request.",
+    "request_params_max_tokens": "The parameter max_tokens of a request.",
+    "time_to_first_token_seconds": "From a request's arrival to its first token.",
+    "inter_token_latency_seconds": "From one token of a sequence to its next.",
+    "request_time_per_output_token_seconds": "Mean time between the tokens of a sequence.",
+    "e2e_request_latency_seconds": "From a request's arrival to its end.",
+    "request_queue_time_seconds": "From a request's arrival to its first slot in the batch.",
+    "request_inference_time_seconds": "From the first slot to the last token.",
+    "request_prefill_time_seconds": "From the first slot to the first token.",
+    "request_decode_time_seconds": "From the first token to the last one.",
+    "request_num_preemptions": "How often a sequence was preempted.",
+    "request_prefill_kv_computed_tokens": "Prompt tokens that were not in the prefix cache.",
+}
+
+
+_RESPONSES = {**ERROR_RESPONSES, 200: {"content": {"text/plain": {}}}}
+
+
+class EngineMetrics(Collector):
+    """`engine.subscribe(metrics.apply)` before the engine has its first request: it is taken to be idle."""
+
+    def __init__(self, header: ev.LogHeader, model_name: str | None = None) -> None:
+        """model_name: the label, where the model is served under another name"""
+        self._labels = {"model_name": header.model if model_name is None else model_name, "engine": ENGINE}
+        self._header = header
+        self._totals = EngineTotals(header)
+        self._lock = Lock()
+        self._why_closed: MinivllmError | None = None
+        self.registry = CollectorRegistry()
+        """What `text` tells: this, and whatever else is registered."""
+        self.registry.register(self)
+
+    def apply(self, event: ev.Event) -> None:
+        """Count an event. In the engine's thread."""
+        count = APPLY.get(type(event))
+        if count is not None:
+            with self._lock:
+                count(self._totals, event)
+
+    def close(self, why: MinivllmError) -> None:
+        """Tell nothing more: an event was lost, and numbers that stand still look like an engine that does."""
+        self._why_closed = why
+
+    def text(self) -> bytes:
+        """All metrics in Prometheus' text format. From any thread. Raises what they were closed with."""
+        if self._why_closed is not None:
+            raise self._why_closed
+        return generate_latest(self.registry)
+
+    def collect(self) -> Iterator[Metric]:
+        """For `prometheus_client`, which makes the text."""
+        with self._lock:
+            totals = self._totals
+            gauges = {
+                "num_requests_running": totals.num_requests_running,
+                "num_requests_waiting": totals.num_requests_waiting,
+                "kv_cache_usage_perc": totals.num_used_blocks / totals.num_blocks,
+            }
+            counters, ended = dict(totals.counters), dict(totals.request_success)
+            histograms = {name: histogram.snapshot() for name, histogram in totals.histograms.items()}
+        names, values = list(self._labels), list(self._labels.values())
+        for name, value in gauges.items():
+            yield _with(GaugeMetricFamily(f"vllm:{name}", _HELP[name], labels=names), values, value)
+        for name, value in counters.items():
+            yield _with(CounterMetricFamily(f"vllm:{name}", _HELP[name], labels=names), values, value)
+        success = CounterMetricFamily(
+            "vllm:request_success", _HELP["request_success"], labels=[*names, "finished_reason"]
+        )
+        for reason, value in ended.items():
+            success.add_metric([*values, reason], value)
+        yield success
+        for name, snapshot in histograms.items():
+            family = HistogramMetricFamily(f"vllm:{name}", _HELP[name], labels=names)
+            family.add_metric(values, snapshot.buckets(), snapshot.sum)
+            yield family
+        # It never sleeps: what vLLM's server can be told to do, this one cannot.
+        sleep = GaugeMetricFamily(
+            "vllm:engine_sleep_state", _HELP["engine_sleep_state"], labels=[*names, "sleep_state"]
+        )
+        for state in ("awake", "weights_offloaded", "discard_all"):
+            sleep.add_metric([*values, state], state == "awake")
+        yield sleep
+        yield self._cache_config()
+
+    def _cache_config(self) -> Metric:
+        """The options of the KV cache, as labels of a gauge that is always 1."""
+        header = self._header
+        options = {
+            "engine": ENGINE,
+            "block_size": header.block_size,
+            "num_gpu_blocks": header.num_blocks,
+            "enable_prefix_caching": header.enable_prefix_caching,
+            "cache_dtype": header.config.get("dtype", "auto"),
+        }
+        family = GaugeMetricFamily("vllm:cache_config_info", "Options of the KV cache.", labels=list(options))
+        return _with(family, [str(value) for value in options.values()], 1)
+
+
+def _with(family: Metric, labels: list[str], value: float) -> Metric:
+    family.add_metric(labels, value)
+    return family
+
+
+def router(metrics: EngineMetrics) -> APIRouter:
+    """`GET /metrics`."""
+    routes = APIRouter()
+
+    @routes.get("/metrics", response_class=Response, responses=_RESPONSES)
+    def scrape() -> Response:
+        """What the engine has done and does now, for Prometheus."""
+        return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
+
+    return routes

@@ -1,0 +1,246 @@
+"""What every request has to pass before it reaches a route, from the outside in:
+
+    RequestIds     an id for the logs and the answer, and a deadline; whatever nobody caught becomes a 500 here
+    HeaderBounds   not too many headers, not too large
+    HostCheck      the Host header is one of ours, so that no web page can reach us under a name of its own
+    OriginCheck    and no page of another site may use us by its visitor's browser
+    ApiKey         every path but /health needs the key, if there is one
+    BodyLimit      the whole body, up to a size and within a time
+
+They are plain ASGI, and the easy thing to get wrong is why: Starlette's base class for middleware puts a queue between a
+route and its client, and then nobody notices that the client has gone. And the path is taken from the scope, never from a URL put
+together with a header that the client wrote (CVE-2026-48746).
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+import re
+import secrets
+import time
+import uuid
+from collections.abc import Callable, Iterable
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from minivllm.server.errors import ApiError, to_api_error
+from minivllm.server.logs import REQUEST_ID
+
+MAX_HEADERS = 100
+MAX_HEADER_BYTES = 32 * 1024
+_MAX_DISCARDED = 16 << 20
+"""Bytes of a body that is refused already."""
+PUBLIC_PATHS = frozenset({"/health"})
+"""The only ones without a key: a load balancer has none."""
+
+_log = logging.getLogger("minivllm.server")
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_HOST = re.compile(r"(?P<name>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?")
+
+
+class RequestIds:
+    """Names each request, by the client's X-Request-Id if it has a decent one, sets its deadline, and logs how it ended."""
+
+    def __init__(
+        self, app: ASGIApp, timeout: float, on_end: Callable[[Scope, int], None] = lambda scope, status: None
+    ) -> None:
+        """
+        timeout: seconds from a request's arrival to its deadline
+        on_end: told each request's scope and status
+        """
+        self._app = app
+        self._timeout = timeout
+        self._on_end = on_end
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        given = Headers(scope=scope).get("x-request-id", "")
+        request_id = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+        REQUEST_ID.set(request_id)
+        fields = scope.setdefault("state", {})["log"] = {"method": scope["method"], "path": scope["path"]}
+        scope["state"]["deadline"] = asyncio.get_running_loop().time() + self._timeout
+        began, status = time.monotonic(), 0
+
+        async def send_with_id(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message = {**message, "headers": [*message["headers"], (b"x-request-id", request_id.encode())]}
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_with_id)
+        except Exception as error:
+            _log.exception("a request failed")
+            if status == 0:
+                await to_api_error(error).response()(scope, receive, send_with_id)
+        finally:
+            # No status: the client had gone before there was an answer.
+            status = status or 499
+            self._on_end(scope, status)
+            fields |= {"status": status, "seconds": round(time.monotonic() - began, 4)}
+            _log.info("request", extra={"fields": fields})
+
+
+class HeaderBounds:
+    """Refuses heaps of headers. (Single huge ones never get here: h11 has a bound of its own.)"""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            headers = scope["headers"]
+            if len(headers) > MAX_HEADERS or sum(len(name) + len(value) for name, value in headers) > MAX_HEADER_BYTES:
+                error = ApiError(
+                    431, f"The headers are too large: send at most {MAX_HEADERS}, of {MAX_HEADER_BYTES} bytes in all.",
+                    code="headers_too_large",
+                )  # fmt: skip
+                await error.response()(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+class HostCheck:
+    """Refuses a Host header that is none, and with `names` every name that is not among them."""
+
+    def __init__(self, app: ASGIApp, names: Iterable[str] | None) -> None:
+        self._app = app
+        self._names = None if names is None else frozenset(name.lower() for name in names)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and not self._is_ours(Headers(scope=scope).getlist("host")):
+            error = ApiError(
+                400, "The Host header is none that this server answers to: add it with --allowed-host.",
+                code="invalid_host",
+            )  # fmt: skip
+            await error.response()(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+    def _is_ours(self, hosts: list[str]) -> bool:
+        match = _HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
+        return match is not None and (self._names is None or match["name"].lower() in self._names)
+
+
+class OriginCheck:
+    """Refuses what a browser sends for another site's page.
+
+    A page may post a form or plain text anywhere; it could not read the answer, but we would have computed it. Browsers
+    name the page's site in the Origin header, and other clients send none.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            headers = Headers(scope=scope)
+            # By the whole address: another port of this machine is another site. Behind TLS the scheme is not ours to know.
+            ours = [f"{scheme}://{headers.get('host', '')}".lower() for scheme in ("http", "https")]
+            if any(origin.lower() not in ours for origin in headers.getlist("origin")):
+                error = ApiError(
+                    403, "The Origin header names another site, whose pages may not use this server: send none.",
+                    code="invalid_origin",
+                )  # fmt: skip
+                await error.response()(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+class ApiKey:
+    """Refuses whoever does not send one of `keys` as `Authorization: Bearer KEY`."""
+
+    def __init__(self, app: ASGIApp, keys: Iterable[str]) -> None:
+        self._app = app
+        self._digests = [hashlib.sha256(key.encode()).digest() for key in keys]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and self._digests and scope["path"] not in PUBLIC_PATHS:
+            scheme, _, key = Headers(scope=scope).get("authorization", "").partition(" ")
+            if scheme.lower() != "bearer" or not self._knows(key.strip()):
+                error = ApiError(
+                    401, "The API key is missing or wrong: send it as Authorization: Bearer KEY.",
+                    "authentication_error", "invalid_api_key", headers={"WWW-Authenticate": "Bearer"},
+                )  # fmt: skip
+                await error.response()(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+    def _knows(self, key: str) -> bool:
+        # Digests have one length and all of them are compared, so the time taken tells nothing about any key.
+        digest = hashlib.sha256(key.encode("utf-8", "replace")).digest()
+        return sum([secrets.compare_digest(digest, known) for known in self._digests]) > 0
+
+
+class BodyLimit:
+    """Reads the body before anything else happens, so that routes may wait for nothing but the client's going away."""
+
+    def __init__(self, app: ASGIApp, max_bytes: int, timeout: float) -> None:
+        self._app = app
+        self._max_bytes = max_bytes
+        self._timeout = timeout
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        try:
+            async with asyncio.timeout(self._timeout):
+                body = await self._read(scope, receive)
+        except TimeoutError:
+            error = ApiError(408, f"The body was not there after {self._timeout:g} seconds.", code="body_timeout",
+                headers={"Connection": "close"},
+            )  # fmt: skip
+            await error.response()(scope, receive, send)
+            return
+        except ApiError as error:
+            await self._discard(scope, receive)
+            await error.response()(scope, receive, send)
+            return
+        if body is None:
+            return  # the client has gone
+        messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def replay() -> Message:
+            return messages.pop() if messages else await receive()
+
+        await self._app(scope, replay, send)
+
+    async def _discard(self, scope: Scope, receive: Receive) -> None:
+        """Let a client finish sending, if that is soon: who is cut off while sending never reads the answer."""
+        if "expect" in Headers(scope=scope):
+            return  # it asks first
+        left = _MAX_DISCARDED
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._timeout):
+                while left > 0:
+                    message = await receive()
+                    if message["type"] == "http.disconnect" or not message.get("more_body", False):
+                        return
+                    left -= len(message["body"])
+
+    async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
+        declared = Headers(scope=scope).get("content-length", "0")
+        if declared.isdigit() and int(declared[:20]) > self._max_bytes:
+            raise self._too_large()
+        body = bytearray()
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return None
+            body += message.get("body", b"")
+            if len(body) > self._max_bytes:
+                raise self._too_large()
+            if not message.get("more_body", False):
+                return bytes(body)
+
+    def _too_large(self) -> ApiError:
+        return ApiError(
+            413, f"The body is larger than {self._max_bytes} bytes: send a shorter prompt.", code="request_too_large",
+            headers={"Connection": "close"},
+        )  # fmt: skip

@@ -1,0 +1,1 @@
+"""What travels over HTTP: requests as they may be, answers as they are."""

@@ -1,0 +1,135 @@
+"""`/v1/chat/completions` as OpenAI defined it, with vLLM's extras.
+
+The template that turns messages into a prompt is the model's and never the client's: it is a program. So a request
+that brings a `chat_template` is refused, as every parameter that is not named here.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field
+
+from minivllm.server.protocol.base import MAX_LOGPROBS, MAX_TOKENS, PromptLogprobs, RequestFields, Strict, Usage
+from minivllm.server.protocol.neutral import Null, NullOrEmpty, neutral
+
+MAX_MESSAGES = 1024
+
+
+class TextPart(Strict):
+    """A piece of a message. There are no others: this model reads text."""
+
+    type: Literal["text"]
+    text: str
+
+
+class ChatMessage(Strict):
+    """What somebody said."""
+
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: str | Annotated[list[TextPart], Field(max_length=MAX_MESSAGES)] | None = None
+    name: str | None = Field(None, max_length=256)
+    # OpenAI's client gives an answer back with all that an answer may have.
+    refusal: Null = None
+    annotations: NullOrEmpty = None
+    audio: Null = None
+    function_call: Null = None
+    tool_calls: NullOrEmpty = None
+
+    def plain(self) -> dict[str, str]:
+        """As a chat template takes it."""
+        text = self.content if isinstance(self.content, str) else "".join(part.text for part in self.content or ())
+        return {"role": self.role, "content": text} | ({"name": self.name} if self.name is not None else {})
+
+
+class ChatCompletionRequest(RequestFields):
+    """The assistant's next message, `n` times."""
+
+    messages: list[ChatMessage] = Field(min_length=1, max_length=MAX_MESSAGES)
+    max_completion_tokens: int | None = Field(None, ge=1, le=MAX_TOKENS)
+    """OpenAI's newer name of `max_tokens`."""
+    logprobs: bool | None = None
+    top_logprobs: int | None = Field(None, ge=0, le=MAX_LOGPROBS)
+    response_format: neutral({"type": "text"}) = None
+    tools: NullOrEmpty = None
+    tool_choice: neutral("none") = None
+    functions: NullOrEmpty = None
+    function_call: neutral("none") = None
+    add_special_tokens: neutral(False) = None
+    """A chat template writes them itself."""
+
+
+class TopLogprob(BaseModel):
+    """A token that might have stood there."""
+
+    token: str
+    logprob: float
+    bytes: list[int] | None
+    """None where the token is a part of a character: its text does not tell its bytes."""
+
+
+class TokenLogprob(TopLogprob):
+    """The token that does stand there."""
+
+    top_logprobs: list[TopLogprob]
+
+
+class ChatLogprobs(BaseModel):
+    """An item for each token of the answer."""
+
+    content: list[TokenLogprob]
+
+
+class AssistantMessage(BaseModel):
+    """The answer."""
+
+    role: Literal["assistant"] = "assistant"
+    content: str
+
+
+class ChatChoice(BaseModel):
+    """One answer."""
+
+    index: int
+    message: AssistantMessage
+    logprobs: ChatLogprobs | None = None
+    finish_reason: Literal["stop", "length"]
+    stop_reason: int | str | None = None
+    token_ids: list[int] | None = None
+    """With `return_token_ids`."""
+
+
+class ChatCompletionResponse(BaseModel):
+    """All answers."""
+
+    id: str
+    object: Literal["chat.completion"] = "chat.completion"
+    created: int
+    model: str
+    choices: list[ChatChoice]
+    usage: Usage
+    prompt_logprobs: PromptLogprobs | None = None
+    prompt_token_ids: list[int] | None = None
+    """With `return_token_ids`."""
+
+
+class ChunkChoice(BaseModel):
+    """What is new of one answer: its role, some text, or that it has ended."""
+
+    index: int
+    delta: dict[str, str]
+    logprobs: ChatLogprobs | None = None
+    finish_reason: Literal["stop", "length"] | None = None
+    stop_reason: int | str | None = None
+    token_ids: list[int] | None = None
+
+
+class ChatCompletionChunk(BaseModel):
+    """One event of a streamed answer."""
+
+    id: str
+    object: Literal["chat.completion.chunk"] = "chat.completion.chunk"
+    created: int
+    model: str
+    choices: list[ChunkChoice]
+    usage: Usage | None = None
+    prompt_token_ids: list[int] | None = None
+    """With `return_token_ids`, in the first."""

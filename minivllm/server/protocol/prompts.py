@@ -1,0 +1,83 @@
+"""Prompts of `/v1/completions`: a text, token ids, or a list of either.
+
+The easy thing to get wrong is a list of half a million numbers where pydantic would try every shape in turn and write
+down each item that does not fit. So the shape is read from the first item, by hand, and the first that does not
+fit ends it.
+"""
+
+from typing import Annotated, Any
+
+from pydantic import PlainValidator, WithJsonSchema
+
+MAX_PROMPTS = 64
+
+_SCHEMA = {
+    "anyOf": [
+        {"type": "string", "minLength": 1},
+        {"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1, "maxItems": MAX_PROMPTS},
+        {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1},
+        {
+            "type": "array",
+            "items": {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1},
+            "minItems": 1,
+            "maxItems": MAX_PROMPTS,
+        },
+    ]
+}
+
+
+def _read(value: Any) -> list[str | list[int]]:
+    """The prompts one by one, whatever way they were sent. Raises `ValueError` with a sentence for the client."""
+    if isinstance(value, str):
+        return [_text(value)]
+    if not isinstance(value, list) or not value:
+        raise ValueError(
+            "prompt must be a text, token ids, or a list of texts or of lists of token ids, and not empty."
+        )
+    if _is_int(value[0]):
+        return [_token_ids(value)]
+    if len(value) > MAX_PROMPTS:
+        raise ValueError(f"prompt is a list of {len(value)}; send at most {MAX_PROMPTS} at once.")
+    if isinstance(value[0], str):
+        return [_text(one) for one in value]
+    return [_token_ids(one) for one in value]
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("prompt mixes texts with something else: send a list of texts alone.")
+    if not value:
+        raise ValueError("prompt is an empty text: send at least one character.")
+    return value
+
+
+def _token_ids(value: Any) -> list[int]:
+    if not isinstance(value, list) or not all(map(_is_int, value)):
+        raise ValueError("prompt must be a text, token ids, or a list of texts or of lists of token ids.")
+    if not value:
+        raise ValueError("prompt is an empty list of token ids: send at least one.")
+    if min(value) < 0:
+        raise ValueError(f"prompt holds {min(value)}, which is no token id.")
+    return value
+
+
+def _is_int(value: Any) -> bool:
+    return type(value) is int
+
+
+def _read_tokens(value: Any) -> list[int]:
+    if not isinstance(value, list) or not all(map(_is_int, value)):
+        raise ValueError("tokens must be a list of token ids.")
+    if value and min(value) < 0:
+        raise ValueError(f"tokens holds {min(value)}, which is no token id: use 0 or more.")
+    return value
+
+
+TokenIds = Annotated[
+    list[int],
+    PlainValidator(_read_tokens),
+    WithJsonSchema({"type": "array", "items": {"type": "integer", "minimum": 0}}),
+]
+"""May be empty."""
+Prompts = Annotated[list[str | list[int]], PlainValidator(_read), WithJsonSchema(_SCHEMA)]
+"""Always a list, once it has been read."""

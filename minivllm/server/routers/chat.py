@@ -1,0 +1,152 @@
+"""`POST /v1/chat/completions`.
+
+The conversation becomes a prompt by the model's own template, in a worker thread: the template is a program from a
+stranger, in a sandbox, and a long conversation must not hold up everybody's stream.
+
+The easy thing to get wrong is an answer without a `max_tokens`: it may become as long as context and memory
+allow, and no longer, or a request that could well be answered would be refused as too large.
+"""
+
+import time
+from collections.abc import AsyncGenerator
+
+from fastapi import APIRouter, Request, Response
+
+from minivllm.errors import InvalidRequestError
+from minivllm.outputs import CompletionOutput, RequestOutput
+from minivllm.sampling_params import RequestOutputKind
+from minivllm.server import sse
+from minivllm.server.errors import ERROR_RESPONSES
+from minivllm.server.generation import Generation
+from minivllm.server.json_body import JsonRoute
+from minivllm.server.logprobs import chat_logprobs, prompt_logprobs
+from minivllm.server.protocol.chat import (
+    AssistantMessage,
+    ChatChoice,
+    ChatCompletionChunk,
+    ChatCompletionRequest,
+    ChatCompletionResponse,
+    ChatLogprobs,
+    ChunkChoice,
+)
+from minivllm.server.service import NewRequest
+from minivllm.server.serving import Serving, check_stream, choose_answer_id, count_tokens, new_id, usage
+
+
+def router(serving: Serving) -> APIRouter:
+    routes = APIRouter(route_class=JsonRoute, responses=ERROR_RESPONSES)
+
+    @routes.post("/v1/chat/completions", response_model=ChatCompletionResponse, responses=sse.RESPONSES)
+    async def create_chat_completion(body: ChatCompletionRequest, request: Request) -> Response:
+        serving.check_model(body.model)
+        requests = [await _request(serving, body)]
+        answer_id = choose_answer_id(requests[0].request_id, "chatcmpl", body)
+        answer = _Answer(serving, body, answer_id, requests[0].prompt["prompt_token_ids"])
+        if body.stream:
+            return await serving.stream(
+                request, requests, lambda generation: sse.until_done(answer.events(generation, request)), sse.MEDIA_TYPE
+            )
+        outputs = await serving.answer(request, requests)
+        return Response(answer.whole(outputs).model_dump_json(), media_type="application/json")
+
+    return routes
+
+
+async def _request(serving: Serving, body: ChatCompletionRequest) -> NewRequest:
+    if body.top_logprobs and not body.logprobs:
+        raise InvalidRequestError("top_logprobs needs logprobs: set logprobs to true, or leave top_logprobs out.")
+    if None not in (body.max_tokens, body.max_completion_tokens) and body.max_tokens != body.max_completion_tokens:
+        raise InvalidRequestError("max_tokens and max_completion_tokens are two names of one thing: set one of them.")
+    service = serving.service
+    messages = [message.plain() for message in body.messages]
+    token_ids = await service.in_worker(service.tokenizer.apply_chat_template, messages)
+    asked = body.max_completion_tokens or body.max_tokens
+    params = body.sampling_params(
+        # At least min_tokens: if that is too much, it is what the refusal should speak of.
+        max_tokens=asked or max(service.most_output_tokens(len(token_ids), body.num_sequences), body.min_tokens or 1),
+        logprobs=(body.top_logprobs or 0) if body.logprobs else None,
+        prompt_logprobs=body.prompt_logprobs,
+        kind=RequestOutputKind.DELTA if body.stream else RequestOutputKind.FINAL_ONLY,
+    )
+    check_stream(body)
+    prompt = await serving.to_prompt(token_ids, body.cache_salt)
+    return NewRequest(new_id("chatcmpl"), prompt, params, body.priority or 0)
+
+
+class _Answer:
+    """One answer in the making."""
+
+    def __init__(
+        self, serving: Serving, body: ChatCompletionRequest, answer_id: str, prompt_token_ids: list[int]
+    ) -> None:
+        self._serving = serving
+        self._prompt_token_ids = prompt_token_ids if body.return_token_ids else None
+        self._body = body
+        self._id = answer_id
+        self._created = int(time.time())
+
+    def whole(self, outputs: list[RequestOutput]) -> ChatCompletionResponse:
+        judged = outputs[0].prompt_logprobs
+        return ChatCompletionResponse(
+            id=self._id,
+            created=self._created,
+            model=self._serving.model_name,
+            choices=[
+                ChatChoice(
+                    index=one.index,
+                    message=AssistantMessage(content=one.text),
+                    logprobs=self._logprobs(one),
+                    finish_reason=one.finish_reason,
+                    stop_reason=one.stop_reason,
+                    token_ids=one.token_ids if self._body.return_token_ids else None,
+                )
+                for output in outputs
+                for one in output.outputs
+            ],
+            usage=usage(*count_tokens(outputs)),
+            prompt_logprobs=None if judged is None else prompt_logprobs(judged),
+            prompt_token_ids=self._prompt_token_ids,
+        )
+
+    async def events(self, generation: Generation, request: Request) -> AsyncGenerator[bytes, None]:
+        count = sse.TokenCount(self._body.stream_options)
+
+        def chunk(*choices: ChunkChoice) -> bytes:
+            piece = ChatCompletionChunk(
+                id=self._id, created=self._created, model=self._serving.model_name, choices=list(choices)
+            )
+            piece.usage = count.so_far if choices else count.total
+            if choices and choices[0].index == 0 and "role" in choices[0].delta:
+                piece.prompt_token_ids = self._prompt_token_ids
+            return sse.event(piece, count.include_usage)
+
+        try:
+            for index in range(self._body.n or 1):
+                yield chunk(ChunkChoice(index=index, delta={"role": "assistant", "content": ""}))
+            async for output in generation:
+                count.add(output)
+                for one in output.outputs:
+                    logprobs = self._logprobs(one)
+                    token_ids = one.token_ids if self._body.return_token_ids else None
+                    # A token whose text is held back says nothing yet.
+                    if one.text or one.finish_reason or logprobs or token_ids:
+                        delta = {"content": one.text} if one.text else {}
+                        yield chunk(
+                            ChunkChoice(
+                                index=one.index,
+                                delta=delta,
+                                logprobs=logprobs,
+                                finish_reason=one.finish_reason,
+                                stop_reason=one.stop_reason,
+                                token_ids=token_ids,
+                            )
+                        )
+            if count.include_usage:
+                yield chunk()
+        finally:
+            count.note_in(request)
+
+    def _logprobs(self, one: CompletionOutput) -> ChatLogprobs | None:
+        if one.logprobs is None:
+            return None
+        return chat_logprobs(one.token_ids, one.logprobs, self._body.top_logprobs or 0)

@@ -1,0 +1,69 @@
+"""`POST /generate`, as vLLM's first servers had it (0.1.0 to 0.6.0): a prompt, `stream`, and sampling parameters.
+
+    {"text": ["prompt and text", ...]}        n texts, each with the prompt in front
+
+Streamed it is no SSE: one such object after another, each with all there is so far, and a byte 0 after each. Later
+versions wrote a newline there; a client gets that with `Accept: application/x-ndjson`, or from `--generate-delimiter`.
+
+The easy thing to get wrong is the beam search. Its texts are ranked anew after every step, so what is streamed is the
+best so far and may change; and then, as now, it goes with a temperature of 0.
+"""
+
+import json
+import logging
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from minivllm.outputs import RequestOutput
+from minivllm.sampling_params import RequestOutputKind
+from minivllm.server.errors import ERROR_RESPONSES, to_api_error
+from minivllm.server.generation import Generation
+from minivllm.server.json_body import AnyTypeRoute
+from minivllm.server.protocol.other import GenerateRequest, GenerateResponse
+from minivllm.server.service import NewRequest
+from minivllm.server.serving import Serving, count_tokens, new_id, note_tokens
+
+DEFAULT_MAX_TOKENS = 16
+NDJSON = "application/x-ndjson"
+STREAMS: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {}, NDJSON: {}}}}
+
+_log = logging.getLogger("minivllm.server")
+
+
+def router(serving: Serving) -> APIRouter:
+    routes = APIRouter(route_class=AnyTypeRoute, responses=ERROR_RESPONSES)
+
+    @routes.post("/generate", response_model=GenerateResponse, responses=STREAMS)
+    async def generate(body: GenerateRequest, request: Request) -> Response:
+        params = body.sampling_params(
+            max_tokens=body.max_tokens or DEFAULT_MAX_TOKENS,
+            logprobs=body.logprobs,
+            kind=RequestOutputKind.CUMULATIVE if body.stream else RequestOutputKind.FINAL_ONLY,
+        )
+        requests = [NewRequest(new_id("gen"), await serving.to_prompt(body.prompt, None), params)]
+        if body.stream:
+            lines = serving.options.generate_delimiter == "newline" or NDJSON in request.headers.get("accept", "")
+            media_type, delimiter = (NDJSON, b"\n") if lines else ("text/plain; charset=utf-8", b"\0")
+            return await serving.stream(
+                request, requests, lambda generation: _pieces(generation, delimiter, request), media_type
+            )
+        outputs = await serving.answer(request, requests)
+        return Response(_text(outputs[0]), media_type="application/json")
+
+    return routes
+
+
+def _text(output: RequestOutput) -> bytes:
+    return json.dumps({"text": [output.prompt + one.text for one in output.outputs]}).encode()
+
+
+async def _pieces(generation: Generation, delimiter: bytes, request: Request) -> AsyncGenerator[bytes, None]:
+    try:
+        async for output in generation:
+            note_tokens(request, *count_tokens([output]))
+            yield _text(output) + delimiter
+    except Exception as error:
+        _log.warning("a stream broke off", exc_info=error)
+        yield json.dumps(to_api_error(error).body()).encode() + delimiter

@@ -1,0 +1,78 @@
+"""`POST /tokenize`, `POST /detokenize`, `GET /tokenizer_info`: the model's tokenizer, for clients that count or cut.
+
+The easy thing to get wrong: an id outside of the vocabulary. The tokenizer would leave it out without a word, and the
+client would take the text for that of its ids. And a text of a mebibyte is a million tokens for some models, so also
+the answer is written beside the event loop.
+"""
+
+from fastapi import APIRouter, Response
+
+from minivllm.errors import InvalidRequestError, TokenOutOfVocabularyError
+from minivllm.server.errors import ERROR_RESPONSES
+from minivllm.server.json_body import JsonRoute
+from minivllm.server.protocol.other import (
+    DetokenizeRequest,
+    DetokenizeResponse,
+    TokenizeRequest,
+    TokenizeResponse,
+    TokenizerInfoResponse,
+)
+from minivllm.server.serving import Serving
+
+
+def router(serving: Serving) -> APIRouter:
+    routes = APIRouter(route_class=JsonRoute, responses=ERROR_RESPONSES)
+    service, tokenizer = serving.service, serving.service.tokenizer
+
+    def cut(body: TokenizeRequest) -> bytes:
+        if body.messages is not None:
+            tokens = tokenizer.apply_chat_template([message.plain() for message in body.messages])
+        else:
+            tokens = tokenizer.encode(body.prompt, body.add_special_tokens is not False)
+        texts = None
+        if body.return_token_strs:
+            refuse_too_many(len(tokens), "return_token_strs is")
+            texts = [tokenizer.decode([token], skip_special_tokens=False) for token in tokens]
+        answer = TokenizeResponse(
+            count=len(tokens), max_model_len=service.max_model_len, tokens=tokens, token_strs=texts
+        )
+        return answer.model_dump_json(exclude_none=True).encode()
+
+    def join(body: DetokenizeRequest) -> bytes:
+        if body.tokens and max(body.tokens) >= tokenizer.vocab_size:
+            raise TokenOutOfVocabularyError(
+                f"tokens holds {max(body.tokens)}, which is no token id of this model: use 0 to {tokenizer.vocab_size - 1}."
+            )
+        return DetokenizeResponse(prompt=tokenizer.decode(body.tokens, False)).model_dump_json().encode()
+
+    def refuse_too_many(num_tokens: int, what: str) -> None:
+        if num_tokens > service.max_model_len:
+            raise InvalidRequestError(
+                f"{what} for max_model_len {service.max_model_len} tokens at most; these are {num_tokens}: send less at once."
+            )
+
+    @routes.post("/tokenize", response_model=TokenizeResponse, response_model_exclude_none=True)
+    async def tokenize(body: TokenizeRequest) -> Response:
+        serving.check_model(body.model)
+        if (body.prompt is None) == (body.messages is None):
+            raise InvalidRequestError("prompt and messages: send one of the two.")
+        return Response(await service.in_worker(cut, body), media_type="application/json")
+
+    @routes.post("/detokenize", response_model=DetokenizeResponse)
+    async def detokenize(body: DetokenizeRequest) -> Response:
+        serving.check_model(body.model)
+        refuse_too_many(len(body.tokens), "tokens are")
+        return Response(await service.in_worker(join, body), media_type="application/json")
+
+    @routes.get("/tokenizer_info")
+    async def tokenizer_info() -> TokenizerInfoResponse:
+        named = tokenizer.named_tokens
+        return TokenizerInfoResponse(
+            bos_token=named.get("bos_token"),
+            eos_token=named.get("eos_token"),
+            pad_token=named.get("pad_token"),
+            vocab_size=tokenizer.vocab_size,
+            max_model_len=service.max_model_len,
+        )
+
+    return routes

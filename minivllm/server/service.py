@@ -1,0 +1,268 @@
+"""`EngineService`: the engine's thread, seen from asyncio.
+
+    generation = await service.submit([NewRequest(id, prompt, params)], deadline)
+    async for output in generation: ...
+
+It knows no HTTP. Requests go in up to a bound on those that wait, outputs come back as an async iterator, and whatever
+ends early (client gone, too slow, server ends) is aborted in the engine before its next step. When the engine dies,
+everybody who waits gets an error.
+
+The easy thing to get wrong is the crossing of threads. Outputs are made in the engine's thread and asyncio may be
+touched in its own alone; to wake the event loop for each output of each stream would cost more than the output.
+So the engine's thread appends to a deque and wakes the loop only if it is not awake for that already.
+
+Source: vLLM `vllm/v1/engine/async_llm.py`.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+from minivllm.engine import LLMEngine
+from minivllm.engine_thread import EngineThread
+from minivllm.errors import (
+    EngineDeadError,
+    InvalidRequestError,
+    MinivllmError,
+    OverloadedError,
+    RequestTimeoutError,
+    ShuttingDownError,
+)
+from minivllm.events import types as ev
+from minivllm.inputs import Prompt
+from minivllm.outputs import RequestOutput
+from minivllm.sampling_params import SamplingParams
+from minivllm.server.generation import Generation
+
+T = TypeVar("T")
+
+_RETRY_AFTER = 1
+"""Seconds until it is worth asking a full server again: about what a short answer takes."""
+
+_log = logging.getLogger("minivllm.server")
+
+
+@dataclass(frozen=True, slots=True)
+class NewRequest:
+    """One request for the engine."""
+
+    request_id: str
+    prompt: Prompt
+    params: SamplingParams
+    priority: int = 0
+
+
+class EngineService:
+    """Everything that the endpoints need of the engine. All but the constructor belongs to one event loop."""
+
+    def __init__(self, engine: LLMEngine, *, max_waiting_requests: int = 256) -> None:
+        self.tokenizer = engine.tokenizer
+        self.max_model_len = engine.max_model_len
+        self.config = engine.config
+        self._num_blocks = engine.log_header().num_blocks
+        self._max_waiting = max_waiting_requests
+        self._thread = EngineThread(engine)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._generations: set[Generation] = set()
+        self._timers: dict[Generation, asyncio.TimerHandle] = {}
+        self.draining = asyncio.Event()
+        """Set when no more requests are taken."""
+        self._when_over: list[Callable[[MinivllmError], None]] = []
+        # Sets and deques: single operations on them are safe from both threads.
+        self._waiting: set[str] = set()
+        """First sequences of the requests that no batch slot was ever given to."""
+        self._inbox: deque[tuple[Callable[[Any], None], Any]] = deque()
+        self._wake_up_sent = False
+        # `Tokenizer.encode` works without the GIL, and one long prompt must not hold up all streams.
+        self._workers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="minivllm-tokenizer")
+        engine.subscribe(self._on_event)
+
+    # ---- life ----
+
+    async def start(self) -> None:
+        """Let the engine run; call it in the event loop that serves."""
+        self._loop = asyncio.get_running_loop()
+        self._thread.ended.add_done_callback(self._on_thread_end)
+        self._thread.start()
+
+    def begin_drain(self, timeout: float) -> None:
+        """Take no more requests; those that are not finished after `timeout` seconds get an error."""
+        if self.is_draining:
+            return
+        self.draining.set()
+        self._end_if_drained()
+        _log.info("draining", extra={"fields": {"requests": len(self._generations), "timeout": timeout}})
+        self._loop.call_later(timeout, self.give_up_all)
+
+    def give_up_all(self) -> None:
+        """End what is being served, each with an error."""
+        for generation in list(self._generations):
+            generation.fail(ShuttingDownError("The server shut down before the request was finished."))
+
+    async def close(self) -> None:
+        """Give up what is left and end the engine's thread."""
+        self.draining.set()
+        self.give_up_all()
+        self._end_if_drained()
+        self._thread.stop()
+        try:
+            await asyncio.to_thread(self._thread.join, 60.0)
+        except Exception as error:  # it failed long ago, and that was logged; we only want it to have ended
+            _log.info("the engine's thread has ended", extra={"fields": {"error": type(error).__name__}})
+        self._workers.shutdown(wait=False, cancel_futures=True)
+
+    def when_over(self, end: Callable[[MinivllmError], None]) -> None:
+        """Have `end` called in the event loop, with the reason, when the last request has been served.
+
+        For whatever would keep a connection open for ever.
+        """
+        self._when_over.append(end)
+
+    def _end_if_drained(self) -> None:
+        if self.is_draining and not self._generations:
+            self._tell_over(ShuttingDownError("The server is shutting down."))
+
+    def _tell_over(self, why: MinivllmError) -> None:
+        while self._when_over:
+            self._when_over.pop()(why)
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether the engine's thread has ended, for whatever reason."""
+        return self._thread.ended.done()
+
+    @property
+    def is_draining(self) -> bool:
+        return self.draining.is_set()
+
+    @property
+    def num_waiting(self) -> int:
+        """Requests that were submitted and that the scheduler has not admitted yet."""
+        return len(self._waiting)
+
+    @property
+    def num_unfinished(self) -> int:
+        """HTTP requests whose answers are not complete."""
+        return len(self._generations)
+
+    # ---- requests ----
+
+    async def submit(self, requests: list[NewRequest], deadline: float) -> Generation:
+        """Queue all of `requests` or none. `deadline`: on the event loop's clock.
+
+        Raises `OverloadedError`, `ShuttingDownError` or `EngineDeadError` at once. What the engine refuses is raised
+        by the generation, or here if there are several, for then the engine is asked about all before it gets one.
+        """
+        self._refuse_if_closed(len(requests))
+        if len(requests) > 1:
+            await self.ask_engine(partial(_check_all, requests))
+            self._refuse_if_closed(len(requests))
+        generation = Generation((request.request_id for request in requests), self._on_end)
+        self._generations.add(generation)
+        self._timers[generation] = self._loop.call_at(deadline, self._time_out, generation)
+        for request in requests:
+            self._waiting.add(f"{request.request_id}.0")
+            future = self._thread.add_request(
+                request.request_id,
+                request.prompt,
+                request.params,
+                request.priority,
+                on_output=partial(self._post, generation.put),
+            )
+            future.add_done_callback(partial(self._on_engine_done, generation))
+        return generation
+
+    async def ask_engine(self, question: Callable[[LLMEngine], T]) -> T:
+        """What `question` returns of the engine, asked between two steps."""
+        return await asyncio.wrap_future(self.call_engine(question))
+
+    def call_engine(self, question: Callable[[LLMEngine], T]) -> Future[T]:
+        """As `ask_engine`, from any thread and with a future."""
+        return self._thread.call(question)
+
+    async def in_worker(self, work: Callable[..., T], *args: object) -> T:
+        """`work(*args)`, done beside the event loop: tokenizing, chat templates."""
+        return await self._loop.run_in_executor(self._workers, work, *args)
+
+    def most_output_tokens(self, num_prompt_tokens: int, num_sequences: int) -> int:
+        """How many tokens each of a request's sequences may become long, by context and by memory; at least 1.
+
+        For clients that set no `max_tokens`. The mirror image of `core.admission.refuse_if_too_large`.
+        """
+        in_context = self.max_model_len - num_prompt_tokens
+        block_size = self.config.block_size
+        if self.config.kv_cache_allocator == "contiguous":
+            return max(1, in_context)
+        num_shared = num_prompt_tokens // block_size
+        blocks_of_each = num_shared + (self._num_blocks - num_shared) // num_sequences
+        return max(1, min(in_context, blocks_of_each * block_size + 1 - num_prompt_tokens))
+
+    # ---- how a generation ends ----
+
+    def _refuse_if_closed(self, num_new: int) -> None:
+        if self.is_dead and not self.is_draining:
+            raise EngineDeadError("The engine has failed; this server has to be started again.")
+        if self.is_draining:
+            raise ShuttingDownError("The server is shutting down and takes no more requests.")
+        if num_new > self._max_waiting:
+            raise InvalidRequestError(
+                f"prompt has {num_new} prompts and this server queues at most {self._max_waiting}: send fewer at a time."
+            )
+        if len(self._waiting) + num_new > self._max_waiting:
+            raise OverloadedError(
+                f"{len(self._waiting)} requests are waiting and the server keeps at most {self._max_waiting}: "
+                "try again later.",
+                retry_after=_RETRY_AFTER,
+            )
+
+    def _on_end(self, generation: Generation) -> None:
+        self._generations.discard(generation)
+        self._timers.pop(generation).cancel()
+        for request_id in generation.unfinished:
+            self._waiting.discard(f"{request_id}.0")
+            self._thread.abort_request(request_id)
+        self._end_if_drained()
+
+    def _time_out(self, generation: Generation) -> None:
+        generation.fail(
+            RequestTimeoutError("The request was not finished within the server's time limit: ask for fewer tokens.")
+        )
+
+    # ---- from the engine's thread ----
+
+    def _on_event(self, event: ev.Event) -> None:
+        if type(event) is ev.RequestAdmitted:
+            self._waiting.discard(event.seq_id)
+
+    def _on_engine_done(self, generation: Generation, future: Future[RequestOutput]) -> None:
+        if (error := future.exception()) is not None:
+            self._post(generation.fail, error)
+
+    def _post(self, function: Callable[[T], None], argument: T) -> None:
+        """Have `function(argument)` called in the event loop, after what was posted before."""
+        self._inbox.append((function, argument))
+        if not self._wake_up_sent:
+            self._wake_up_sent = True
+            self._loop.call_soon_threadsafe(self._take_inbox)
+
+    def _take_inbox(self) -> None:
+        # First the flag: what comes after it is either taken below or sends another wake-up.
+        self._wake_up_sent = False
+        for _ in range(len(self._inbox)):
+            function, argument = self._inbox.popleft()
+            function(argument)
+
+    def _on_thread_end(self, ended: Future[None]) -> None:
+        if (error := ended.exception()) is not None:
+            _log.critical("the engine has died", exc_info=error)
+            self._post(self._tell_over, EngineDeadError("The engine has failed."))
+
+
+def _check_all(requests: list[NewRequest], engine: LLMEngine) -> None:
+    for request in requests:
+        engine.check_request(request.request_id, request.prompt, request.params, request.priority)

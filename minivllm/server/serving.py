@@ -1,0 +1,143 @@
+"""`Serving`: what all endpoints share, the model under its served name, prompts into tokens, and answers that may be left.
+
+The easy thing to get wrong is a client that goes while its request is still being made: between the engine's having it
+and a response that watches the connection there is a moment in which nobody would notice.
+"""
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncGenerator, Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from fastapi import Request, Response
+
+from minivllm.config import EngineConfig
+from minivllm.errors import InvalidRequestError, PromptTooLongError, UnknownModelNameError
+from minivllm.inputs import Prompt
+from minivllm.outputs import RequestOutput
+from minivllm.server.disconnect import StreamedResponse
+from minivllm.server.generation import Generation
+from minivllm.server.logs import REQUEST_ID
+from minivllm.server.options import ServerOptions
+from minivllm.server.protocol.base import PromptTokensDetails, RequestFields, Usage
+from minivllm.server.service import EngineService, NewRequest
+
+
+class Serving:
+    """The service as the endpoints use it."""
+
+    def __init__(self, service: EngineService, options: ServerOptions) -> None:
+        self.service = service
+        self.options = options
+        self.created = int(time.time())
+        self.model_name = served_name(options, service.config)
+
+    def check_model(self, name: str | None) -> None:
+        """Raise `UnknownModelNameError` if a request is for another model."""
+        if name is not None and name != self.model_name:
+            raise UnknownModelNameError(f"The model {name!r:.80} is not served here: ask for {self.model_name!r}.")
+
+    async def to_prompt(
+        self, prompt: str | list[int], cache_salt: str | None, add_special_tokens: bool = True
+    ) -> Prompt:
+        """A prompt with its token ids, computed beside the event loop, and beside the engine."""
+        salt = {} if cache_salt is None else {"cache_salt": cache_salt}
+        if not isinstance(prompt, str):
+            return {"prompt_token_ids": prompt, **salt}
+        token_ids = await self.service.in_worker(self._encode, prompt, add_special_tokens)
+        return {"prompt_token_ids": token_ids, "prompt": prompt, **salt}
+
+    def _encode(self, text: str, add_special_tokens: bool) -> list[int]:
+        """Raises `PromptTooLongError`, where it is plain to see, before the work."""
+        limit = self.service.max_model_len
+        tokenizer = self.service.tokenizer
+        if len(text) > limit and (longest := tokenizer.most_characters_per_token) and len(text) > limit * longest:
+            raise PromptTooLongError(
+                f"The prompt has {len(text)} characters, more than max_model_len {limit} tokens can hold: shorten it."
+            )
+        return tokenizer.encode(text, add_special_tokens)
+
+    async def stream(
+        self,
+        request: Request,
+        requests: list[NewRequest],
+        pieces: Callable[[Generation], AsyncGenerator[bytes, None]],
+        media_type: str,
+    ) -> Response:
+        """What `pieces` makes of the outputs, sent as they come; what fails before the first is raised."""
+        generation = await self.service.submit(requests, request.state.deadline)
+        try:
+            await generation.wait_for_first()
+        except BaseException:
+            generation.close()
+            raise
+        # After the generation's own time is up, which tells the client why.
+        too_long = partial(asyncio.sleep, request.state.deadline + 1.0 - asyncio.get_running_loop().time())
+        return StreamedResponse(pieces(generation), media_type, until=too_long, on_end=generation.close)
+
+    async def answer(self, request: Request, requests: list[NewRequest]) -> list[RequestOutput]:
+        """The last output of each of `requests`."""
+        generation = await self.service.submit(requests, request.state.deadline)
+        try:
+            finished = {output.request_id: output async for output in generation if output.finished}
+        finally:
+            generation.close()
+        outputs = [finished[one.request_id] for one in requests]
+        note_tokens(request, *count_tokens(outputs))
+        return outputs
+
+
+def new_id(prefix: str) -> str:
+    """An id for an answer and for its requests in the engine: it begins with the HTTP request's, which joins logs and events.
+
+    And it ends by chance: clients may use one X-Request-Id often, and two requests of one id would draw the same samples.
+    """
+    return f"{prefix}-{REQUEST_ID.get()}-{secrets.token_hex(4)}"
+
+
+def choose_answer_id(name: str, prefix: str, body: RequestFields) -> str:
+    """What the client sees. Not the engine's name of a request: two clients may choose the same."""
+    return name if body.request_id is None else f"{prefix}-{body.request_id}"
+
+
+def check_stream(body: RequestFields) -> None:
+    """Raise `InvalidRequestError` for what only a stream can have, or only an answer in one piece."""
+    if not body.stream and body.stream_options is not None:
+        raise InvalidRequestError("stream_options is for streams: set stream to true, or leave it out.")
+    if body.stream and body.prompt_logprobs is not None:
+        raise InvalidRequestError("prompt_logprobs cannot be streamed: set stream to false, or leave it out.")
+
+
+def count_tokens(outputs: list[RequestOutput]) -> tuple[int, int, int]:
+    """Of the prompts, of the texts, and of the prompts those that were cached."""
+    return (
+        sum(len(output.prompt_token_ids) for output in outputs),
+        sum(len(one.token_ids) for output in outputs for one in output.outputs),
+        sum(output.num_cached_tokens for output in outputs),
+    )
+
+
+def note_tokens(request: Request, num_prompt: int, num_output: int, num_cached: int) -> None:
+    """For the line in the log."""
+    fields: dict[str, Any] = request.scope["state"]["log"]
+    fields |= {"prompt_tokens": num_prompt, "completion_tokens": num_output, "cached_tokens": num_cached}
+
+
+def usage(num_prompt: int, num_output: int, num_cached: int) -> Usage:
+    return Usage(
+        prompt_tokens=num_prompt,
+        completion_tokens=num_output,
+        total_tokens=num_prompt + num_output,
+        prompt_tokens_details=PromptTokensDetails(cached_tokens=num_cached),
+    )
+
+
+def served_name(options: ServerOptions, config: EngineConfig) -> str:
+    """What clients call the model. Nobody outside needs to know where on our disk it lies."""
+    if options.served_model_name is not None:
+        return options.served_model_name
+    model = config.model
+    return Path(model).name if Path(model).is_absolute() or model.startswith((".", "~")) else model

@@ -1,0 +1,80 @@
+"""KV events as vLLM sends them: both encodings are read, and what is new is passed over."""
+
+import msgspec
+import pytest
+
+from minivllm.errors import EventLogError
+from minivllm.events.kv_wire import AllBlocksCleared, BlockRemoved, BlockStored, decode_batch, encode_batch
+
+# One batch, written by vLLM 0.32.0's own types; then by the same with events as arrays, as they were before June 2026.
+RECORDED_MAPS = bytes.fromhex(
+    "93cb41dabf61b01000009481a474797065b0416c6c426c6f636b73436c65617265648aa474797065ab426c6f636b53746f726564ac626c6f636b5f"
+    "68617368657392cf80000000000000054db1706172656e745f626c6f636b5f68617368c0a9746f6b656e5f6964739801020304050607ce00013880"
+    "aa626c6f636b5f73697a6504a76c6f72615f6964c0a66d656469756da3475055a96c6f72615f6e616d65c0aa65787472615f6b6579739291a47361"
+    "6c74c0a967726f75705f6964780089a474797065ab426c6f636b53746f726564ac626c6f636b5f68617368657391c4200101010101010101010101"
+    "010101010101010101010101010101010101010101b1706172656e745f626c6f636b5f686173684da9746f6b656e5f69647394090a0b0caa626c6f"
+    "636b5f73697a6504a76c6f72615f6964c0a66d656469756da3475055a96c6f72615f6e616d65c0a967726f75705f6964780084a474797065ac426c"
+    "6f636b52656d6f766564ac626c6f636b5f686173686573914da66d656469756da3475055a967726f75705f6964780000"
+)
+RECORDED_ARRAYS = bytes.fromhex(
+    "93cb41dabf61b01000009491b0416c6c426c6f636b73436c65617265649fab426c6f636b53746f72656492cf80000000000000054dc09801020304"
+    "050607ce0001388004c0a3475055c09291a473616c74c000c0c0c0c0c09fab426c6f636b53746f72656491c4200101010101010101010101010101"
+    "0101010101010101010101010101010101014d94090a0b0c04c0a3475055c0c000c0c0c0c0c096ac426c6f636b52656d6f766564914da347505500"
+    "c0c000"
+)
+EVENTS = [
+    AllBlocksCleared(),
+    BlockStored([2**63 + 5, 77], None, [1, 2, 3, 4, 5, 6, 7, 80_000], 4, medium="GPU"),
+    BlockStored([b"\x01" * 32], 77, [9, 10, 11, 12], 4, medium="GPU"),
+    BlockRemoved([77], medium="GPU"),
+]
+
+
+@pytest.mark.parametrize("recorded", [RECORDED_MAPS, RECORDED_ARRAYS], ids=["maps", "arrays"])
+def test_a_batch_that_vllm_wrote_is_read_in_either_encoding(recorded: bytes) -> None:
+    assert decode_batch(recorded) == (1795000000.25, EVENTS, 0)
+
+
+@pytest.mark.parametrize("encoding", ["map", "array"])
+def test_what_we_write_is_read_again(encoding: str) -> None:
+    assert decode_batch(encode_batch(3.5, EVENTS, encoding)) == (3.5, EVENTS, 0)
+
+
+def test_an_old_publisher_that_sent_fewer_fields_is_read() -> None:
+    old = msgspec.msgpack.encode([1.0, [["BlockStored", [7], None, [1, 2], 2, None], ["BlockRemoved", [7]]]])
+    assert decode_batch(old).events == [BlockStored([7], None, [1, 2], 2), BlockRemoved([7])]
+
+
+def test_a_batch_that_is_a_map_itself_is_read() -> None:
+    batch = msgspec.msgpack.encode({"ts": 2.0, "events": [{"type": "BlockRemoved", "block_hashes": [7]}]})
+    assert decode_batch(batch) == (2.0, [BlockRemoved([7])], 0)
+
+
+def test_kinds_that_are_new_are_counted_and_passed_over() -> None:
+    batch = msgspec.msgpack.encode(
+        [1.0, [{"type": "BlockMoved", "to": 3}, ["BlockSwapped", 1], ["AllBlocksCleared"]], 0]
+    )
+    assert decode_batch(batch) == (1.0, [AllBlocksCleared()], 2)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"",
+        b"\xc1",
+        b"hello",
+        msgspec.msgpack.encode(7),
+        msgspec.msgpack.encode([1.0]),
+        msgspec.msgpack.encode([1.0, 7, 0]),
+        msgspec.msgpack.encode([1.0, [7], 0]),
+        msgspec.msgpack.encode([1.0, [[]], 0]),
+        msgspec.msgpack.encode([1.0, [{"no": "type"}], 0]),
+        msgspec.msgpack.encode([1.0, [[["BlockStored"]]], 0]),
+        msgspec.msgpack.encode([1.0, [{"type": "BlockRemoved", "block_hashes": "many"}], 0]),
+        msgspec.msgpack.encode([1.0, [["BlockStored", [1], None]], 0]),
+        msgspec.msgpack.encode(["late", [], 0]),
+    ],
+)
+def test_what_is_no_batch_is_one_typed_error(payload: bytes) -> None:
+    with pytest.raises(EventLogError, match="no batch of KV events"):
+        decode_batch(payload)

@@ -1,0 +1,30 @@
+"""One server with the tiny random model for all tests that ask it ordinary things."""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from live_server import LiveServer, serving
+
+from minivllm.config import EngineConfig
+from minivllm.engine import LLMEngine
+from minivllm.runtime.loader import LoadedModel, load_model
+
+CONFIG = EngineConfig(
+    model="tiny-random", dtype="float32", num_gpu_blocks_override=200, max_num_seqs=16, max_num_batched_tokens=128,
+    block_size=8,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def tiny_model() -> LoadedModel:
+    return load_model(CONFIG)
+
+
+@pytest.fixture(scope="session")
+def tiny_server(tiny_model: LoadedModel) -> Iterator[LiveServer]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    with serving(LLMEngine.from_model(CONFIG, tiny_model), max_waiting_requests=100) as live:
+        yield live
+    torch.set_num_threads(threads)

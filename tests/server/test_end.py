@@ -1,0 +1,98 @@
+"""The end of a server, and clients that do not read: nobody holds it up, and whoever still waits hears why."""
+
+import json
+import logging
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from urllib.parse import urlsplit
+
+import httpx2
+import pytest
+from live_server import LiveServer, fake_engine, serving, wait_for
+
+from minivllm.events import types as ev
+
+LONG = {"prompt": "a long story", "max_tokens": 150, "ignore_eos": True}
+
+
+def post(live: LiveServer, body: dict) -> httpx2.Response:
+    with live.http() as http:
+        return http.post("/v1/completions", json=body)
+
+
+def deaf_client(live: LiveServer, path: str, body: dict, method: str = "POST") -> socket.socket:
+    """One that asks and never reads."""
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    parts = urlsplit(live.url)
+    client.connect((parts.hostname, parts.port))
+    content = json.dumps(body).encode() if method == "POST" else b""
+    head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
+    client.sendall(head.encode() + content)
+    return client
+
+
+BIG = {"tokens": [60] * 50_000}
+
+
+def test_who_does_not_read_a_whole_answer_is_cut_off_at_the_time_limit() -> None:
+    engine = fake_engine(max_model_len=60_000)
+    with serving(engine, send_buffer=4096, request_timeout=1.0) as live, ExitStack() as stack:
+        for _ in range(3):
+            stack.enter_context(deaf_client(live, "/detokenize", BIG))
+        wait_for(lambda: [one.flow.write_paused for one in live.server.server_state.connections] == [True] * 3)
+        wait_for(lambda: not live.server.server_state.connections, 4.0)
+
+
+def test_who_does_not_read_does_not_hold_up_the_end() -> None:
+    engine = fake_engine(max_model_len=60_000)
+    options = {"send_buffer": 4096, "drain_timeout": 0.5, "events": True}
+    with serving(engine, **options) as live, deaf_client(live, "/detokenize", BIG):
+        wait_for(lambda: any(one.flow.write_paused for one in live.server.server_state.connections))
+        began = time.monotonic()
+        live.begin_exit()
+        wait_for(live.loop_has_ended)
+        assert time.monotonic() - began < 4.0
+        assert not live.server.server_state.connections
+
+
+def test_a_second_signal_ends_at_once_and_everybody_who_waits_hears_why(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.ERROR)
+    with serving(drain_timeout=30.0) as live, ThreadPoolExecutor(2) as pool:
+        live.runner.seconds_per_step = 0.05
+        running = pool.submit(post, live, LONG)
+        streaming = pool.submit(post, live, LONG | {"stream": True})
+        wait_for(lambda: len(live.events_of(ev.RequestAdmitted)) == 2)
+        wait_for(lambda: live.events_of(ev.TokenSampled) != [])
+        began = time.monotonic()
+        live.begin_exit()
+        live.begin_exit()
+        assert (running.result().status_code, running.result().json()["error"]["code"]) == (503, "shutting_down")
+        *_, last, done, end = streaming.result().text.split("\n\n")
+        assert json.loads(last.removeprefix("data: "))["error"]["code"] == "shutting_down"
+        assert (done, end) == ("data: [DONE]", "")
+        wait_for(live.loop_has_ended)
+        assert time.monotonic() - began < 4.0
+        # The application was closed in good order, too: its engine's thread has ended.
+        assert live.service.is_dead
+    assert caplog.records == []
+
+
+def test_a_second_signal_cuts_off_who_is_still_sending_and_leaves_no_traceback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.ERROR)
+    with serving(drain_timeout=30.0) as live, socket.socket() as client:
+        parts = urlsplit(live.url)
+        client.connect((parts.hostname, parts.port))
+        client.sendall(b"POST /generate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
+        wait_for(lambda: bool(live.server.server_state.tasks))
+        began = time.monotonic()
+        live.begin_exit()
+        live.begin_exit()
+        wait_for(live.loop_has_ended)
+        assert time.monotonic() - began < 4.0
+        assert live.service.is_dead
+    assert caplog.records == []

@@ -1,0 +1,88 @@
+"""`prompt_logprobs` in the engine: complete and right whatever chunks, preemptions and cached blocks there are."""
+
+import math
+
+import pytest
+import torch
+
+from minivllm.config import EngineConfig
+from minivllm.engine import LLMEngine
+from minivllm.errors import InvalidSamplingParamsError
+from minivllm.events import types as ev
+from minivllm.outputs import RequestOutput
+from minivllm.runtime.loader import LoadedModel, load_model
+from minivllm.sampling_params import SamplingParams
+
+PROMPTS = [[(start + 11 * i) % 250 for i in range(60)] for start in (3, 3, 40)]
+
+
+@pytest.fixture(scope="module")
+def model() -> LoadedModel:
+    return load_model(EngineConfig(model="tiny-random", dtype="float32"))
+
+
+@pytest.fixture(scope="module")
+def expected(tiny_random_path) -> list[torch.Tensor]:
+    from transformers import AutoModelForCausalLM
+
+    peer = AutoModelForCausalLM.from_pretrained(tiny_random_path, dtype=torch.float32).eval()
+    with torch.inference_mode():
+        return [peer(torch.tensor([prompt])).logits[0].double().log_softmax(-1) for prompt in PROMPTS]
+
+
+def run(model: LoadedModel, **options: object) -> tuple[dict[str, RequestOutput], list[ev.Event]]:
+    options = {"block_size": 4, "num_gpu_blocks_override": 100, "check_invariants": True, "dtype": "float32", **options}
+    engine = LLMEngine.from_model(EngineConfig(model="tiny-random", **options), model)
+    events: list[ev.Event] = []
+    engine.subscribe(events.append)
+    for i, prompt in enumerate(PROMPTS):
+        params = SamplingParams(temperature=0, max_tokens=30, prompt_logprobs=2, ignore_eos=True)
+        engine.add_request(str(i), {"prompt_token_ids": prompt}, params)
+    outputs: dict[str, RequestOutput] = {}
+    while engine.has_unfinished_requests():
+        outputs |= {output.request_id: output for output in engine.step()}
+    return outputs, events
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"max_num_batched_tokens": 7}, {"max_num_batched_tokens": 33, "num_gpu_blocks_override": 40}],
+    ids=["whole", "chunks", "chunks and preemptions"],
+)
+def test_they_are_those_of_transformers(model: LoadedModel, expected: list[torch.Tensor], options: dict) -> None:
+    outputs, events = run(model, **options)
+    preempted = any(type(event) is ev.RequestPreempted for event in events)
+    assert preempted is ("num_gpu_blocks_override" in options)
+    for i, prompt in enumerate(PROMPTS):
+        found = outputs[str(i)].prompt_logprobs
+        assert len(found) == len(prompt)
+        assert found[0] is None
+        for position in range(1, len(prompt)):
+            row, entries = expected[i][position - 1], found[position]
+            assert next(iter(entries)) == prompt[position]
+            assert 2 <= len(entries) <= 3
+            for token_id, entry in entries.items():
+                assert math.isclose(entry.logprob, row[token_id].item(), abs_tol=1e-4)
+            assert min(entry.rank for entry in entries.values()) == 1
+
+
+def test_whoever_wants_them_reads_no_cached_block_and_leaves_blocks_for_others(model: LoadedModel) -> None:
+    _, events = run(model)
+    assert not [event for event in events if type(event) is ev.BlockHit]
+    assert {event.why for event in events if type(event) is ev.BlockMissed} == {"prompt_logprobs"}
+    engine = LLMEngine.from_model(EngineConfig(model="tiny-random", dtype="float32", block_size=4), model)
+    for request_id, wanted in (("asks", 0), ("does not", None)):
+        params = SamplingParams(max_tokens=1, prompt_logprobs=wanted)
+        engine.add_request(request_id, {"prompt_token_ids": PROMPTS[0]}, params)
+        while engine.has_unfinished_requests():
+            (output,) = engine.step()
+    assert output.num_cached_tokens == 60
+    assert output.prompt_logprobs is None
+
+
+@pytest.mark.parametrize(
+    "fields", [{"prompt_logprobs": 21}, {"prompt_logprobs": True}, {"prompt_logprobs": 1, "beam_width": 2}]
+)
+def test_what_they_cannot_be_is_refused(fields: dict) -> None:
+    with pytest.raises(InvalidSamplingParamsError, match="prompt_logprobs"):
+        SamplingParams(**fields)

@@ -1,0 +1,136 @@
+"""`make conformance`: programs that others wrote for OpenAI-compatible servers, run against `minivllm serve`.
+
+    lm-eval     log-likelihoods of a small task, equal to those that transformers computes from the same checkpoint
+    litellm     chat, streams, texts, errors
+    guidellm    a benchmark under load, with no request failed
+
+Each has an environment of its own, since they agree with nobody about versions; this one has minivllm and transformers.
+The easy thing to get wrong is a client that reports success although its requests failed. So what each of them
+wrote down is read and counted here.
+"""
+
+import argparse
+import json
+import math
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+from server_process import serve  # noqa: E402  (it lies one folder up)
+
+TOLERANCE = 1e-3
+"""Of a sum of log-probabilities over a handful of tokens, both computed in float32."""
+NUM_REQUESTS = 16
+
+
+class NotConformantError(Exception):
+    """What a client did not like."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--environments", type=Path, required=True, help="the folder with the clients' environments")
+    parser.add_argument("--model", default="smollm2", help="default: %(default)s")
+    args = parser.parse_args()
+    from minivllm.runtime.model_store import resolve_model
+
+    checkpoint = str(resolve_model(args.model))
+    clients: dict[str, Callable[..., str]] = {"lm-eval": _lm_eval, "litellm": _litellm, "guidellm": _guidellm}
+    failed = 0
+    with serve("--model", args.model, "--dtype", "float32") as server:
+        for name, run in clients.items():
+            with tempfile.TemporaryDirectory() as folder:
+                try:
+                    told, passed = run(args, server.url, checkpoint, Path(folder)), True
+                except NotConformantError as error:
+                    told, passed = str(error), False
+            failed += not passed
+            print(f"{'pass' if passed else 'FAIL'}  {name:<10} {told}", flush=True)
+    return 1 if failed else 0
+
+
+def _run(*command: object) -> str:
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=900)
+    if done.returncode != 0:
+        raise NotConformantError(f"exit status {done.returncode}: {(done.stderr or done.stdout).strip()[-2000:]}")
+    return done.stdout
+
+
+def _lm_eval(args: argparse.Namespace, url: str, checkpoint: str, folder: Path) -> str:
+    task = (HERE / "task" / "minivllm_words.yaml").read_text()
+    questions = HERE / "task" / "questions.jsonl"
+    (folder / "minivllm_words.yaml").write_text(task.replace("QUESTIONS", str(questions)))
+    served = f"base_url={url}/v1/completions,model={args.model},tokenizer={checkpoint},tokenizer_backend=huggingface"
+    _run(
+        args.environments / "lm-eval" / "bin" / "lm_eval", "--model", "local-completions",
+        "--model_args", f"{served},num_concurrent=4,max_retries=1,max_length=1024", "--tasks", "minivllm_words",
+        "--include_path", folder, "--output_path", folder / "out", "--log_samples",
+    )  # fmt: skip
+    (samples,) = (folder / "out").rglob("samples_*.jsonl")
+    scored = [json.loads(line) for line in samples.read_text().splitlines()]
+    pairs, scores = [], []
+    for sample in scored:
+        for number, response in enumerate(sample["filtered_resps"]):
+            arguments = sample["arguments"][f"gen_args_{number}"]
+            pairs.append((arguments["arg_0"], arguments["arg_1"]))
+            scores.append((float(response[0]), str(response[1]) == "True"))
+    expected = _by_transformers(checkpoint, pairs)
+    if len(pairs) != sum(len(json.loads(line)["choices"]) for line in questions.read_text().splitlines()):
+        raise NotConformantError(f"{len(pairs)} continuations were scored, and that is not all of them")
+    worst = max(abs(score - true) for (score, _), (true, _) in zip(scores, expected, strict=True))
+    if not worst <= TOLERANCE:
+        raise NotConformantError(f"a log-likelihood is {worst:.2g} away from that of transformers")
+    if [greedy for _, greedy in scores] != [greedy for _, greedy in expected]:
+        raise NotConformantError("the server and transformers disagree about which continuations are greedy")
+    return f"{len(pairs)} log-likelihoods equal transformers' within {worst:.1e}, and so do all greedy flags"
+
+
+def _by_transformers(checkpoint: str, pairs: list[tuple[str, str]]) -> list[tuple[float, bool]]:
+    """The log-likelihood of each continuation after its context, and whether greedy decoding would have said it."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+    model = AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float32).eval()
+    found = []
+    for context, continuation in pairs:
+        whole = tokenizer(context + continuation).input_ids
+        begin = len(tokenizer(context).input_ids)
+        with torch.inference_mode():
+            rows = model(torch.tensor([whole])).logits[0, begin - 1 : -1].double().log_softmax(-1)
+        told = torch.tensor(whole[begin:])
+        found.append((rows[range(len(told)), told].sum().item(), bool((rows.argmax(-1) == told).all())))
+    return found
+
+
+def _litellm(args: argparse.Namespace, url: str, checkpoint: str, folder: Path) -> str:
+    _run(args.environments / "litellm" / "bin" / "python", HERE / "litellm_client.py", url, args.model)
+    return "chat, stream equal to whole, logprobs, n texts, BadRequestError"
+
+
+def _guidellm(args: argparse.Namespace, url: str, checkpoint: str, folder: Path) -> str:
+    report = folder / "report.json"
+    _run(
+        args.environments / "guidellm" / "bin" / "guidellm", "run", "--disable-console",
+        "--backend", f"kind=openai_http,target={url},model={args.model}",
+        "--profile", "kind=concurrent,streams=4", "--constraint", f"kind=max_requests,count={NUM_REQUESTS}",
+        "--tokenizer", f"kind=huggingface_auto,model={checkpoint}",
+        "--data", "kind=synthetic_text,prompt_tokens=32,output_tokens=16", "--output", f"kind=json,path={report}",
+    )  # fmt: skip
+    (benchmark,) = json.loads(report.read_text())["benchmarks"]
+    totals = benchmark["metrics"]["request_totals"]
+    if totals["successful"] != NUM_REQUESTS or totals["errored"]:
+        raise NotConformantError(f"of {NUM_REQUESTS} requests: {totals}")
+    rate = benchmark["metrics"]["output_tokens_per_second"]["successful"]["mean"]
+    if not math.isfinite(rate) or rate <= 0:
+        raise NotConformantError(f"it measured {rate} tokens a second")
+    return f"{NUM_REQUESTS} requests from 4 streams, none failed"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,93 @@
+"""A `minivllm serve` of its own for the tools that test one from outside, and what the system says about its process.
+
+The easy thing to get wrong is the pipe that it logs into: nobody who waits for an answer reads it, and when it is full
+the server stands still. So after the address has been read, a thread throws the rest away.
+"""
+
+import contextlib
+import json
+import re
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_METRIC = re.compile(
+    r"^vllm:(num_requests_running|num_requests_waiting|kv_cache_usage_perc)\{[^}]*\} (\S+)$", re.MULTILINE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the server holds at one moment."""
+
+    memory_mib: float
+    threads: int
+    files: int
+    running: float
+    waiting: float
+    cache_usage: float
+    """Share of the KV cache's blocks that requests hold."""
+
+    @property
+    def is_idle(self) -> bool:
+        return self.running == self.waiting == self.cache_usage == 0
+
+
+class ServerProcess:
+    """A running server."""
+
+    def __init__(self, process: subprocess.Popen[str], url: str) -> None:
+        self.url = url
+        self._process = process
+
+    def read(self) -> Reading:
+        """From /proc and /metrics."""
+        proc = Path("/proc") / str(self._process.pid)
+        status = dict(line.split(":", 1) for line in (proc / "status").read_text().splitlines())
+        files = len(list((proc / "fd").iterdir()))
+        with urllib.request.urlopen(f"{self.url}/metrics", timeout=60) as answer:
+            metrics = dict(_METRIC.findall(answer.read().decode()))
+        return Reading(
+            memory_mib=int(status["VmRSS"].split()[0]) / 1024,
+            threads=int(status["Threads"]),
+            files=files,
+            running=float(metrics["num_requests_running"]),
+            waiting=float(metrics["num_requests_waiting"]),
+            cache_usage=float(metrics["kv_cache_usage_perc"]),
+        )
+
+    def end(self) -> int:
+        """Tell it to end; its exit status."""
+        self._process.terminate()
+        return self._process.wait(120)
+
+
+@contextlib.contextmanager
+def serve(*options: str) -> Iterator[ServerProcess]:
+    """Start `minivllm serve` on a free port of loopback."""
+    command = [sys.executable, "-m", "minivllm", "serve", "--port", "0", *options]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        lines = []
+        for line in process.stderr:
+            lines.append(line)
+            message = json.loads(line) if line.startswith("{") else {}
+            if message.get("message") == "serving":
+                break
+        else:
+            raise RuntimeError(f"the server did not start:\n{''.join(lines)}")
+        threading.Thread(target=_discard, args=(process,), daemon=True).start()
+        yield ServerProcess(process, message["url"])
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+
+
+def _discard(process: subprocess.Popen[str]) -> None:
+    for _ in process.stderr:
+        pass

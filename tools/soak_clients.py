@@ -1,0 +1,138 @@
+"""The clients of the soak test: many streams at once, in one event loop, by hand over sockets.
+
+By hand, since an HTTP library would cost more than the server that is measured, and both share the machine. The
+easy thing to get wrong is a client that is content too soon: each answer must have its status, all its tokens and its end
+mark, or it counts as an error.
+"""
+
+import asyncio
+import contextlib
+import json
+import random
+import time
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from soak_requests import SoakRequest, request
+
+_TIMEOUT = 300.0
+
+
+@dataclass
+class Load:
+    """What the clients have seen."""
+
+    tokens: list[tuple[float, int]] = field(default_factory=list)
+    """When an answer was complete, and how many tokens it had."""
+    errors: list[str] = field(default_factory=list)
+
+    def tokens_per_second(self, begin: float, end: float) -> float:
+        return sum(count for when, count in self.tokens if begin <= when < end) / (end - begin)
+
+
+async def stream_until(url: str, clients: int, end: float, load: Load) -> None:
+    """`clients` streams at once, each the next as soon as it is done, until `end` of `time.monotonic`."""
+    numbers = iter(range(1 << 40))
+
+    draw = random.Random(1)
+
+    async def client() -> None:
+        connection = _Connection(url)
+        while time.monotonic() < end:
+            one = request(next(numbers))
+            try:
+                async with asyncio.timeout(_TIMEOUT):
+                    answer = await connection.ask(one, keep=draw.random() < 0.5)
+                _check(answer, one)
+                load.tokens.append((time.monotonic(), one.num_output_tokens))
+            except Exception as error:
+                await connection.close()
+                load.errors.append(f"{type(error).__name__}: {error}")
+        await connection.close()
+
+    await asyncio.gather(*(client() for _ in range(clients)))
+
+
+async def disconnect(url: str, times: int, clients: int) -> None:
+    """Requests that are left at any moment, streamed or not, `clients` at once."""
+    draw = random.Random(0)
+    numbers = iter(range(times))
+
+    async def client() -> None:
+        for number in numbers:
+            async with _connected(url) as (reader, writer):
+                writer.write(_head_and_body(url, request(number), stream=draw.random() < 0.5))
+                with contextlib.suppress(TimeoutError, ConnectionError):
+                    async with asyncio.timeout(draw.choice([0.0, 0.01, 0.1, 0.5])):
+                        await reader.read()
+                if draw.random() < 0.5:
+                    writer.transport.abort()  # half of them rudely: a reset, and no end of the connection
+
+    await asyncio.gather(*(client() for _ in range(clients)))
+
+
+class _Connection:
+    """To the server: kept for the next request, or not."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._open: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def ask(self, one: SoakRequest, keep: bool) -> bytes:
+        """The whole streamed answer."""
+        if self._open is None:
+            address = urlsplit(self._url)
+            self._open = await asyncio.open_connection(address.hostname, address.port, limit=1 << 22)
+        reader, writer = self._open
+        writer.write(_head_and_body(self._url, one, stream=True, keep=keep))
+        answer = await reader.readuntil(b"\r\n\r\n")
+        if keep and answer.startswith(b"HTTP/1.1 200 "):
+            # The chunk without content is the last.
+            return answer + await reader.readuntil(b"\r\n0\r\n\r\n")
+        if not keep:
+            answer += await reader.read()
+        await self.close()
+        return answer
+
+    async def close(self) -> None:
+        if self._open is not None:
+            _, writer = self._open
+            self._open = None
+            writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
+
+
+@contextlib.asynccontextmanager
+async def _connected(url: str):
+    address = urlsplit(url)
+    reader, writer = await asyncio.open_connection(address.hostname, address.port)
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+
+
+def _head_and_body(url: str, one: SoakRequest, stream: bool, keep: bool = False) -> bytes:
+    path = "/v1/chat/completions" if one.is_chat else "/v1/completions"
+    fields = {"max_tokens": one.max_tokens, "ignore_eos": True, "temperature": 0, "n": one.n, "logprobs": one.logprobs}
+    fields |= {"messages": one.messages} if one.is_chat else {"prompt": one.prompt}
+    if stream:
+        fields |= {"stream": True, "stream_options": {"include_usage": True}}
+    body = json.dumps(fields).encode()
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: {urlsplit(url).netloc}\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\nConnection: {'keep-alive' if keep else 'close'}\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+def _check(answer: bytes, one: SoakRequest) -> None:
+    if not answer.startswith(b"HTTP/1.1 200 "):
+        raise ValueError(f"the answer begins with {answer[:300]!r}")
+    if b"data: [DONE]\n\n" not in answer:
+        raise ValueError(f"the stream broke off: it ends with {answer[-300:]!r}")
+    if b'"completion_tokens":%d,' % one.num_output_tokens not in answer:
+        raise ValueError(f"the answer has not {one.num_output_tokens} tokens: it ends with {answer[-600:]!r}")

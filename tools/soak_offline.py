@@ -1,0 +1,51 @@
+"""The offline engine on the requests of the soak test: the same sequence, and as many under way at once.
+
+Prints its output tokens per second as JSON. A process of its own, so that it has all that the server had: caches, memory, threads.
+"""
+
+import json
+import sys
+import time
+
+from soak_requests import request
+
+from minivllm.config import EngineConfig
+from minivllm.engine import LLMEngine
+from minivllm.sampling_params import RequestOutputKind, SamplingParams
+
+
+def main() -> None:
+    """Arguments: the engine's options as JSON, how many at once, seconds of warm-up, seconds."""
+    options, clients, warm_up, seconds = json.loads(sys.argv[1]), *map(float, sys.argv[2:5])
+    engine = LLMEngine.from_config(EngineConfig(**options))
+    lengths: dict[str, int] = {}
+
+    def add() -> None:
+        number = len(lengths)
+        one = request(number)
+        lengths[str(number)] = one.num_output_tokens
+        params = SamplingParams(
+            n=one.n,
+            temperature=0,
+            max_tokens=one.max_tokens,
+            logprobs=one.logprobs,
+            ignore_eos=True,
+            output_kind=RequestOutputKind.DELTA,
+        )
+        prompt = engine.tokenizer.apply_chat_template(one.messages) if one.is_chat else one.prompt
+        engine.add_request(str(number), prompt if isinstance(prompt, str) else {"prompt_token_ids": prompt}, params)
+
+    for _ in range(int(clients)):
+        add()
+    begin = time.monotonic() + warm_up
+    tokens = 0
+    while (now := time.monotonic()) < begin + seconds:
+        for output in engine.step():
+            if output.finished:
+                tokens += lengths[output.request_id] if now >= begin else 0
+                add()
+    print(json.dumps({"tokens_per_second": tokens / seconds}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""`KVEventReader`: subscribes to a vLLM engine's KV events, in a thread of its own.
+
+Each batch comes with its number, and a number that is not the next one is news in itself: batches were lost, or the
+engine was started again. The numbers are handed on as they came; what they mean for what is known is decided in
+`vllm_view`. Both wire encodings are read (`minivllm.events.kv_wire`).
+
+The easy thing to get wrong is that ZeroMQ tells of no connection: to subscribe to nobody succeeds. So there is no
+"lost" here, only "nothing has come yet".
+"""
+
+from collections import deque
+from threading import Event, Thread
+from typing import TYPE_CHECKING, NamedTuple
+
+from minivllm.errors import ConfigError, EventLogError
+from minivllm.events.kv_wire import KVEventBatch, decode_batch
+from minivllm.tui.sources.status import SourceStatus
+
+if TYPE_CHECKING:
+    import zmq
+
+LOOK_MILLISECONDS = 100
+"""How soon the thread notices that it should end."""
+MOST_BYTES = 1 << 26
+MOST_WAITING = 10_000
+
+
+class Numbered(NamedTuple):
+    """A batch as it came."""
+
+    number: int
+    batch: KVEventBatch
+
+
+class KVEventReader:
+    """Take from `batches`, oldest first."""
+
+    def __init__(self, endpoint: str) -> None:
+        """Raises `ConfigError` for what is no address, or without pyzmq."""
+        try:
+            import zmq
+        except ImportError as error:
+            raise ConfigError("To read KV events, install pyzmq: pip install 'minivllm[kv-events]'.") from error
+        self._context = zmq.Context()
+        self._socket = self._context.socket(zmq.SUB)
+        try:
+            self._socket.setsockopt(zmq.MAXMSGSIZE, MOST_BYTES)
+            self._socket.setsockopt_string(zmq.SUBSCRIBE, "")
+            self._socket.connect(endpoint)
+        except zmq.ZMQError as error:
+            self._context.destroy(linger=0)
+            raise ConfigError(
+                f"{endpoint} is no address of KV events ({error.strerror}): write it like tcp://localhost:5557."
+            ) from error
+        # If nobody takes them the oldest go, and the numbers say so.
+        self.batches: deque[Numbered] = deque(maxlen=MOST_WAITING)
+        self.status = SourceStatus("lost", f"No KV event has come from {endpoint} yet.")
+        self._endpoint = endpoint
+        self._closing = Event()
+        self._thread = Thread(target=self._run, name="minivllm-vllm-kv-events", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._closing.set()
+        self._thread.join(timeout=1.0)
+        if not self._thread.is_alive():
+            self._context.destroy(linger=0)
+
+    # ---- in the thread ----
+
+    def _run(self) -> None:
+        while not self._closing.is_set():
+            if self._socket.poll(LOOK_MILLISECONDS):
+                self._take(self._socket)
+
+    def _take(self, socket: "zmq.Socket") -> None:
+        frames = socket.recv_multipart()
+        try:
+            if len(frames) != 3 or len(frames[1]) != 8:
+                raise EventLogError("What came is no batch of KV events: it has other frames.")
+            self.batches.append(Numbered(int.from_bytes(frames[1], "big"), decode_batch(frames[2])))
+            self.status = SourceStatus("live")
+        except EventLogError as error:
+            self.status = SourceStatus("lost", f"{self._endpoint}: {error}")
