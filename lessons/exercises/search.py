@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from contextlib import suppress
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from minivllm.errors import ExerciseError
@@ -124,12 +124,28 @@ def _compare_with(expected: list[str], behaviour: Behaviour, session: Session, c
 # ---- `Draw`, by hypothesis ----
 
 
-@cache  # to make one costs as much as to draw from it several times
+@lru_cache(256)  # bounded: a lambda in a case is another one in every draw
 def strategy_of(cases: CaseMaker) -> Any:
     """A hypothesis strategy for what `cases` draws."""
+    return _composite()(cases)
+
+
+@cache  # making one reads source files: once for all, and not once for each lambda
+def _composite() -> Callable[[CaseMaker], Any]:
     from hypothesis import strategies as st
 
-    return st.composite(lambda draw: cases(_HypothesisDraw(draw)))()
+    @st.composite
+    def drawn_by(draw: Callable[[Any], Any], cases: CaseMaker) -> Case:
+        return cases(_HypothesisDraw(draw))
+
+    return drawn_by
+
+
+@cache  # the same few bounds are asked for in every case
+def _integers(least: int, most: int) -> Any:
+    from hypothesis import strategies as st
+
+    return st.integers(least, most)
 
 
 class _HypothesisDraw:
@@ -139,7 +155,7 @@ class _HypothesisDraw:
         self._draw, self._st = draw, strategies
 
     def integer(self, least: int, most: int) -> int:
-        return self._draw(self._st.integers(least, most))
+        return self._draw(_integers(least, most))
 
     def choice(self, options: Seq[T]) -> T:
         return self._draw(self._st.sampled_from(options))
@@ -149,6 +165,9 @@ class _HypothesisDraw:
 
     def number(self, least: float, most: float) -> float:
         return self._draw(self._st.floats(least, most))
+
+    def text(self, letters: str, least: int, most: int) -> str:
+        return self._draw(self._st.text(letters, min_size=least, max_size=most))
 
     def list_of(self, element: Callable[[Draw], T], least: int, most: int) -> list[T]:
         return self._draw(self._st.lists(strategy_of(element), min_size=least, max_size=most))
