@@ -107,7 +107,7 @@ def run_behaviours(exercise: Exercise, submission: Submission, *, seed: int = 0,
             nothing = Counterexample({}, [], [], 0, failure)
             results = [BehaviourResult(behaviour, nothing) for behaviour in behaviours]
         else:
-            if not submission.is_overlay:
+            if submission.plugged == "module":
                 visible = _visible(exercise, session)
             results = _behaviours(behaviours, session, seed, patience)
     return Result(exercise, submission.file, failure, visible, results, None, time.monotonic() - begin, seed)
