@@ -81,9 +81,11 @@ class Result(NamedTuple):
         return 0 if self.passed else 1
 
 
-def check(exercise: Exercise, submission: Submission, *, seed: int = 0, diagnoses: bool = True) -> Result:
+def check(
+    exercise: Exercise, submission: Submission, *, seed: int = 0, diagnoses: bool = True, patience: float = PATIENCE
+) -> Result:
     """Run everything there is to check, and say which known misconception a failing solution shows."""
-    result = run_behaviours(exercise, submission, seed=seed)
+    result = run_behaviours(exercise, submission, seed=seed, patience=patience)
     if not diagnoses or result.passed or result.could_not_run is not None:
         return result
     with WrongSolutions(exercise) as wrong:

@@ -58,7 +58,7 @@ class WrongSolutions:
         return None
 
     def _does_the_same(self, file: Path, behaviour: Behaviour, one: Counterexample) -> bool:
-        told, failure = self._session.ask({"file": file.name, "behaviour": behaviour.key, "case": one.case})
+        told, failure = self._session.ask({"file": str(file), "behaviour": behaviour.key, "case": one.case})
         if behaviour.first_difference(one.told, told) is not None:
             return False
         # Errors are told with their line, which is another in every file.

@@ -6,7 +6,7 @@ shrunk at all, and an ordinary failure only for as long as a person waits.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Seq
 from contextlib import suppress
 from functools import cache, lru_cache
@@ -36,11 +36,15 @@ class _EnoughError(BaseException):
     """Ends the search at once: hypothesis lets pass what is no Exception."""
 
 
+class _DiffersError(Exception):
+    """What hypothesis sees of a failing case."""
+
+
 def find_counterexample(
     behaviour: Behaviour, session: Session, *, seed: int, shrink_seconds: float
 ) -> Counterexample | None:
     """The smallest that was found in the time; None if all cases agree."""
-    for case, expected in random_cases(behaviour, seed):
+    for case, expected in _cases_of(behaviour, seed):
         found = _compare_with(expected, behaviour, session, case)
         if found is not None:
             if found.failure is not None and found.failure.kind in NOT_SHRUNK:
@@ -49,12 +53,47 @@ def find_counterexample(
     return None
 
 
-@cache
-def random_cases(behaviour: Behaviour, seed: int) -> list[tuple[Case, list[str]]]:
-    """The cases of a seed, and what the engine's own source does on them: made once for all submissions."""
-    cases: list[Case] = []
-    _hypothesis(behaviour, seed, cases.append, shrinks=False)
-    return [(case, list(behaviour.observe(case))) for case in cases]
+class _Cases:
+    """The random cases of a seed, and what the engine's own source does on them: made when somebody asks, and kept."""
+
+    _FIRST = 12
+    """So many at first, then all: most of what is wrong fails on one of the first, and need not wait for the others."""
+
+    def __init__(self, behaviour: Behaviour, seed: int) -> None:
+        self._behaviour, self._seed = behaviour, seed
+        self._made: list[tuple[Case, list[str]]] = []
+        self._is_complete = False
+
+    def __iter__(self) -> Iterator[tuple[Case, list[str]]]:
+        index = 0
+        while True:
+            if index == len(self._made) and not self._is_complete:
+                self._make(None if index else self._FIRST)
+            if index == len(self._made):
+                return
+            yield self._made[index]
+            index += 1
+
+    def _make(self, count: int | None) -> None:
+        """So many, or all. The same seed draws the same from the first one on, so those that are there are passed over."""
+        drawn = 0
+
+        def keep(case: Case) -> None:
+            nonlocal drawn
+            drawn += 1
+            if drawn > len(self._made):
+                self._made.append((case, list(self._behaviour.observe(case))))
+            if drawn == count:
+                raise _EnoughError
+
+        with suppress(_EnoughError):
+            _hypothesis(self._behaviour, self._seed, keep, shrinks=False)
+            self._is_complete = True
+
+
+@cache  # made once for all submissions
+def _cases_of(behaviour: Behaviour, seed: int) -> _Cases:
+    return _Cases(behaviour, seed)
 
 
 def _shrunk(best: Counterexample, behaviour: Behaviour, session: Session, seed: int, seconds: float) -> Counterexample:
@@ -98,14 +137,6 @@ def _hypothesis(behaviour: Behaviour, seed: int, test: Callable[[Case], None], *
         test(case)
 
     with_seed(seed)(limits(given(strategy_of(behaviour.cases))(run)))()
-
-
-class _EnoughError(BaseException):
-    """Ends the search at once: hypothesis lets pass what is no Exception."""
-
-
-class _DiffersError(Exception):
-    """What hypothesis sees of a failing case."""
 
 
 def compare(behaviour: Behaviour, session: Session, case: Case) -> Counterexample | None:

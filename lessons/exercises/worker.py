@@ -44,7 +44,7 @@ def main(argv: list[str]) -> None:
     exercise = find_exercise(name)
     _take_limits(exercise)
     if kind == "overlays":
-        _answer_in_forks(exercise, Path(file), questions, answers)
+        _answer_in_forks(exercise, questions, answers)
     else:
         worker = _Worker(exercise, Path(file), answers)
         failure = worker.load(is_overlay=kind == "overlay")
@@ -80,8 +80,8 @@ def _send(answers: TextIO, lines: list[str], failure: dict[str, str] | None) -> 
 # ---- many small files, one process for each, and what they all import is imported once ----
 
 
-def _answer_in_forks(exercise: Exercise, folder: Path, questions: Iterable[str], answers: TextIO) -> None:
-    """Each question names its file in `folder`; the fork that is made for it then keeps answering."""
+def _answer_in_forks(exercise: Exercise, questions: Iterable[str], answers: TextIO) -> None:
+    """Each question names its file; the fork that is made for it then keeps answering."""
     for name in plug.foreign_imports(exercise):
         with suppress(ImportError):  # then whoever needs it says so
             import_module(name)
@@ -90,7 +90,7 @@ def _answer_in_forks(exercise: Exercise, folder: Path, questions: Iterable[str],
     for line in questions:
         name = json.loads(line)["file"]
         if name not in forks:
-            forks[name] = _fork(exercise, folder / name)
+            forks[name] = _fork(exercise, Path(name))
         with suppress(BrokenPipeError):
             forks[name].write(line)
             forks[name].flush()
