@@ -17,7 +17,6 @@ from minivllm.lessons.exercises.catalogue import Exercise
 from minivllm.lessons.exercises.check import Result, check
 from minivllm.lessons.exercises.sandbox import Submission
 
-
 PATIENCE = 0.5
 """Seconds for making a failing case small: a student alone gets more (`check`), a class has to end."""
 

@@ -148,16 +148,16 @@ class Scheduler(Preemption):
                 continue
             # Nearly always the last block has room and one owner; the manager is asked only when not so.
             table = sequence.block_table
-            if start + num_tokens > len(table) * block_size or table[start // block_size].ref_cnt > 1:
-                if shortage := self._make_room(plan, sequence, start + num_tokens):
-                    last_shortage = shortage
-                    # Victims that had been given tokens in this very step have given their budget back.
-                    budget = plan.budget - sum(item.num_tokens for item in scheduled)
-                    if sequence.status is RequestStatus.PREEMPTED:
-                        # On behind the last that has tokens: whoever stands there has none to compute, or was not looked at.
-                        index = running.index(scheduled[-1].sequence) + 1 if scheduled else 0
-                        continue
-                    index = running.index(sequence)
+            lacks_block = start + num_tokens > len(table) * block_size or table[start // block_size].ref_cnt > 1
+            if lacks_block and (shortage := self._make_room(plan, sequence, start + num_tokens)):
+                last_shortage = shortage
+                # Victims that had been given tokens in this very step have given their budget back.
+                budget = plan.budget - sum(item.num_tokens for item in scheduled)
+                if sequence.status is RequestStatus.PREEMPTED:
+                    # On behind the last that has tokens: whoever stands there has none to compute, or was not looked at.
+                    index = running.index(scheduled[-1].sequence) + 1 if scheduled else 0
+                    continue
+                index = running.index(sequence)
             scheduled.append(ScheduledSequence(sequence, start, num_tokens))
             budget -= num_tokens
             index += 1

@@ -104,7 +104,9 @@ def test_what_no_timer_inside_can_end_is_ended_by_the_clock_outside(submit: Subm
 @pytest.mark.slow
 def test_code_that_loops_everywhere_is_told_where_and_in_time(submit: Submit):
     begin = time.monotonic()
-    result = check_and_diagnose(EXERCISE, submit("def forever(self): \n    while True: pass\nBlockPool.pop_free_block = forever"))
+    result = check_and_diagnose(
+        EXERCISE, submit("def forever(self): \n    while True: pass\nBlockPool.pop_free_block = forever")
+    )
     assert set(failed(result).values()) == {"time"}
     # Six behaviours and the visible tests, half a second of processor time each; a busy machine gives it slowly.
     assert time.monotonic() - begin < 30

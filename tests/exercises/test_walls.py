@@ -77,7 +77,10 @@ def test_a_bubblewrap_that_may_not_work_is_told_once_and_the_check_goes_on(refus
     assert walls.before("/scratch") == []
     assert main(["exercise", "check", "block-pool"]) == 0
     told = capsys.readouterr()
-    assert told.err.count("bubblewrap is installed but cannot run here (bwrap: No permissions to create new namespace)") == 1
+    assert (
+        told.err.count("bubblewrap is installed but cannot run here (bwrap: No permissions to create new namespace)")
+        == 1
+    )
     assert "10 of 10 points" in told.out
 
 

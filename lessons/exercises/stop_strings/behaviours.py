@@ -20,8 +20,7 @@ def pieces(draw: Draw, may_stop: bool = True, include: bool = False) -> Case:
         "stop": draw.list_of(lambda d: d.text("ab", 1, 5), 1, 3),
         "include": include and draw.boolean(),
         "pieces": [
-            [one, may_stop or index > 1]
-            for index, one in enumerate(draw.list_of(lambda d: d.text("abc", 0, 5), 1, 7))
+            [one, may_stop or index > 1] for index, one in enumerate(draw.list_of(lambda d: d.text("abc", 0, 5), 1, 7))
         ],
         "last": draw.text("abc", 0, 3),
     }
