@@ -24,6 +24,7 @@ EQUIVALENT = {
         "without budget everybody gets 0 tokens, and whoever gets 0 is passed over",
     "if any(p.min_p > 0.0 for p in params):  ->  if any(p.min_p >= 0.0 for p in params):":
         "a shortcut: no weight is less than 0",
+    'self._held_back = ""  ->  pass': "after a stop the sequence has ended, and nobody feeds or flushes any more",
 }  # fmt: skip
 """Changes that change nothing, with the reason: no check can notice them."""
 
