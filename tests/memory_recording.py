@@ -83,7 +83,7 @@ def transport_of(stage, position: int | None = None) -> Transport:
     return transport
 
 
-def context_of(stage, position: int | None = None, other=None) -> Context:
+def context_of(stage, position: int | None = None, other=None, watch: str = "") -> Context:
     """What panels may look at; `other`: a second stage, to compare with."""
     second = None if other is None else transport_of(other)
-    return Context(transport_of(stage, position), second=second)
+    return Context(transport_of(stage, position), second=second, watch=watch)

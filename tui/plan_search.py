@@ -2,7 +2,8 @@
 
 Both are read from their beginnings, in step with one another and a bounded number of events a call, so that it costs
 little however long they are; two runs of one trace differ early or never. The easy thing to get wrong is the end: a
-recording that is still growing has not ended, so a step that the other one lacks is only then a difference.
+recording that is still growing has not ended, so a step that the other one lacks, or has only begun, is a difference
+only then.
 """
 
 from collections import deque
@@ -22,6 +23,8 @@ class Plan(NamedTuple):
 
     step: int
     shares: tuple[Share, ...]
+    is_torn: bool = False
+    """The recording ends in the middle of this step: the engine raised, or was ended."""
 
 
 class Parting(NamedTuple):
@@ -39,6 +42,8 @@ class _Side:
         self.recording = recording
         self.plans: deque[Plan] = deque()
         self._index = 0
+        self._step: int | None = None
+        """The step that it is in."""
         self._shares: list[Share] = []
 
     @property
@@ -50,12 +55,19 @@ class _Side:
         for event in self.recording.events(self._index, stop):
             match event:
                 case ev.StepBegin():
-                    self._shares = []
+                    self._step, self._shares = event.step, []
                 case ev.StepScheduled():
                     self._shares.append((event.seq_id, event.kind, event.num_tokens))
                 case ev.StepEnd():
                     self.plans.append(Plan(event.step, tuple(self._shares)))
+                    self._step = None
         self._index = stop
+
+    def end(self) -> None:
+        """Nothing more comes. A step that has not ended never will."""
+        if self._step is not None and not self.has_more:
+            self.plans.append(Plan(self._step, tuple(self._shares), is_torn=True))
+            self._step = None
 
 
 class PlanSearch:
@@ -76,9 +88,11 @@ class PlanSearch:
         """Read on, each side a thousand events at most. `..._ended`: the recording will not grow any more."""
         if self.parting is not None:
             return
-        for side in (self._a, self._b):
+        for side, ended in ((self._a, a_ended), (self._b, b_ended)):
             if not side.plans and side.has_more:
                 side.read()
+            if ended:
+                side.end()
         a, b = self._a.plans, self._b.plans
         while a and b:
             if a[0] != b[0]:

@@ -71,6 +71,8 @@ def _waiting(model: DashboardModel, seq_id: str, sequence: SequenceState, life: 
         said = f"{name} is number {position + 1:,} in the queue, and only the first is looked at: {ahead}"
     elif reason:
         said = f"{name} is the first in the queue and {reason}{_holders(model, sequence)}{_next(model)}"
+    elif model.fold.step == 0:
+        said = f"{name} is the first in the queue, and no step has been planned yet: the first one looks at it"
     else:
         said = f"{name} is the first in the queue and came after the plan of step {model.fold.step:,}: the next one looks at it"
     return f"{said}{_preempted(sequence, life)}."

@@ -81,9 +81,11 @@ class Result(NamedTuple):
         return 0 if self.passed else 1
 
 
-def check(exercise: Exercise, submission: Submission, *, seed: int = 0, diagnoses: bool = True) -> Result:
+def check(
+    exercise: Exercise, submission: Submission, *, seed: int = 0, diagnoses: bool = True, patience: float = PATIENCE
+) -> Result:
     """Run everything there is to check, and say which known misconception a failing solution shows."""
-    result = run_behaviours(exercise, submission, seed=seed)
+    result = run_behaviours(exercise, submission, seed=seed, patience=patience)
     if not diagnoses or result.passed or result.could_not_run is not None:
         return result
     with WrongSolutions(exercise) as wrong:
@@ -107,7 +109,7 @@ def run_behaviours(exercise: Exercise, submission: Submission, *, seed: int = 0,
             nothing = Counterexample({}, [], [], 0, failure)
             results = [BehaviourResult(behaviour, nothing) for behaviour in behaviours]
         else:
-            if not submission.is_overlay:
+            if submission.plugged == "module":
                 visible = _visible(exercise, session)
             results = _behaviours(behaviours, session, seed, patience)
     return Result(exercise, submission.file, failure, visible, results, None, time.monotonic() - begin, seed)

@@ -37,7 +37,7 @@ def dev_check(exercise: Exercise) -> Iterator[str]:
     caught: set[str] = set()
     with WrongSolutions(exercise) as wrong:
         for file in exercise.wrong_files:
-            alone = run_behaviours(exercise, Submission(file, is_overlay=True), patience=PATIENCE)
+            alone = run_behaviours(exercise, Submission(file, "overlay"), patience=PATIENCE)
             result = diagnosed(alone, wrong)
             caught |= {one.behaviour.name for one in result.behaviours if not one.passed}
             yield from _wrong(file, result)

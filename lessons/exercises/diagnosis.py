@@ -41,38 +41,34 @@ def read_misconception(file: Path) -> Misconception:
 
 
 class WrongSolutions:
-    """The processes of an exercise's wrong solutions, each started when it is first asked; a context manager."""
+    """All wrong solutions of an exercise, in a process that starts when the first is asked; a context manager."""
 
     def __init__(self, exercise: Exercise) -> None:
-        self._exercise = exercise
-        self._sessions: dict[Path, Session] = {}
+        self._files = exercise.wrong_files
+        self._session = Session(exercise, Submission(exercise.folder / "wrong", "overlays"))
 
     def diagnose(self, found: list[Counterexample | None], behaviours: list[Behaviour]) -> Misconception | None:
         """The misconception of the first that does the same on all of the failing cases."""
         failing = [(behaviour, one) for behaviour, one in zip(behaviours, found, strict=True) if one is not None]
         if not failing or any(one.failure is not None and one.failure.kind in _NOT_DIAGNOSED for _, one in failing):
             return None
-        for file in self._exercise.wrong_files:
-            if file not in self._sessions:
-                self._sessions[file] = Session(self._exercise, Submission(file, is_overlay=True))
-            if all(_does_the_same(self._sessions[file], behaviour, one) for behaviour, one in failing):
+        for file in self._files:
+            if all(self._does_the_same(file, behaviour, one) for behaviour, one in failing):
                 return read_misconception(file)
         return None
+
+    def _does_the_same(self, file: Path, behaviour: Behaviour, one: Counterexample) -> bool:
+        told, failure = self._session.ask({"file": str(file), "behaviour": behaviour.key, "case": one.case})
+        if behaviour.first_difference(one.told, told) is not None:
+            return False
+        # Errors are told with their line, which is another in every file.
+        return (failure and _without_line(failure.text)) == (one.failure and _without_line(one.failure.text))
 
     def __enter__(self) -> "WrongSolutions":
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        for session in self._sessions.values():
-            session.close()
-
-
-def _does_the_same(session: Session, behaviour: Behaviour, one: Counterexample) -> bool:
-    told, failure = session.ask({"behaviour": behaviour.key, "case": one.case})
-    if behaviour.first_difference(one.told, told) is not None:
-        return False
-    # Errors are told with their line, which is another in every file.
-    return (failure and _without_line(failure.text)) == (one.failure and _without_line(one.failure.text))
+        self._session.close()
 
 
 def _without_line(text: str) -> str:

@@ -30,6 +30,9 @@ class Draw(Protocol):
     def number(self, least: float, most: float) -> float:
         """A finite float."""
 
+    def text(self, letters: str, least: int, most: int) -> str:
+        """From `least` to `most` of these letters; shrinks by leaving letters out, and towards the first."""
+
     def list_of(self, element: Callable[["Draw"], T], least: int, most: int) -> list[T]:
         """From `least` to `most` elements, each drawn by `element`; shrinks by leaving elements out."""
 

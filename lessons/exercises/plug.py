@@ -7,6 +7,7 @@ The easy thing to get wrong is the order: `from minivllm.core.block_pool import 
 engine before the student's module is plugged in runs on the engine's own, and every check passes.
 """
 
+import ast
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -15,6 +16,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 
 from minivllm.errors import ExerciseError
+from minivllm.lessons.exercises.catalogue import Exercise
 
 
 def plug_in(module_name: str, file: Path) -> ModuleType:
@@ -52,6 +54,14 @@ def _load(name: str, file: Path) -> ModuleType:
         del sys.modules[name]
         raise
     return module
+
+
+def foreign_imports(exercise: Exercise) -> list[str]:
+    """The packages that the exercise's module imports at its top and that are not minivllm's: torch, for example."""
+    tree = ast.parse(exercise.source_file.read_text(encoding="utf-8"))
+    names = [alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module for node in tree.body if isinstance(node, ast.ImportFrom) and node.module]
+    return [name for name in names if name.partition(".")[0] != "minivllm"]
 
 
 # ---- what a student's module must leave alone ----

@@ -52,7 +52,7 @@ def _failure(failed: BehaviourResult) -> Iterator[str]:
     begin = max(found.index - _LINES_BEFORE, 0)
     for number, line in enumerate(found.expected[begin : found.index], begin + 1):
         yield f"  {number:>4}  {readable(line)}"
-    yield f"  {found.index + 1:>4}  the engine: {_at(found.expected, found.index)}"
+    yield f"  {found.index + 1:>4}  the engine: {engines_at(found)}"
     yield f"        yours:      {clean(yours_at(found))}"
 
 
@@ -63,8 +63,9 @@ def yours_at(found: Counterexample) -> str:
     return found.failure.text if found.failure is not None else "nothing more happens"
 
 
-def _at(lines: list[str], index: int) -> str:
-    return readable(lines[index]) if index < len(lines) else "nothing more happens"
+def engines_at(found: Counterexample) -> str:
+    """What the engine's own source does at the first difference."""
+    return readable(found.expected[found.index]) if found.index < len(found.expected) else "nothing more happens"
 
 
 def readable(line: str) -> str:
@@ -100,3 +101,11 @@ def _advice(result: Result, failed: BehaviourResult) -> Iterator[str]:
 def step_of_difference(found: Counterexample) -> int:
     """The engine's step of the first line that differs in a trace, or of the last one if yours goes on."""
     return json.loads(found.expected[min(found.index, len(found.expected) - 1)])["step"]
+
+
+def step_of(line: str) -> int | None:
+    """The step of an event that a student's code told; None if the line is no event."""
+    try:
+        return json.loads(line)["step"]
+    except (ValueError, KeyError, TypeError):
+        return None

@@ -1,8 +1,8 @@
 """`Session`: the process in which one submission runs, seen from outside; asked case by case, ended when it misbehaves.
 
 It gets a scratch folder of its own, an empty environment, limits (see `worker`), and a wall clock kept out here. Where
-`bubblewrap` is installed and allowed it also gets no network and no file it could write but its scratch folder. What the
-limits do not stop stands in docs/teach.md.
+`bubblewrap` is installed and allowed it also gets no network and no file it could write but its scratch folder (`walls`). What
+the limits do not stop stands in docs/teach.md.
 
 The easy thing to get wrong is a dead process: it must cost its own behaviour and no other, so the next question starts a
 new one; and a submission that dies at once must not be started for ever by whoever shrinks a case.
@@ -11,18 +11,17 @@ new one; and a submission that dies at once must not be started for ever by whoe
 import json
 import os
 import selectors
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from minivllm.errors import ExerciseError
+from minivllm.lessons.exercises import walls
 from minivllm.lessons.exercises.catalogue import Exercise
 from minivllm.lessons.exercises.worker import LOADING
 
@@ -50,8 +49,8 @@ class Submission(NamedTuple):
     """A file to run in the engine's place."""
 
     file: Path
-    is_overlay: bool = False
-    """It is one of `wrong/`: only what is wrong in it."""
+    plugged: Literal["module", "overlay", "overlays"] = "module"
+    """overlay: one of `wrong/`, only what is wrong in it. overlays: all of that folder; each question names its `file`."""
 
 
 class Session:
@@ -71,12 +70,11 @@ class Session:
         if self._process is not None:
             return None
         submission, scratch = self._submission, self._scratch.name
-        kind = "overlay" if submission.is_overlay else "module"
         command = [sys.executable, "-I", "-B", "-m", "minivllm.lessons.exercises.worker"]
-        command += [self._exercise.name, str(submission.file.resolve()), kind]
+        command += [self._exercise.name, str(submission.file.resolve()), submission.plugged]
         self._rest = b""
         self._process = subprocess.Popen(
-            [*_walls(scratch), *command],
+            [*walls.before(scratch), *command],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -134,8 +132,10 @@ class Session:
         if status is None:
             status = self._process.wait()
         self._end()
+        if status > 128 and walls.program() is not None:
+            status = 128 - status  # bubblewrap tells as a shell does which signal ended the process behind it
         if status < 0:
-            return Told([], Failure("died", f"its process was ended by {signal.Signals(-status).name}"))
+            return Told([], Failure("died", f"its process was ended by {_signal_name(-status)}"))
         return Told([], Failure("died", f"its process ended itself with exit status {status}"))
 
     def _end(self) -> None:
@@ -159,22 +159,8 @@ class Session:
         self.close()
 
 
-def _walls(scratch: str) -> list[str]:
-    """The command line that bubblewrap stands before ours, if it can be used."""
-    program = _bubblewrap()
-    if program is None:
-        return []
-    return [
-        program, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--bind", scratch, scratch, "--chdir", scratch,
-        "--unshare-all", "--die-with-parent",
-    ]  # fmt: skip
-
-
-@cache
-def _bubblewrap() -> str | None:
-    """Its path where it is installed and the system lets it make namespaces (a container may not)."""
-    program = shutil.which("bwrap")
-    if program is None:
-        return None
-    trial = [program, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-all", "true"]
-    return program if subprocess.run(trial, capture_output=True).returncode == 0 else None
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -6,10 +6,10 @@ shrunk at all, and an ordinary failure only for as long as a person waits.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Seq
 from contextlib import suppress
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from minivllm.errors import ExerciseError
@@ -36,11 +36,15 @@ class _EnoughError(BaseException):
     """Ends the search at once: hypothesis lets pass what is no Exception."""
 
 
+class _DiffersError(Exception):
+    """What hypothesis sees of a failing case."""
+
+
 def find_counterexample(
     behaviour: Behaviour, session: Session, *, seed: int, shrink_seconds: float
 ) -> Counterexample | None:
     """The smallest that was found in the time; None if all cases agree."""
-    for case, expected in random_cases(behaviour, seed):
+    for case, expected in _cases_of(behaviour, seed):
         found = _compare_with(expected, behaviour, session, case)
         if found is not None:
             if found.failure is not None and found.failure.kind in NOT_SHRUNK:
@@ -49,12 +53,47 @@ def find_counterexample(
     return None
 
 
-@cache
-def random_cases(behaviour: Behaviour, seed: int) -> list[tuple[Case, list[str]]]:
-    """The cases of a seed, and what the engine's own source does on them: made once for all submissions."""
-    cases: list[Case] = []
-    _hypothesis(behaviour, seed, cases.append, shrinks=False)
-    return [(case, list(behaviour.observe(case))) for case in cases]
+class _Cases:
+    """The random cases of a seed, and what the engine's own source does on them: made when somebody asks, and kept."""
+
+    _FIRST = 12
+    """So many at first, then all: most of what is wrong fails on one of the first, and need not wait for the others."""
+
+    def __init__(self, behaviour: Behaviour, seed: int) -> None:
+        self._behaviour, self._seed = behaviour, seed
+        self._made: list[tuple[Case, list[str]]] = []
+        self._is_complete = False
+
+    def __iter__(self) -> Iterator[tuple[Case, list[str]]]:
+        index = 0
+        while True:
+            if index == len(self._made) and not self._is_complete:
+                self._make(None if index else self._FIRST)
+            if index == len(self._made):
+                return
+            yield self._made[index]
+            index += 1
+
+    def _make(self, count: int | None) -> None:
+        """So many, or all. The same seed draws the same from the first one on, so those that are there are passed over."""
+        drawn = 0
+
+        def keep(case: Case) -> None:
+            nonlocal drawn
+            drawn += 1
+            if drawn > len(self._made):
+                self._made.append((case, list(self._behaviour.observe(case))))
+            if drawn == count:
+                raise _EnoughError
+
+        with suppress(_EnoughError):
+            _hypothesis(self._behaviour, self._seed, keep, shrinks=False)
+            self._is_complete = True
+
+
+@cache  # made once for all submissions
+def _cases_of(behaviour: Behaviour, seed: int) -> _Cases:
+    return _Cases(behaviour, seed)
 
 
 def _shrunk(best: Counterexample, behaviour: Behaviour, session: Session, seed: int, seconds: float) -> Counterexample:
@@ -100,14 +139,6 @@ def _hypothesis(behaviour: Behaviour, seed: int, test: Callable[[Case], None], *
     with_seed(seed)(limits(given(strategy_of(behaviour.cases))(run)))()
 
 
-class _EnoughError(BaseException):
-    """Ends the search at once: hypothesis lets pass what is no Exception."""
-
-
-class _DiffersError(Exception):
-    """What hypothesis sees of a failing case."""
-
-
 def compare(behaviour: Behaviour, session: Session, case: Case) -> Counterexample | None:
     """Run one case on both sides."""
     return _compare_with(list(behaviour.observe(case)), behaviour, session, case)
@@ -124,12 +155,28 @@ def _compare_with(expected: list[str], behaviour: Behaviour, session: Session, c
 # ---- `Draw`, by hypothesis ----
 
 
-@cache  # to make one costs as much as to draw from it several times
+@lru_cache(256)  # bounded: a lambda in a case is another one in every draw
 def strategy_of(cases: CaseMaker) -> Any:
     """A hypothesis strategy for what `cases` draws."""
+    return _composite()(cases)
+
+
+@cache  # making one reads source files: once for all, and not once for each lambda
+def _composite() -> Callable[[CaseMaker], Any]:
     from hypothesis import strategies as st
 
-    return st.composite(lambda draw: cases(_HypothesisDraw(draw)))()
+    @st.composite
+    def drawn_by(draw: Callable[[Any], Any], cases: CaseMaker) -> Case:
+        return cases(_HypothesisDraw(draw))
+
+    return drawn_by
+
+
+@cache  # the same few bounds are asked for in every case
+def _integers(least: int, most: int) -> Any:
+    from hypothesis import strategies as st
+
+    return st.integers(least, most)
 
 
 class _HypothesisDraw:
@@ -139,7 +186,7 @@ class _HypothesisDraw:
         self._draw, self._st = draw, strategies
 
     def integer(self, least: int, most: int) -> int:
-        return self._draw(self._st.integers(least, most))
+        return self._draw(_integers(least, most))
 
     def choice(self, options: Seq[T]) -> T:
         return self._draw(self._st.sampled_from(options))
@@ -149,6 +196,9 @@ class _HypothesisDraw:
 
     def number(self, least: float, most: float) -> float:
         return self._draw(self._st.floats(least, most))
+
+    def text(self, letters: str, least: int, most: int) -> str:
+        return self._draw(self._st.text(letters, min_size=least, max_size=most))
 
     def list_of(self, element: Callable[[Draw], T], least: int, most: int) -> list[T]:
         return self._draw(self._st.lists(strategy_of(element), min_size=least, max_size=most))

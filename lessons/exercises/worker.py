@@ -4,6 +4,8 @@ Started by `sandbox.Session` as `python -I -m minivllm.lessons.exercises.worker`
 JSON a question and writes one line an answer; it judges nothing. Limits: processor time for each question (a timer that
 raises, so that we learn in which line a loop turns), memory, size of files and of what is printed (printing goes to a file).
 
+The wrong solutions of an exercise (`overlays`) share one process: it imports what takes long, such as torch, and forks for each.
+
 The easy thing to get wrong is `except Exception` in a student's code: it must not swallow our timer, and `sys.exit` must not end us.
 So the timer raises a `BaseException`, everything is caught here, and what is not caught the parent ends by its own clock.
 """
@@ -13,10 +15,14 @@ import json
 import os
 import resource
 import signal
+import socket
 import sys
 import traceback
+from collections.abc import Iterable
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from minivllm.lessons.exercises import plug
 from minivllm.lessons.exercises.catalogue import Exercise, find_exercise
@@ -32,15 +38,19 @@ class TimeIsUpError(BaseException):
 
 
 def main(argv: list[str]) -> None:
-    """argv: the exercise's name, the student's file, `module` or `overlay`."""
+    """argv: the exercise's name, the student's file, and `module`, `overlay` or `overlays` (see `sandbox.Submission`)."""
     name, file, kind = argv
     answers, questions = os.fdopen(os.dup(1), "w"), os.fdopen(os.dup(0))
     exercise = find_exercise(name)
     _take_limits(exercise)
-    worker = _Worker(exercise, Path(file), answers)
-    if worker.load(is_overlay=kind == "overlay"):
-        for line in questions:
-            worker.answer(json.loads(line))
+    if kind == "overlays":
+        _answer_in_forks(exercise, questions, answers)
+    else:
+        worker = _Worker(exercise, Path(file), answers)
+        failure = worker.load(is_overlay=kind == "overlay")
+        _send(answers, [], failure)
+        if failure is None:
+            worker.answer_all(questions)
     # Whatever the student's code has started or registered does not get another turn.
     os._exit(0)
 
@@ -62,15 +72,62 @@ def _time_is_up(*_: object) -> None:
     raise TimeIsUpError
 
 
+def _send(answers: TextIO, lines: list[str], failure: dict[str, str] | None) -> None:
+    answers.write(json.dumps({"lines": lines, "failure": failure}) + "\n")
+    answers.flush()
+
+
+# ---- many small files, one process for each, and what they all import is imported once ----
+
+
+def _answer_in_forks(exercise: Exercise, questions: Iterable[str], answers: TextIO) -> None:
+    """Each question names its file; the fork that is made for it then keeps answering."""
+    for name in plug.foreign_imports(exercise):
+        with suppress(ImportError):  # then whoever needs it says so
+            import_module(name)
+    _send(answers, [], None)
+    forks: dict[str, Any] = {}
+    for line in questions:
+        name = json.loads(line)["file"]
+        if name not in forks:
+            forks[name] = _fork(exercise, Path(name))
+        with suppress(BrokenPipeError):
+            forks[name].write(line)
+            forks[name].flush()
+        answer = forks[name].readline()
+        if answer:
+            answers.write(answer)
+            answers.flush()
+        else:
+            del forks[name]
+            _send(answers, [], {"kind": "died", "text": f"the process of {name} ended"})
+
+
+def _fork(exercise: Exercise, file: Path) -> Any:
+    """The channel to a process in which `file` is plugged in, or will be with its first question."""
+    ours, theirs = socket.socketpair()
+    if os.fork():
+        theirs.close()
+        return ours.makefile("rw")
+    ours.close()
+    channel = theirs.makefile("rw")
+    worker = _Worker(exercise, file, channel)
+    failure = worker.load(is_overlay=True)
+    if failure is None:
+        worker.answer_all(channel)
+    elif channel.readline():
+        _send(channel, [], failure)
+    os._exit(0)
+
+
 class _Worker:
-    def __init__(self, exercise: Exercise, file: Path, answers: Any) -> None:
+    def __init__(self, exercise: Exercise, file: Path, answers: TextIO) -> None:
         self._exercise = exercise
         self._file = file
         self._answers = answers
 
-    def load(self, is_overlay: bool) -> bool:
-        """Plug the file in, import the rest, and say how that went."""
-        lines: list[str] = []
+    def load(self, is_overlay: bool) -> dict[str, str] | None:
+        """Plug the file in, and import the rest; what went wrong, if anything did."""
 
         def load() -> None:
             install = plug.overlay if is_overlay else plug.plug_in
@@ -81,11 +138,13 @@ class _Worker:
             self._intrusions = plug.intrusions(self._module, self._file)
             self._fingerprint = plug.fingerprint(self._module)
 
-        failure = self._limited(load, LOADING * self._exercise.seconds)
-        self._send(lines, failure)
-        return failure is None
+        return self._limited(load, LOADING * self._exercise.seconds)
 
-    def answer(self, question: dict[str, Any]) -> None:
+    def answer_all(self, questions: Iterable[str]) -> None:
+        for line in questions:
+            self._answer(json.loads(line))
+
+    def _answer(self, question: dict[str, Any]) -> None:
         lines: list[str] = []
 
         def ask() -> None:
@@ -98,7 +157,7 @@ class _Worker:
                         raise TimeIsUpError
 
         failure = self._limited(ask, self._exercise.seconds)
-        self._send(lines, failure or self._patched())
+        _send(self._answers, lines, failure or self._patched())
 
     def _run_visible(self, file: str, lines: list[str]) -> None:
         from minivllm.lessons.exercises.visible import run_visible_tests
@@ -150,10 +209,6 @@ class _Worker:
             return f" in line {error.lineno}"
         frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename == str(self._file)]
         return f" in line {frames[-1].lineno}, in {frames[-1].name}" if frames else ""
-
-    def _send(self, lines: list[str], failure: dict[str, str] | None) -> None:
-        self._answers.write(json.dumps({"lines": lines, "failure": failure}) + "\n")
-        self._answers.flush()
 
 
 if __name__ == "__main__":

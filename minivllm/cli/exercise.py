@@ -12,8 +12,9 @@ from pathlib import Path
 
 from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
 from minivllm.cli.exercise_grades import add_grade_options, grade, report
-from minivllm.cli.terminal import terminal_attached
+from minivllm.cli.terminal import note, terminal_attached
 from minivllm.errors import ExerciseError, LessonError
+from minivllm.lessons.exercises import walls
 from minivllm.lessons.exercises.catalogue import Exercise, exercises, find_exercise
 from minivllm.lessons.exercises.workspace import Workspace
 from minivllm.lessons.progress import Progress
@@ -168,6 +169,8 @@ def _check_once(args: argparse.Namespace, exercise: Exercise) -> int:
     from minivllm.lessons.exercises.report import report as lines_of
 
     workspace = _workspace(args)
+    if notice := walls.notice():
+        note(f"minivllm: {notice}")
     result = check(exercise, workspace.submission(exercise), seed=args.seed)
     for line in lines_of(result, workspace.first_todo(exercise)):
         print(line)

@@ -11,6 +11,7 @@ from itertools import groupby
 from pathlib import Path
 
 from minivllm.cli.terminal import note, print_json
+from minivllm.lessons.exercises import walls
 from minivllm.lessons.exercises.catalogue import exercises, find_exercise
 from minivllm.lessons.progress import Progress
 
@@ -43,6 +44,8 @@ def grade(args: argparse.Namespace) -> int:
 
     chosen = [find_exercise(name) for name in args.name] if args.name else list(exercises())
     grades = []
+    if complaint := walls.notice():
+        note(f"minivllm: {complaint}")
     for one in grading.grade(args.submissions, chosen, args.secret):
         grades.append(one)
         note(f"{clean(one.student):<24} {one.exercise.name:<24} {one.score:>3} of {one.max_score:<3} {one.status}")

@@ -169,9 +169,10 @@ class KVCacheManager:
 
     def _append_new_block(self, sequence: Sequence) -> None:
         block = self.pool.pop_free_block()
+        table = sequence.block_table
         if self._bus.active:
-            self._bus.emit(ev.BlockAllocated, block.block_id, sequence.seq_id, len(sequence.block_table))
-        sequence.block_table.append(block)
+            self._bus.emit(ev.BlockAllocated, block.block_id, sequence.seq_id, len(table))
+        table.append(block)
 
     def writes_to_shared_block(self, sequence: Sequence) -> bool:
         """Whether the next token to be written falls into a block that has another owner."""

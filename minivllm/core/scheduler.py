@@ -137,9 +137,10 @@ class Scheduler(Preemption):
         last_shortage = None
         block_size = self.kv_cache_manager.block_size
         # BEGIN SOLUTION token-budget
+        running, scheduled = self.running, plan.scheduled
         index = 0
-        while index < len(self.running) and budget > 0:
-            sequence = self.running[index]
+        while index < len(running) and budget > 0:
+            sequence = running[index]
             start = sequence.num_computed_tokens
             num_tokens = min(sequence.num_tokens - start, budget)
             if num_tokens == 0:
@@ -147,16 +148,17 @@ class Scheduler(Preemption):
                 continue
             # Nearly always the last block has room and one owner; the manager is asked only when not so.
             table = sequence.block_table
-            if start + num_tokens > len(table) * block_size or table[start // block_size].ref_cnt > 1:
-                earlier = self.running[:index]
-                if shortage := self._make_room(plan, sequence, start + num_tokens):
-                    last_shortage = shortage
-                    # Victims that had been given tokens in this very step have given their budget back.
-                    index = sum(other.status is RequestStatus.RUNNING for other in earlier)
-                    budget = plan.budget - sum(item.num_tokens for item in plan.scheduled)
+            lacks_block = start + num_tokens > len(table) * block_size or table[start // block_size].ref_cnt > 1
+            if lacks_block and (shortage := self._make_room(plan, sequence, start + num_tokens)):
+                last_shortage = shortage
+                # Victims that had been given tokens in this very step have given their budget back.
+                budget = plan.budget - sum(item.num_tokens for item in scheduled)
                 if sequence.status is RequestStatus.PREEMPTED:
-                    continue  # the next sequence has moved to this index
-            plan.scheduled.append(ScheduledSequence(sequence, start, num_tokens))
+                    # On behind the last that has tokens: whoever stands there has none to compute, or was not looked at.
+                    index = running.index(scheduled[-1].sequence) + 1 if scheduled else 0
+                    continue
+                index = running.index(sequence)
+            scheduled.append(ScheduledSequence(sequence, start, num_tokens))
             budget -= num_tokens
             index += 1
         # END SOLUTION

@@ -70,6 +70,37 @@ def test_another_seed_draws_other_cases(submit: Submit):
     assert found[0].score == found[1].score
 
 
+RAISES_IN_THE_ENGINE = """
+good_release = BlockPool.release
+def release(self, block):
+    if len(self.blocks) > 4:  # no pool of operations alone is so large
+        raise ValueError('the \\x1b[2J block')
+    good_release(self, block)
+BlockPool.release = release
+"""
+
+
+def test_the_difference_of_a_step_that_raises_is_told_with_the_step_and_the_error(submit: Submit, tmp_path: Path):
+    result = check(EXERCISE, submit(RAISES_IN_THE_ENGINE), diagnoses=False)
+    found = write_difference(result, tmp_path / "diff")
+    line = next(n for n, text in enumerate(result.file.read_text().splitlines(), 1) if "raise ValueError('the" in text)
+    assert found.sentence.startswith(f"In step {found.step} yours ends: ValueError in line {line}, in release: the ")
+    assert f"A, the engine, goes on: step {found.step}: block.freed" in found.sentence
+    assert "\x1b" not in found.sentence
+    last = json.loads(found.yours.read_text().splitlines()[-1])
+    assert last["step"] == found.step and last["ev"] != "step.end"
+
+
+def test_an_error_after_the_first_difference_is_told_too(submit: Submit, tmp_path: Path):
+    lines = "def touch(self, block):\n    return True\nBlockPool.touch = touch"
+    result = check(EXERCISE, submit(lines), diagnoses=False)
+    told = next(one.counterexample for one in result.behaviours if one.behaviour.is_trace and not one.passed)
+    assert told.failure is not None and told.index < len(told.told), "the case that this test is about"
+    found = write_difference(result, tmp_path / "diff")
+    assert f"First difference, in step {found.step}: A " in found.sentence
+    assert f"yours ends: {told.failure.text[:300]}" in found.sentence
+
+
 def test_the_difference_is_two_recordings_that_agree_up_to_the_step_it_names(submit: Submit, tmp_path: Path):
     result = check(EXERCISE, submit(EVICTS_WHEN_FREED), diagnoses=False)
     found = write_difference(result, tmp_path / "diff")

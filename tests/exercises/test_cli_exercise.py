@@ -110,7 +110,7 @@ def test_diff_without_a_terminal_says_what_to_type(file: Path, capsys):
     capsys.readouterr()
     assert main(["exercise", "diff", "block-pool"]) == 0
     told = capsys.readouterr().out
-    assert "A is the engine, B is yours" in told and "minivllm replay" in told and "--step" in told
+    assert "A (the engine)" in told and "B (yours)" in told and "minivllm replay" in told and "--step" in told
 
 
 def test_diff_in_a_terminal_opens_the_compare_screen_at_the_step(file: Path, monkeypatch: pytest.MonkeyPatch):

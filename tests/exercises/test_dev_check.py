@@ -22,7 +22,7 @@ def test_the_engine_passes_the_stub_fails_and_every_wrong_solution_gets_its_own_
 @pytest.mark.parametrize("exercise", exercises(), ids=lambda exercise: exercise.name)
 def test_a_wrong_solution_of_each_exercise_fails(exercise: Exercise):
     assert list(module._files(exercise, exercise.source_file.read_text(encoding="utf-8"))) == []
-    with Session(exercise, Submission(exercise.wrong_files[0], is_overlay=True)) as session:
+    with Session(exercise, Submission(exercise.wrong_files[0], "overlay")) as session:
         assert session.start() is None
         # Up to the first that it fails: a process with torch is all that this costs.
         found = (

@@ -15,7 +15,18 @@ SWAPS = (
     ("== 0", "!= 0"), ("> 0", ">= 0"), ("== 0", "<= 1"), ("+= 1", "+= 2"), ("-= 1", "-= 2"), (" <= ", " < "), ("- 1)", ")"),
     ("is not None", "is None"), ("is None", "is not None"), ("break", "continue"), ("append(", "prepend("),
     ("prepend(", "append("), ("+ 1", "+ 0"), ("[-1]", "[0]"), (".pop()", ".pop(0)"), ("next_free", "prev_free"),
+    (" < ", " <= "), (" // ", " % "), (" % ", " // "), (" * ", " + "), ("start + ", "start - "),
 )  # fmt: skip
+
+
+EQUIVALENT = {
+    "while index < len(running) and budget > 0:  ->  while index < len(running) and budget >= 0:":
+        "without budget everybody gets 0 tokens, and whoever gets 0 is passed over",
+    "if any(p.min_p > 0.0 for p in params):  ->  if any(p.min_p >= 0.0 for p in params):":
+        "a shortcut: no weight is less than 0",
+    'self._held_back = ""  ->  pass': "after a stop the sequence has ended, and nobody feeds or flushes any more",
+}  # fmt: skip
+"""Changes that change nothing, with the reason: no check can notice them."""
 
 
 def mutants(exercise: Exercise) -> Iterator[tuple[str, str]]:
@@ -25,7 +36,7 @@ def mutants(exercise: Exercise) -> Iterator[tuple[str, str]]:
         if region.exercise != exercise.name:
             continue
         for number in range(region.begin + 1, region.end):
-            line = lines[number]
+            line = lines[number].partition("  # ")[0]
             if line.lstrip().startswith("#"):
                 continue
             changed = [line.replace(old, new, 1) for old, new in SWAPS if old in line]
@@ -52,7 +63,7 @@ def test_no_solution_with_one_small_mistake_passes(exercise: Exercise, tmp_path:
     for what, source in mutants(exercise):
         file.write_text(source, encoding="utf-8")
         tried += 1
-        if run_behaviours(exercise, Submission(file), patience=0).passed:
+        if what not in EQUIVALENT and run_behaviours(exercise, Submission(file), patience=0).passed:
             passed.append(what)
     assert tried >= 3
     assert passed == []

@@ -37,7 +37,11 @@ def test_a_process_of_its_own_sees_the_same(looks, monkeypatch):
     assert look(SHAPE) == looks
 
 
-def test_kernels_that_cannot_be_watched_are_told_in_one_sentence(monkeypatch):
+def test_kernels_that_cannot_be_watched_are_told_in_one_sentence(monkeypatch, tmp_path):
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho 'Traceback' >&2\necho 'ImportError: no triton here' >&2\nexit 1\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(rungs.sys, "executable", str(python))
     monkeypatch.setattr(rungs, "_is_interpreted_here", lambda: False)
-    with pytest.raises(LessonError, match="could not be watched"):
-        look(Shape(num_heads=4, num_kv_heads=0, head_size=16, context=128))
+    with pytest.raises(LessonError, match=r"could not be watched: ImportError: no triton here$"):
+        look(SHAPE)

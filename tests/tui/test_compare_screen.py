@@ -1,6 +1,7 @@
 """The Compare screen: both sides tell their own recording, and what is said to differ does differ."""
 
 import re
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -99,6 +100,36 @@ def test_the_first_different_plan_is_the_first_one(two) -> None:
     search.look(True, True)
     assert search.parting.step == first
     assert list(search.parting.a.shares) == a[first] and list(search.parting.b.shares) == b[first]
+
+
+def test_a_step_that_one_recording_ends_in_is_where_the_plans_part(two) -> None:
+    run = two[0]
+    ends = [index for index, one in enumerate(run.events) if isinstance(one, ev.StepEnd)]
+    torn = run.events[: ends[3]]
+    step = run.events[ends[3]].step
+    search = PlanSearch(MemoryRecording(run.header, run.events), growing := MemoryRecording(run.header, torn))
+    search.look(True, False)
+    assert search.parting is None, "a recording that grows may end the step yet"
+    search.look(True, True)
+    shares = tuple(plans(run.events)[step])
+    assert (search.parting.step, search.parting.a.shares, search.parting.b.shares) == (step, shares, shares)
+    assert (search.parting.a.is_torn, search.parting.b.is_torn) == (False, True)
+    assert not search.has_more and growing.all == torn
+
+
+def test_a_torn_step_is_told_as_such_and_the_sentence_stands_over_both_sides(two) -> None:
+    run = two[0]
+    end = next(index for index, one in enumerate(run.events) if isinstance(one, ev.StepEnd))
+    torn = SimpleNamespace(header=run.header, events=run.events[:end])
+    app = ScreenHost(CompareScreen, context_of(run, other=torn, watch="In step 1 yours ends: ValueError in line 7."))
+
+    async def script(pilot: Pilot) -> None:
+        assert "In step 1 yours ends: ValueError in line 7." in "\n".join(app.rows("watch"))
+        told = [row.strip() for row in app.rows("comparison")]
+        assert re.search(r"^A  .* prefill$", told[1]), told
+        assert re.search(r"^B  .* prefill, and the recording ends in this step$", told[2]), told
+
+    drive(app, script, (100, 30))
 
 
 @given(st.data())

@@ -31,6 +31,22 @@ async def press(pilot, *keys) -> None:
     await pilot.pause(0.15)
 
 
+def test_a_reader_who_takes_long_is_not_told_that_nothing_came():
+    app = lesson_app()
+
+    async def script(pilot):
+        app.context.transport.quiet_seconds = 99.0
+        lesson, app.context.lesson = app.context.lesson, None
+        panel(app, "header").show_again()
+        await until(pilot, lambda: "nothing came" in " ".join(drawn(app, "header")))
+        app.context.lesson = lesson
+        panel(app, "header").show_again()
+        await until(pilot, lambda: "nothing came" not in " ".join(drawn(app, "header")))
+        assert "LIVE" in " ".join(drawn(app, "header"))
+
+    drive(app, script, LARGE)
+
+
 @pytest.mark.parametrize("size", [SMALL, LARGE])
 @pytest.mark.parametrize("ascii", [False, True])
 def test_a_lesson_is_read_and_answered_to_its_end(size, ascii):

@@ -256,6 +256,9 @@ def test_unused_budget_has_the_reason_of_the_first_in_the_queue(shared_prefix, m
     _, need, free = model.fold.sequences[model.fold.waiting[0]].deferred
     assert f"unused, r2: needs {need} blocks, {free} free" in rows(Budget(), model)
     assert "unused: nobody waits" in rows(Budget(), model_of(memory_pressure))
+    first = DashboardModel(shared_prefix.header)
+    first.apply(ev.RequestArrived(1, 0, 0.0, "new", "new.0", 0, [1, 2, 3], 9))
+    assert "no step yet: new waits for the first" in rows(Budget(), first)
 
 
 def test_nothing_is_said_of_unused_tokens_while_the_plan_is_being_made(shared_prefix) -> None:

@@ -60,6 +60,15 @@ def test_one_that_came_after_the_plan_has_no_reason_yet(shared_prefix) -> None:
     assert why(model, NOTHING) == said
 
 
+def test_before_the_first_step_nobody_came_after_a_plan(stage, ask) -> None:
+    run = stage([ask("r0", "some words", "yes"), ask("r1", "other words", "no")])
+    run.engine.add_request("r0", "some words", ask("r0", "some words", "yes").params)
+    model = folded(run)
+    assert model.fold.step == 0 and model.fold.waiting == ["r0.0"]
+    said = "r0 is the first in the queue, and no step has been planned yet: the first one looks at it."
+    assert ask_why(model, sequence("r0.0")) == said
+
+
 def test_who_finds_the_budget_used_up_is_told_so(stage, ask) -> None:
     asks = [ask("r0", "word " * 60, "yes"), ask("r1", "word " * 30, "no")]
     model = folded(stage(asks, max_num_batched_tokens=16).run(2))

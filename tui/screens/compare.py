@@ -11,25 +11,30 @@ from textual.widget import Widget
 from minivllm.tui.screens.base import DashboardScreen
 from minivllm.tui.widgets.boxes import Row
 from minivllm.tui.widgets.comparison import Comparison
+from minivllm.tui.widgets.sentences import Watch
 from minivllm.tui.widgets.side import Side
 
 
 class CompareScreen(DashboardScreen):
-    """Both sides on top, what differs under them."""
+    """What to watch, both sides, and what differs under them."""
 
     NAME = "compare"
 
     def body(self) -> Iterable[Widget]:
+        # Held and not looked for later: a last frame may come while the screen is taken down.
+        self._watch = Watch(self.context.watch, id="watch")
+        yield self._watch
         with Row(id="sides"):
             yield Side("A: this recording", is_second=False, id="side-a")
             yield Side("B: the second one", is_second=True, id="side-b")
-        self._comparison = Comparison(id="comparison")  # a last frame may come while the screen is taken down
+        self._comparison = Comparison(id="comparison")
         yield self._comparison
 
     def draw(self) -> None:
         first, second = self.context.transport, self.context.second
         if second is not None and second.view.fold.step != first.view.fold.step:
             second.to_step(first.view.fold.step)
-        self._comparison.set_class(second is None, "-away")
+        for panel in (self._watch, self._comparison):
+            panel.set_class(second is None, "-away")
         for panel in self.panels():
             panel.show(second.view if second is not None and panel.id == "side-b" else first.view)

@@ -113,6 +113,8 @@ def _why_unused(model: DashboardModel, unused: int) -> str:
         return "unused: nobody waits" if fold.scheduled else "nothing to compute"
     first = fold.waiting[0]
     deferred = fold.sequences[first].deferred
+    if deferred is None and fold.step == 0:
+        return f"no step yet: {short_name(first)} waits for the first"
     if deferred is None:
         return f"unused: {short_name(first)} came after the plan"
     return f"unused, {short_name(first)}: {deferral(*deferred, model.max_num_seqs)}"

@@ -152,8 +152,9 @@ def _plan(label: str, plan: Plan | None, width: int) -> Line:
     row = Row(width).put(f"{label}  ", "accent*")
     if plan is None:
         return row.put("has no such step", "muted").line()
+    ends_here = ", and the recording ends in this step" if plan.is_torn else ""
     if not plan.shares:
-        return row.put("computes nothing", "muted").line()
+        return row.put("computes nothing", "muted").put(ends_here, "warn").line()
     total = sum(tokens for *_, tokens in plan.shares)
     row.put(f"{plural(total, 'token')}: ", "text")
     for number, (seq_id, kind, tokens) in enumerate(plan.shares):
@@ -161,7 +162,7 @@ def _plan(label: str, plan: Plan | None, width: int) -> Line:
             f"{short_name(seq_id)} {tokens:,} ", "text", target=sequence(seq_id)
         )
         row.put(clean(kind), "muted")
-    return row.line()
+    return row.put(ends_here, "warn").line()
 
 
 def _state_of(model: DashboardModel, seq_id: str) -> str:

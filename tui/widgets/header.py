@@ -67,7 +67,9 @@ class Header(Panel, can_focus=False):
                 return "■ END", "muted*"
             case "ended":
                 return "■ ENDED", "warn*"
-        if control is None and transport.quiet_seconds >= _QUIET_SECONDS:
+        # In a lesson it is the reader who takes time.
+        alone = control is None and self.context.lesson is None
+        if alone and transport.quiet_seconds >= _QUIET_SECONDS:
             # Whoever writes may have nothing to say or may be gone: a file does not tell which.
             return f"● LIVE, nothing came for {_duration(int(transport.quiet_seconds))}", "warn*"
         return "● LIVE", "good*"

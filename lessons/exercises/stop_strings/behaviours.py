@@ -9,26 +9,20 @@ from minivllm.lessons.exercises.draw import Draw
 Case = dict[str, Any]
 
 
-def _text(draw: Draw, letters: str, least: int, most: int) -> str:
-    """Few letters make overlaps and near misses common."""
-    return "".join(draw.list_of(lambda d: d.choice(letters), least, most))
-
-
 def one_pattern(draw: Draw) -> Case:
-    """A stop string and a text."""
-    return {"pattern": _text(draw, "ab", 1, 6), "text": _text(draw, "ab", 1, 8) + _text(draw, "abc", 0, 8)}
+    """A stop string and a text. Few letters make overlaps and near misses common."""
+    return {"pattern": draw.text("ab", 1, 6), "text": draw.text("ab", 1, 8) + draw.text("abc", 0, 8)}
 
 
 def pieces(draw: Draw, may_stop: bool = True, include: bool = False) -> Case:
     """Stop strings, and a text in pieces; some of which may not stop."""
     return {
-        "stop": draw.list_of(lambda d: _text(d, "ab", 1, 5), 1, 3),
+        "stop": draw.list_of(lambda d: d.text("ab", 1, 5), 1, 3),
         "include": include and draw.boolean(),
         "pieces": [
-            [one, may_stop or index > 1]
-            for index, one in enumerate(draw.list_of(lambda d: _text(d, "abc", 0, 5), 1, 7))
+            [one, may_stop or index > 1] for index, one in enumerate(draw.list_of(lambda d: d.text("abc", 0, 5), 1, 7))
         ],
-        "last": _text(draw, "abc", 0, 3),
+        "last": draw.text("abc", 0, 3),
     }
 
 

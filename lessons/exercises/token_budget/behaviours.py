@@ -26,6 +26,20 @@ def running_ones(draw: Draw) -> Case:
     }
 
 
+def greedy_ones(draw: Draw) -> Case:
+    """The later, the more urgent, and some lack a lot: then one victim is not enough, and the one that asked goes as well."""
+
+    def runs(draw: Draw) -> list[int]:
+        return [draw.integer(1, 4), draw.choice([1, 5])]
+
+    running = draw.list_of(runs, 3, 5)
+    return {
+        "policy": "priority",
+        "running": [[*one, len(running) - index] for index, one in enumerate(running)],
+        "budget": draw.integer(8, 16),
+    }
+
+
 def waiting_ones(draw: Draw) -> Case:
     """Some run, some wait, and what a step has left, in tokens, slots and blocks."""
 
@@ -122,7 +136,7 @@ def gives_out(case: Case) -> Iterator[str]:
     task=2,
     points=3,
     hint="_make_room may take sequences out of self.running and out of the plan. Where are you in the list afterwards, and what is left?",
-    cases=lambda draw: {**running_ones(draw), "spare": draw.integer(0, 2)},
+    cases=lambda draw: {**draw.choice([running_ones, greedy_ones])(draw), "spare": draw.integer(0, 2)},
     examples=100,
 )
 def gives_again(case: Case) -> Iterator[str]:

@@ -21,7 +21,7 @@ def small(draw: Draw, *which: str) -> Case:
     width = draw.integer(2, 8)
     kinds = {
         "temperature": lambda: draw.choice([1.0, 0.5, 2.0, 0.1, 0.001]),
-        "min_p": lambda: draw.choice([0.3, 0.11, 0.02, 0.0]),
+        "min_p": lambda: draw.choice([0.3, 0.11, 0.02, 0.0, 1.0]),
         "top_k": lambda: draw.integer(0, 9),
         "top_p": lambda: draw.choice([draw.integer(1, 996) / 997, draw.integer(500, 996) / 997, 0.5, 1.0]),
     }
@@ -126,7 +126,7 @@ def top_k(case: Case) -> Iterator[str]:
         "step": draw.integer(1, 40),
         "flatness": draw.integer(1, 6),
         "top_p": draw.integer(300, 996) / 997,
-        "top_k": draw.choice([0, 40, 300]),
+        "top_k": draw.choice([0, 40, 256, 300]),
     },
     examples=20,
 )
