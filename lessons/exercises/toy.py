@@ -51,6 +51,8 @@ class ToyRunner:
     """The model; see the module docstring."""
 
     t_prepare = 0.0
+    prompt_logprobs = ()
+    record_attention_mass = False
 
     def __init__(self, num_blocks: int, block_size: int, max_model_len: int) -> None:
         self.num_blocks = num_blocks
