@@ -203,8 +203,12 @@ class Stepper:
 
     def finish(self, sequence: Sequence, stop: Stop, flush: bool = True) -> None:
         """End a sequence. Text that was held back is shown, unless it belongs to a stop string."""
-        if flush and (text := self._output_processor.flush(sequence)) and self._bus.active:
-            self._bus.emit(ev.TextFlushed, sequence.seq_id, text)
+        if flush:
+            last = self._output_processor.flush(sequence)
+            if last.text and self._bus.active:
+                self._bus.emit(ev.TextFlushed, sequence.seq_id, last.text)
+            if last.stop_string is not None and stop.status is not RequestStatus.FINISHED_ABORTED:
+                stop = Stop(RequestStatus.FINISHED_STOPPED, last.stop_string)
         self._scheduler.finish(sequence, stop.status, stop.stop_reason)
 
     def abort(self, request: Request, error: str | None = None) -> None:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from engine_fakes import EOS, FakeSampledToken, WatchedEngine, expected_output
+from engine_fakes import EOS, FakeSampledToken, FakeTokenizer, WatchedEngine, expected_output
 
 from minivllm import errors
 from minivllm.config import EngineConfig
@@ -179,6 +179,23 @@ class TestStops:
         output = engine.run()["a"].outputs[0]
         assert (output.text, output.finish_reason) == ("oneEN", "length")
         assert [event.text for event in engine.events_of(ev.TextFlushed)] == ["EN"]
+
+    @pytest.mark.parametrize("max_tokens, text", [(7, "one "), (6, "one EN")])
+    def test_a_stop_string_in_text_that_only_the_end_decides_counts_as_well(self, monkeypatch, max_tokens, text):
+        monkeypatch.setattr(FakeTokenizer, "is_byte_fallback", lambda *_: True)  # such a run is text only as a whole
+        engine = WatchedEngine()
+        script(engine, ids("one END"))
+        engine.add("a", [1], max_tokens=max_tokens, stop=["END"])
+        output = engine.run()["a"].outputs[0]
+        reasons = ("stop", "END") if max_tokens == 7 else ("length", None)
+        assert (output.text, output.finish_reason, output.stop_reason) == (text, *reasons)
+
+    def test_what_the_last_min_tokens_complete_at_the_end_is_passed_over(self, monkeypatch):
+        monkeypatch.setattr(FakeTokenizer, "is_byte_fallback", lambda *_: True)
+        engine = WatchedEngine()
+        script(engine, ids("xEND"))
+        engine.add("a", [1], max_tokens=4, min_tokens=4, stop=["END"])
+        assert engine.run()["a"].outputs[0].text == "xEND"
 
     def test_stops_before_min_tokens_do_not_count(self):
         engine = WatchedEngine()
