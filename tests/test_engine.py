@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
-from engine_fakes import EOS, FakeSampledToken, FakeTokenizer, WatchedEngine, expected_output
+from engine_fakes import EOS, FakeRunner, FakeSampledToken, FakeTokenizer, WatchedEngine, expected_output
 
 from minivllm import errors
 from minivllm.config import EngineConfig
+from minivllm.engine import LLMEngine
 from minivllm.events import types as ev
+from minivllm.events.fold import Fold
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 
@@ -133,6 +135,18 @@ class TestTheDoor:
     def test_an_option_out_of_range_is_refused_by_name(self, options):
         with pytest.raises(errors.ConfigError, match=next(iter(options))):
             EngineConfig(**options)
+
+
+def test_the_fold_equals_the_engine_to_the_last_digit_on_a_clock_that_goes_on():
+    engine = LLMEngine(EngineConfig(model="fake", block_size=4), FakeRunner(100, 4), FakeTokenizer())
+    fold = Fold(engine.log_header())
+    engine.subscribe(fold.apply)
+    for name in "ab":
+        engine.add_request(name, {"prompt_token_ids": [1, 2, 3]}, SamplingParams(temperature=0, max_tokens=3))
+        assert fold.state == engine.inspect()
+    while engine.has_unfinished_requests():
+        engine.step()
+        assert fold.state == engine.inspect()
 
 
 class TestStops:
@@ -302,7 +316,7 @@ class TestFailure:
         def explode(plan):
             raise ValueError("no more memory")
 
-        engine.runner.execute_model = explode
+        engine.runner.execute_model, engine.runner.device_lost = explode, True
         with pytest.raises(ValueError, match="no more memory"):
             engine.engine.step()
         for call in (engine.engine.step, lambda: engine.engine.add_request("b", "x", SamplingParams())):
