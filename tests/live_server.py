@@ -26,7 +26,7 @@ from minivllm.server.service import EngineService
 
 
 class GatedRunner(FakeRunner):
-    """Takes no step unless its gate is open; `fail` makes the next one raise."""
+    """Takes no step unless its gate is open; `fail` makes every one raise."""
 
     def __init__(self, num_blocks: int, block_size: int, max_model_len: int = 10_000) -> None:
         super().__init__(num_blocks, block_size, max_model_len)

@@ -70,7 +70,7 @@ class Scheduler:
         self.requests[request.request_id] = request
         self.counters.prompt_tokens += sequence.num_prompt_tokens
         if self._bus.active:
-            self._bus.emit(
+            request.arrival_time = self._bus.emit(  # what is told is what is: a clock goes on meanwhile
                 ev.RequestArrived,
                 request.request_id,
                 sequence.seq_id,

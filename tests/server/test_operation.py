@@ -183,7 +183,7 @@ def test_when_the_engine_dies_everybody_hears_of_it_and_health_turns_503() -> No
         live.runner.gate.clear()
         waiting = [pool.submit(post, live, LONG | {"stream": stream}) for stream in (False, True)]
         wait_for(lambda: live.service.num_waiting == 2)
-        live.runner.fail = RuntimeError("CUDA error in /home/somebody/kernel.py")
+        live.runner.fail, live.runner.device_lost = RuntimeError("CUDA error in /home/somebody/kernel.py"), True
         live.runner.gate.set()
         broken = stream_events(streaming.result().text)[-1]["error"]
         assert broken["code"] == "engine_dead"
