@@ -48,7 +48,7 @@ def real(tiny_random_path: Path, tmp_path_factory: pytest.TempPathFactory) -> It
         str(port),
     ]
     command += ["--host", "127.0.0.1", "--served-model-name", "tiny", "--dtype", "float32", "--enforce-eager"]
-    command += ["--max-model-len", "512", "--block-size", "16", "--kv-events-config", json.dumps(publish)]
+    command += ["--max-model-len", "512", "--block-size", "32", "--kv-events-config", json.dumps(publish)]
     log = tmp_path_factory.mktemp("vllm") / "log"
     environment = os.environ | {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}
     with log.open("w") as out:
@@ -105,7 +105,7 @@ def test_a_real_vllm_is_drawn_with_its_numbers_and_its_blocks(real: RealVllm) ->
     def has_come() -> bool:
         # Who subscribes hears nothing of before, so each try stores new blocks.
         number = next(prompts)
-        complete(real, [10 + number % 200, number // 200, *range(20, 80)])
+        complete(real, [10 + number % 200, number // 200, *range(20, 120)])
         source.poll()
         return len(source.view.blocks) >= 3
 
