@@ -133,20 +133,20 @@ class OutputProcessor:
             output.logprobs.append({entry.token_id: self._logprob(entry) for entry in sampled.logprobs})
         new = NewText(output.detokenizer.append(sampled.token_id))
         if output.stop_strings is not None:
-            may_stop = sequence.num_output_tokens > sequence.request.params.min_tokens
-            checked = output.stop_strings.feed(new.text, may_stop=may_stop)
+            checked = output.stop_strings.feed(new.text, may_stop=_may_stop(sequence))
             new = NewText(checked.text, checked.stop)
         output.text += new.text
         return new
 
-    def flush(self, sequence: Sequence) -> str:
-        """The sequence has ended without a stop string: what was held back becomes visible."""
+    def flush(self, sequence: Sequence) -> NewText:
+        """The sequence has ended without a stop string: what was held back becomes visible, or is one after all."""
         output = self._outputs[sequence.seq_id]
-        text = output.detokenizer.finish()
+        new = NewText(output.detokenizer.finish())
         if output.stop_strings is not None:
-            text = output.stop_strings.flush(text)
-        output.text += text
-        return text
+            checked = output.stop_strings.finish(new.text, may_stop=_may_stop(sequence))
+            new = NewText(checked.text, checked.stop)
+        output.text += new.text
+        return new
 
     def make_output(self, request: Request) -> RequestOutput | None:
         """What the caller gets now, by the request's `output_kind`; a finished request is then forgotten."""
@@ -225,3 +225,7 @@ class OutputProcessor:
 
     def _logprob(self, entry: TokenLogprob) -> Logprob:
         return Logprob(entry.logprob, entry.rank, self._decoder.decode([entry.token_id], skip_special_tokens=False))
+
+
+def _may_stop(sequence: Sequence) -> bool:
+    return sequence.num_output_tokens > sequence.request.params.min_tokens

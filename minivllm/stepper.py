@@ -33,7 +33,7 @@ from minivllm.core.stop import Stop, check_stop
 from minivllm.errors import InvariantError, RequestFailedError, SamplingError
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
-from minivllm.isolation import execute
+from minivllm.isolation import IsolatingExecutor
 from minivllm.kernel_tracing import KernelTracer
 from minivllm.output_processor import OutputProcessor, PromptTokenLogprob, SampledToken
 from minivllm.outputs import RequestOutput
@@ -65,6 +65,9 @@ class Runner(Protocol):
         If it raises, it may be called again with parts of the plan: what it writes is the same each time.
         """
 
+    def device_works(self) -> bool:
+        """Whether there is any use in calling `execute_model` again after it has raised."""
+
     def sample_tokens(self, plan: SchedulerOutput, logits: Any) -> Seq[SampledToken | SamplingError]:
         """One token for each scheduled sequence that samples, in the plan's order, or why there is none."""
 
@@ -90,6 +93,7 @@ class Stepper:
         self.tracer = KernelTracer(runner, bus)
         self.tells_attention_mass = False
         self._runner = runner
+        self._executor = IsolatingExecutor(runner, scheduler.kv_cache_manager.block_size)
         self._scheduler = scheduler
         self._output_processor = output_processor
         self._beams = beams
@@ -128,7 +132,7 @@ class Stepper:
         yield "execute"
         self.tracer.watch(plan)
         started = now()
-        executed = execute(self._runner, plan, self._scheduler.kv_cache_manager.block_size)
+        executed = self._executor.execute(plan)
         t_model = now() - started - executed.t_prepare
         if self.tells_attention_mass and self._bus.active:
             for sequence, mass in executed.attention_mass:
@@ -203,8 +207,12 @@ class Stepper:
 
     def finish(self, sequence: Sequence, stop: Stop, flush: bool = True) -> None:
         """End a sequence. Text that was held back is shown, unless it belongs to a stop string."""
-        if flush and (text := self._output_processor.flush(sequence)) and self._bus.active:
-            self._bus.emit(ev.TextFlushed, sequence.seq_id, text)
+        if flush:
+            last = self._output_processor.flush(sequence)
+            if last.text and self._bus.active:
+                self._bus.emit(ev.TextFlushed, sequence.seq_id, last.text)
+            if last.stop_string is not None and stop.status is not RequestStatus.FINISHED_ABORTED:
+                stop = Stop(RequestStatus.FINISHED_STOPPED, last.stop_string)
         self._scheduler.finish(sequence, stop.status, stop.stop_reason)
 
     def abort(self, request: Request, error: str | None = None) -> None:

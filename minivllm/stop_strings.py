@@ -90,9 +90,13 @@ class StopStringChecker:
         return StopCheck(pending[: len(pending) - num_held])
         # END SOLUTION
 
-    def flush(self, text: str = "") -> str:
-        """The sequence has ended for another reason, with `text` as its last piece: all that may be shown."""
+    def finish(self, text: str = "", *, may_stop: bool = True) -> StopCheck:
+        """The sequence has ended, with `text` as its last piece: all that may be shown.
+
+        The last piece can complete a stop string, too: a character that was never finished, or a run of raw bytes.
+        """
         # BEGIN SOLUTION stop-strings
-        remaining, self._held_back = self._held_back + text, ""
-        return remaining
+        check = self.feed(text, may_stop=may_stop)
+        remaining, self._held_back = self._held_back, ""
+        return StopCheck(check.text + remaining, check.stop)
         # END SOLUTION

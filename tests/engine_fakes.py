@@ -117,6 +117,7 @@ class FakeRunner:
     t_prepare = 0.0
     prompt_logprobs = ()
     record_attention_mass = False
+    device_lost = False
 
     def __init__(self, num_blocks: int, block_size: int, max_model_len: int = 10_000, vocab_size: int = 99) -> None:
         self.num_blocks = num_blocks
@@ -146,6 +147,9 @@ class FakeRunner:
         for item in plan.scheduled:
             self._read_back(item.sequence, item.start + item.num_tokens)
         return [sequence for item in plan.scheduled for sequence in item.sampling]
+
+    def device_works(self) -> bool:
+        return not self.device_lost
 
     def _slots_in_use(self, plan: SchedulerOutput) -> dict[int, str]:
         """Every slot that some sequence has had computed, and that nobody may ever write again, with its reader.

@@ -1,12 +1,14 @@
 """A real server on loopback for tests: uvicorn in a thread, on a free port, with an engine that the test can look into."""
 
 import asyncio
+import json
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
 import httpx2
 from engine_fakes import FakeRunner, FakeTokenizer
@@ -26,7 +28,7 @@ from minivllm.server.service import EngineService
 
 
 class GatedRunner(FakeRunner):
-    """Takes no step unless its gate is open; `fail` makes the next one raise."""
+    """Takes no step unless its gate is open; `fail` makes every one raise."""
 
     def __init__(self, num_blocks: int, block_size: int, max_model_len: int = 10_000) -> None:
         super().__init__(num_blocks, block_size, max_model_len)
@@ -168,3 +170,15 @@ def serving(
         if thread.is_alive():
             raise AssertionError("the server did not end")
         loop.close()
+
+
+def deaf_client(live: LiveServer, path: str, body: dict, method: str = "POST") -> socket.socket:
+    """One that asks and never reads."""
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    parts = urlsplit(live.url)
+    client.connect((parts.hostname, parts.port))
+    content = json.dumps(body).encode() if method == "POST" else b""
+    head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
+    client.sendall(head.encode() + content)
+    return client

@@ -1,6 +1,7 @@
 """`minivllm serve`, as a process of its own: it starts, says so, and ends as it is told to."""
 
 import json
+import logging
 import signal
 import socket
 import subprocess
@@ -18,6 +19,17 @@ from minivllm.cli import main
 from minivllm.cli.once import fold_once
 
 SERVE = [sys.executable, "-m", "minivllm", "serve", "tiny-random", "--port", "0", "--num-gpu-blocks-override", "2000"]
+
+
+@pytest.fixture(autouse=True)
+def logging_ends_with_the_test() -> Iterator[None]:
+    """`main` has the loggers write to a standard error that is this test's alone."""
+    loggers = [logging.getLogger(name) for name in ("minivllm.server", "minivllm.engine", "uvicorn")]
+    before = [(one.handlers, one.level, one.propagate) for one in loggers]
+    yield
+    for one, (handlers, level, propagate) in zip(loggers, before, strict=True):
+        one.handlers, one.propagate = handlers, propagate
+        one.setLevel(level)
 
 
 @contextmanager

@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
-from engine_fakes import EOS, FakeSampledToken, WatchedEngine, expected_output
+from engine_fakes import EOS, FakeRunner, FakeSampledToken, FakeTokenizer, WatchedEngine, expected_output
 
 from minivllm import errors
 from minivllm.config import EngineConfig
+from minivllm.engine import LLMEngine
 from minivllm.events import types as ev
+from minivllm.events.fold import Fold
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 
@@ -135,6 +137,18 @@ class TestTheDoor:
             EngineConfig(**options)
 
 
+def test_the_fold_equals_the_engine_to_the_last_digit_on_a_clock_that_goes_on():
+    engine = LLMEngine(EngineConfig(model="fake", block_size=4), FakeRunner(100, 4), FakeTokenizer())
+    fold = Fold(engine.log_header())
+    engine.subscribe(fold.apply)
+    for name in "ab":
+        engine.add_request(name, {"prompt_token_ids": [1, 2, 3]}, SamplingParams(temperature=0, max_tokens=3))
+        assert fold.state == engine.inspect()
+    while engine.has_unfinished_requests():
+        engine.step()
+        assert fold.state == engine.inspect()
+
+
 class TestStops:
     def test_end_of_sequence_ends_it_and_stays_in_the_tokens_but_not_in_the_text(self):
         engine = WatchedEngine()
@@ -179,6 +193,23 @@ class TestStops:
         output = engine.run()["a"].outputs[0]
         assert (output.text, output.finish_reason) == ("oneEN", "length")
         assert [event.text for event in engine.events_of(ev.TextFlushed)] == ["EN"]
+
+    @pytest.mark.parametrize("max_tokens, text", [(7, "one "), (6, "one EN")])
+    def test_a_stop_string_in_text_that_only_the_end_decides_counts_as_well(self, monkeypatch, max_tokens, text):
+        monkeypatch.setattr(FakeTokenizer, "is_byte_fallback", lambda *_: True)  # such a run is text only as a whole
+        engine = WatchedEngine()
+        script(engine, ids("one END"))
+        engine.add("a", [1], max_tokens=max_tokens, stop=["END"])
+        output = engine.run()["a"].outputs[0]
+        reasons = ("stop", "END") if max_tokens == 7 else ("length", None)
+        assert (output.text, output.finish_reason, output.stop_reason) == (text, *reasons)
+
+    def test_what_the_last_min_tokens_complete_at_the_end_is_passed_over(self, monkeypatch):
+        monkeypatch.setattr(FakeTokenizer, "is_byte_fallback", lambda *_: True)
+        engine = WatchedEngine()
+        script(engine, ids("xEND"))
+        engine.add("a", [1], max_tokens=4, min_tokens=4, stop=["END"])
+        assert engine.run()["a"].outputs[0].text == "xEND"
 
     def test_stops_before_min_tokens_do_not_count(self):
         engine = WatchedEngine()
@@ -285,7 +316,7 @@ class TestFailure:
         def explode(plan):
             raise ValueError("no more memory")
 
-        engine.runner.execute_model = explode
+        engine.runner.execute_model, engine.runner.device_lost = explode, True
         with pytest.raises(ValueError, match="no more memory"):
             engine.engine.step()
         for call in (engine.engine.step, lambda: engine.engine.add_request("b", "x", SamplingParams())):

@@ -184,7 +184,7 @@ def test_an_engine_that_dies_says_so_once_and_every_key_after_that_says_why_noth
         go_on.wait(SOON)
         raise ValueError("the model broke")
 
-    engine._runner.execute_model = explode
+    engine._runner.execute_model, engine._runner.device_lost = explode, True
     watched = Watched(engine)
     watched.thread.start()
     control = watched.control

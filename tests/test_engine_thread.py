@@ -36,6 +36,7 @@ class BreakableRunner(FakeRunner):
         if self.broken:
             self.in_step.set()
             self.go_on.wait(SOON)
+            self.device_lost = True
             raise ModelBrokeError("the model broke")
         return super().execute_model(plan)
 

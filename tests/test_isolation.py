@@ -10,6 +10,7 @@ from minivllm.core.scheduler_output import BlockCopy, SchedulerOutput
 from minivllm.engine import LLMEngine
 from minivllm.errors import EngineDeadError
 from minivllm.events import types as ev
+from minivllm.isolation import MAX_FAILED_IN_A_ROW
 from minivllm.outputs import RequestOutput
 from minivllm.runtime.loader import load_model
 from minivllm.sampling_params import SamplingParams
@@ -143,20 +144,97 @@ def test_a_step_too_large_for_the_memory_is_run_in_pieces_and_nobody_fails() -> 
         assert engine.token_ids(f"r{i}") == expected_output([i, *PROMPT], 8)
 
 
-def test_where_nobody_can_be_run_alone_the_engine_is_dead_of_what_was_raised_first() -> None:
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("when", [0, 3])
+def test_one_who_stands_alone_in_its_step_fails_and_the_next_is_served(late: bool, when: int) -> None:
+    engine = broken_engine(late)
+    engine.runner.after = when
+    engine.add("bad", PROMPT, max_tokens=12)
+    outputs = run_by_phases(engine)
+    assert outputs["bad"].error == "The model failed on bad.0." and outputs["bad"].finished
+    assert len(outputs["bad"].outputs[0].token_ids) == when
+    assert engine.pool.num_free_blocks == 100
+    assert engine.pool.cached_blocks() == {}, "what it has written is not to be trusted"
+    assert engine.engine._output_processor._outputs == {}
+    engine.add("next", PROMPT, max_tokens=12)
+    assert run_by_phases(engine)["next"].num_cached_tokens == 0
+    assert engine.token_ids("next") == expected_output(PROMPT, 12)
+
+
+@pytest.mark.parametrize("params", [{"n": 3}, {"n": 3, "use_beam_search": True}])
+def test_samples_and_beams_that_are_alone_fail_together(params: dict) -> None:
+    engine = broken_engine()
+    engine.runner.after = 2
+    engine.add("bad", PROMPT, max_tokens=12, **params)
+    assert run_by_phases(engine)["bad"].error.startswith("The model failed on bad.")
+    assert engine.pool.num_free_blocks == 100
+    engine.add("next", PROMPT)
+    run_by_phases(engine)
+    assert engine.token_ids("next") == expected_output(PROMPT, 8)
+
+
+def test_a_model_that_fails_for_everybody_ends_the_engine_of_what_was_raised_first() -> None:
     engine = WatchedEngine()
-    raised = [RuntimeError(f"attempt {i}") for i in range(5)]
-    attempts = iter(raised)
+    attempts = iter(range(100))
 
     def execute(plan: SchedulerOutput) -> None:
-        raise next(attempts)
+        raise RuntimeError(f"attempt {next(attempts)}")
 
     engine.runner.execute_model = execute
-    for name in "ab":
-        engine.add(name, PROMPT)
-    with pytest.raises(RuntimeError, match="attempt 0"):
+    for i in range(MAX_FAILED_IN_A_ROW):
+        engine.add(f"r{i}", PROMPT)
+        assert run_by_phases(engine)[f"r{i}"].error == f"The model failed on r{i}.0."
+    assert next(attempts) == 2 * MAX_FAILED_IN_A_ROW
+    engine.add("last", PROMPT)
+    with pytest.raises(RuntimeError, match=f"attempt {2 * MAX_FAILED_IN_A_ROW + 1}"):
+        engine.step()
+    with pytest.raises(EngineDeadError, match=f"attempt {2 * MAX_FAILED_IN_A_ROW + 1}"):
         engine.engine.step()
-    with pytest.raises(EngineDeadError, match="attempt 0"):
+    engine.compare()
+
+
+@pytest.mark.parametrize("count", [MAX_FAILED_IN_A_ROW, MAX_FAILED_IN_A_ROW + 1])
+def test_those_who_fail_together_count_as_if_they_failed_one_after_another(count: int) -> None:
+    engine = WatchedEngine()
+    whole, engine.runner.execute_model = engine.runner.execute_model, lambda plan: 1 // 0
+    for i in range(count):
+        engine.add(f"r{i}", [i, *PROMPT])
+    if count > MAX_FAILED_IN_A_ROW:
+        with pytest.raises(ZeroDivisionError):
+            engine.step()
+        engine.compare()
+    else:
+        engine.step()
+        assert all(engine.outputs[f"r{i}"].error for i in range(count))
+        engine.runner.execute_model = whole
+        engine.add("next", PROMPT)
+        engine.run()
+        assert engine.token_ids("next") == expected_output(PROMPT, 8)
+        assert engine.pool.num_free_blocks == 100
+
+
+def test_a_success_between_them_shows_that_the_model_works() -> None:
+    engine = WatchedEngine()
+    engine.runner.__class__ = BrokenRunner
+    for i in range(3 * MAX_FAILED_IN_A_ROW):
+        engine.add("bad", [98, 98])
+        assert engine.run()["bad"].error
+        if i % MAX_FAILED_IN_A_ROW == 1:
+            engine.add("good", PROMPT)
+            engine.run()
+            assert engine.token_ids("good") == expected_output(PROMPT, 8)
+
+
+def test_a_device_that_has_stopped_working_ends_the_engine_at_once() -> None:
+    engine = broken_engine()
+    engine.runner.device_lost = True
+    engine.add("good", PROMPT)
+    engine.step()
+    engine.add("bad", [98, 98])
+    with pytest.raises(RuntimeError, match="a bug"):
+        engine.step()
+    engine.compare()
+    with pytest.raises(EngineDeadError):
         engine.engine.step()
 
 

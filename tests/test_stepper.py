@@ -100,6 +100,7 @@ def test_a_phase_that_fails_leaves_a_dead_engine(failing):
     engine = WatchedEngine()
     engine.add("a", [1, 2, 3])
     setattr(engine.runner, failing, lambda *args: 1 / 0)
+    engine.runner.device_lost = True
     with pytest.raises(ZeroDivisionError):
         for _ in range(3):
             engine.engine.step_phase()

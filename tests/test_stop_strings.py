@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minivllm.stop_strings import StopStringChecker
+from minivllm.stop_strings import StopCheck, StopStringChecker
 
 # Two letters make overlaps, borders and near misses common.
 STOPS = st.lists(st.text("ab", min_size=1, max_size=5), min_size=1, max_size=4)
@@ -29,7 +29,7 @@ def stream(pieces: list[str], stops: list[str], include: bool, num_unarmed: int 
         shown.append(check.text)
         if check.stop is not None:
             return shown, check.stop
-    return [*shown, checker.flush()], None
+    return [*shown, checker.finish().text], None
 
 
 @given(PIECES, STOPS, st.booleans(), st.integers(0, 4))
@@ -95,4 +95,14 @@ def test_a_passed_over_stop_string_can_overlap_with_the_one_that_counts():
 def test_what_was_held_back_comes_out_at_the_end_together_with_the_last_piece():
     checker = StopStringChecker(["</ans>"])
     assert checker.feed("x</an").text == "x"
-    assert checker.flush("!") == "</an!"
+    assert checker.finish("!") == StopCheck("</an!")
+
+
+@given(PIECES, STOPS, st.booleans(), st.booleans())
+def test_the_last_piece_can_complete_a_stop_string_as_any_other(pieces, stops, include, may_stop):
+    checker = StopStringChecker(stops, include)
+    before, last = "".join(pieces[:-1]), "".join(pieces[-1:])
+    shown = checker.feed(before, may_stop=False).text
+    check = checker.finish(last, may_stop=may_stop)
+    armed_from = len(before) if may_stop else len(before + last)
+    assert (shown + check.text, check.stop) == one_shot(before + last, stops, include, armed_from)

@@ -1,56 +1,49 @@
-"""`make overhead`: time per output token of 16 streams through the server, against the same 16 in the offline engine.
+"""`make overhead`: time per output token of 16 streams through the server, against the same engine without it.
 
     python tools/overhead.py --streams 16 --rounds 5
 
-Both engines are started first, as processes, and then take turns; the ratio is that of the medians over the rounds. It
-fails, with exit status 1, if the server is slower by more than the bar.
+One engine, in one thread, serves both by turns: over HTTP to a client in a process of its own, and stepped directly, while
+the server has nothing to do. So neither weights nor memory lie elsewhere, which alone can make more than the bar. The
+ratio is that of the medians over the rounds; it fails, with exit status 1, if the server is slower by more than the bar.
 
-The easy thing to get wrong is when a token counts as there. A client sees a token when its message comes, so each message
-has to be one token (`return_token_ids` has one sent even where the text is held back); offline it is when `step` returns.
-And the prompts of a round are new, for both the same, or the prefix cache would shift the first token.
+Two things are easy to get wrong. A client sees a token when its message comes, so each message has to be one token
+(`return_token_ids` has one sent even where the text is held back). And streams do not begin together over HTTP: what
+counts is the time in which all of them run, or the prompts of the last would be counted as time between the tokens of the first.
 """
 
 import argparse
 import asyncio
-import contextlib
 import json
 import random
 import statistics
-import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
-
-from server_process import serve
 
 from minivllm.config import EngineConfig
 from minivllm.engine import LLMEngine
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
+from minivllm.server.assemble import assemble
+from minivllm.server.options import ServerOptions
+from minivllm.server.run import Server, bind, url_of
 
 PROMPT_TOKENS = 32
 _FIRST_TOKEN, _LAST_TOKEN = 10, 250
 """Every vocabulary that we know has ordinary tokens there."""
 
+Times = list[list[float]]
+"""Of each stream: when each of its tokens was there."""
+
 
 def main() -> int:
     args = _arguments()
+    if args.client is not None:
+        return asyncio.run(_be_client(args))
     options = {"model": args.model, "dtype": "float32", "max_num_seqs": args.streams}
     options["num_gpu_blocks_override"] = args.streams * (2 + (PROMPT_TOKENS + args.tokens) // 16)
-    if args.offline:
-        return _serve_offline(options, args)
-    command = [part for name, value in options.items() for part in (f"--{name.replace('_', '-')}", str(value))]
-    found: dict[str, list[float]] = {"server": [], "offline": []}
-    with serve(*command) as server, _offline(sys.argv[1:]) as offline:
-        for number in range(args.rounds + 1):
-            round_ = {
-                "server": asyncio.run(_through_server(server.url, args, number)),
-                "offline": _ask(offline, number),
-            }
-            if number > 0:  # the first warms both up
-                for name, seconds in round_.items():
-                    found[name].append(seconds * 1e3)
+    found = asyncio.run(_measure(LLMEngine.from_config(EngineConfig(**options)), args))
     medians = {name: statistics.median(values) for name, values in found.items()}
     ratio = medians["server"] / medians["offline"]
     for name, values in found.items():
@@ -71,28 +64,88 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=5, help="of each of the two (default: %(default)s)")
     parser.add_argument("--max-ratio", type=float, default=1.03, help="default: %(default)s")
     parser.add_argument("--json", metavar="FILE", help="write all that was measured")
-    parser.add_argument("--offline", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--client", metavar="URL", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.tokens < 2 or args.streams < 1 or args.rounds < 1:
         parser.error("--tokens must be 2 or more, --streams and --rounds 1 or more.")
     return args
 
 
-def _prompts(number: int, streams: int) -> list[list[int]]:
-    draw = random.Random(number)
+def ms_per_token(times: Times) -> float:
+    """Mean time between two tokens of a stream, from when all streams have begun until the first ends."""
+    begin, end = max(one[0] for one in times), min(one[-1] for one in times)
+    within = [[t for t in one if begin <= t <= end] for one in times]
+    return statistics.mean((one[-1] - one[0]) / (len(one) - 1) for one in within if len(one) > 1) * 1e3
+
+
+async def _measure(engine: LLMEngine, args: argparse.Namespace) -> dict[str, list[float]]:
+    settings = ServerOptions(port=0)
+    assembled = assemble(engine, settings)
+    found: dict[str, list[float]] = {"server": [], "offline": []}
+    with bind(settings) as bound:
+        server = Server(assembled.app, assembled.service, settings)
+        serving = asyncio.create_task(server.serve(sockets=[bound]))
+        client = await asyncio.create_subprocess_exec(
+            sys.executable, __file__, *sys.argv[1:], "--client", url_of(bound),
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=1 << 24,
+        )  # fmt: skip
+        try:
+            for number in range(args.rounds + 1):
+                offline = await assembled.service.ask_engine(partial(_step, args=args, seed=2 * number))
+                served = await _ask(client, 2 * number + 1)
+                if number > 0:  # the first warms both up
+                    found["offline"].append(ms_per_token(offline))
+                    found["server"].append(ms_per_token(served))
+        finally:
+            client.stdin.close()
+            await client.wait()
+            server.begin_exit()
+            await serving
+    return found
+
+
+def _prompts(seed: int, streams: int) -> list[list[int]]:
+    """Others for each seed, or the second to get them would find them in the prefix cache."""
+    draw = random.Random(seed)
     return [[draw.randint(_FIRST_TOKEN, _LAST_TOKEN) for _ in range(PROMPT_TOKENS)] for _ in range(streams)]
 
 
-# ---- through the server ----
+def _step(engine: LLMEngine, args: argparse.Namespace, seed: int) -> Times:
+    """The streams without a server, in the engine's thread."""
+    params = SamplingParams(temperature=0, max_tokens=args.tokens, ignore_eos=True, output_kind=RequestOutputKind.DELTA)
+    times: dict[str, list[float]] = {}
+    for i, prompt in enumerate(_prompts(seed, args.streams)):
+        times[f"offline-{i}"] = []
+        engine.add_request(f"offline-{i}", {"prompt_token_ids": prompt}, params)
+    while engine.has_unfinished_requests():
+        outputs = engine.step()
+        now = time.perf_counter()
+        for output in outputs:
+            times[output.request_id].append(now)
+    return list(times.values())
 
 
-async def _through_server(url: str, args: argparse.Namespace, number: int) -> float:
-    """Median over the streams of the mean time of a token after the first."""
-    prompts = _prompts(number, args.streams)
-    return statistics.median(await asyncio.gather(*(_stream(url, prompt, args.tokens) for prompt in prompts)))
+# ---- the client, in a process of its own ----
 
 
-async def _stream(url: str, prompt: list[int], num_tokens: int) -> float:
+async def _ask(client: asyncio.subprocess.Process, seed: int) -> Times:
+    client.stdin.write(b"%d\n" % seed)
+    await client.stdin.drain()
+    if not (line := await client.stdout.readline()):
+        raise RuntimeError("the client has ended; what it wrote above says why")
+    return json.loads(line)
+
+
+async def _be_client(args: argparse.Namespace) -> int:
+    """A round for each seed that it is sent."""
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        prompts = _prompts(int(line), args.streams)
+        times = await asyncio.gather(*(_stream(args.client, prompt, args.tokens) for prompt in prompts))
+        print(json.dumps(times), flush=True)
+    return 0
+
+
+async def _stream(url: str, prompt: list[int], num_tokens: int) -> list[float]:
     address = urlsplit(url)
     reader, writer = await asyncio.open_connection(address.hostname, address.port)
     fields = {"prompt": prompt, "max_tokens": num_tokens, "ignore_eos": True, "temperature": 0}
@@ -103,47 +156,7 @@ async def _stream(url: str, prompt: list[int], num_tokens: int) -> float:
     writer.close()
     if len(times) != num_tokens:
         raise RuntimeError(f"the server sent {len(times)} messages and not one for each of {num_tokens} tokens")
-    return (times[-1] - times[0]) / (num_tokens - 1)
-
-
-# ---- offline ----
-
-
-@contextlib.contextmanager
-def _offline(arguments: list[str]) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, __file__, *arguments, "--offline"]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    try:
-        yield process
-    finally:
-        process.stdin.close()
-        process.wait(60)
-
-
-def _ask(offline: subprocess.Popen[str], number: int) -> float:
-    print(number, file=offline.stdin, flush=True)
-    if not (line := offline.stdout.readline()):
-        raise RuntimeError("the offline engine has ended; what it wrote above says why")
-    return float(line)
-
-
-def _serve_offline(options: dict, args: argparse.Namespace) -> int:
-    """Runs in a process of its own: a round for each number that it is sent."""
-    engine = LLMEngine.from_config(EngineConfig(**options))
-    params = SamplingParams(temperature=0, max_tokens=args.tokens, ignore_eos=True, output_kind=RequestOutputKind.DELTA)
-    for line in sys.stdin:
-        first, last = {}, {}
-        for i, prompt in enumerate(_prompts(int(line), args.streams)):
-            engine.add_request(str(i), {"prompt_token_ids": prompt}, params)
-        while engine.has_unfinished_requests():
-            outputs = engine.step()
-            now = time.perf_counter()
-            for output in outputs:
-                first.setdefault(output.request_id, now)
-                last[output.request_id] = now
-        means = [(last[name] - first[name]) / (args.tokens - 1) for name in first]
-        print(statistics.median(means), flush=True)
-    return 0
+    return times
 
 
 if __name__ == "__main__":

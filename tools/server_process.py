@@ -60,6 +60,16 @@ class ServerProcess:
             cache_usage=float(metrics["kv_cache_usage_perc"]),
         )
 
+    def start_its_pools(self) -> None:
+        """Have it start the threads that are started once and stay, so that those which come later are its requests'.
+
+        They are a worker that tokenizes, with that the tokenizer library's own (one a core), and a worker for /metrics.
+        """
+        asked = urllib.request.Request(f"{self.url}/tokenize", b'{"prompt": "a"}', {"Content-Type": "application/json"})
+        with urllib.request.urlopen(asked, timeout=60) as answer:
+            answer.read()
+        self.read()
+
     def end(self) -> int:
         """Tell it to end; its exit status."""
         self._process.terminate()

@@ -75,6 +75,7 @@ def _arguments() -> argparse.Namespace:
 
 
 async def _soak(server: ServerProcess, args: argparse.Namespace) -> dict:
+    await asyncio.to_thread(server.start_its_pools)
     fresh = server.read()
     load, readings = Load(), []
     warm_up = _warm_up(args)
@@ -150,8 +151,8 @@ def _checks(result: dict, args: argparse.Namespace) -> list[tuple[str, str, bool
             f"{left['memory_mib'] - quiet['memory_mib']:+.1f} MiB from the disconnects",
             left["memory_mib"] - quiet["memory_mib"] <= args.max_growth_mib,
         ),
-        # Two workers for tokenizing, and two of asyncio's own, are started when they are first needed, and stay.
-        given_back("threads", lambda fresh: fresh + 4),
+        # The second of the two workers that tokenize comes when the first is busy, and stays.
+        given_back("threads", lambda fresh: fresh + 1),
         given_back("files", lambda fresh: fresh),
         given_back("running", lambda fresh: 0),
         given_back("waiting", lambda fresh: 0),

@@ -73,7 +73,8 @@ class Scheduler(Preemption):
         if self._bus.active:
             tokens, params = list(request.prompt_token_ids), request.params
             seen = (position, tokens, params.max_tokens, request.priority, request.prompt, params.n)
-            self._bus.emit(ev.RequestArrived, request.request_id, sequence.seq_id, *seen)
+            # What is told is what is: a clock goes on meanwhile.
+            request.arrival_time = self._bus.emit(ev.RequestArrived, request.request_id, sequence.seq_id, *seen)
 
     def finish(self, sequence: Sequence, status: RequestStatus, stop_reason: int | str | None = None) -> None:
         """End a sequence, waiting or running, and release all it holds. The only way out of the scheduler."""

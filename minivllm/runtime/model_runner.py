@@ -91,6 +91,15 @@ class ModelRunner:
         # The LM head is the largest matrix of a small model, so only rows that sample go through it.
         return self._model.decoder.compute_logits(hidden[sampling_rows], self._ops)
 
+    def device_works(self) -> bool:
+        """Whether the device still takes work. After an assert in a kernel or an illegal address CUDA takes none, for good."""
+        if self._model.device.type == "cuda":
+            try:
+                torch.cuda.synchronize(self._model.device)  # needs no memory, which may be what there was too little of
+            except RuntimeError:
+                return False
+        return True
+
     def _prepare(self, inputs: ModelInput) -> Callable[[], torch.Tensor]:
         """Put a step's inputs on the device; what is returned runs the decoder: hidden states [num_tokens, hidden_size]."""
         graphs, is_watched = self._decode_graphs, self.record_attention_mass or bool(self.watched_decodes)

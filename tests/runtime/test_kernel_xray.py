@@ -202,6 +202,7 @@ def test_a_question_that_can_never_be_answered_is_refused_in_one_sentence(model,
         run.engine.trace_kernel("long.0")
     monkeypatch.undo()
     monkeypatch.setattr(run.runner, "execute_model", lambda plan: 1 / 0)
+    monkeypatch.setattr(run.runner, "device_works", lambda: False)
     with pytest.raises(ZeroDivisionError):
         run.engine.step()
     with pytest.raises(EngineDeadError):

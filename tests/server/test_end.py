@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 import pytest
-from live_server import LiveServer, fake_engine, serving, wait_for
+from live_server import LiveServer, deaf_client, fake_engine, serving, wait_for
 
 from minivllm.events import types as ev
 
@@ -20,18 +20,6 @@ LONG = {"prompt": "a long story", "max_tokens": 150, "ignore_eos": True}
 def post(live: LiveServer, body: dict) -> httpx2.Response:
     with live.http() as http:
         return http.post("/v1/completions", json=body)
-
-
-def deaf_client(live: LiveServer, path: str, body: dict, method: str = "POST") -> socket.socket:
-    """One that asks and never reads."""
-    client = socket.socket()
-    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    parts = urlsplit(live.url)
-    client.connect((parts.hostname, parts.port))
-    content = json.dumps(body).encode() if method == "POST" else b""
-    head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
-    client.sendall(head.encode() + content)
-    return client
 
 
 BIG = {"tokens": [60] * 50_000}
@@ -60,17 +48,19 @@ def test_who_does_not_read_does_not_hold_up_the_end() -> None:
 
 def test_a_second_signal_ends_at_once_and_everybody_who_waits_hears_why(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR)
-    with serving(drain_timeout=30.0) as live, ThreadPoolExecutor(2) as pool:
+    with serving(drain_timeout=30.0) as live, live.http() as http, ThreadPoolExecutor(1) as pool:
         live.runner.seconds_per_step = 0.05
         running = pool.submit(post, live, LONG)
-        streaming = pool.submit(post, live, LONG | {"stream": True})
-        wait_for(lambda: len(live.events_of(ev.RequestAdmitted)) == 2)
-        wait_for(lambda: live.events_of(ev.TokenSampled) != [])
-        began = time.monotonic()
-        live.begin_exit()
-        live.begin_exit()
+        with http.stream("POST", "/v1/completions", json=LONG | {"stream": True}) as streaming:
+            pieces = streaming.iter_text()
+            text = next(pieces)
+            wait_for(lambda: len(live.events_of(ev.RequestAdmitted)) == 2)
+            began = time.monotonic()
+            live.begin_exit()
+            live.begin_exit()
+            text += "".join(pieces)
         assert (running.result().status_code, running.result().json()["error"]["code"]) == (503, "shutting_down")
-        *_, last, done, end = streaming.result().text.split("\n\n")
+        *_, last, done, end = text.split("\n\n")
         assert json.loads(last.removeprefix("data: "))["error"]["code"] == "shutting_down"
         assert (done, end) == ("data: [DONE]", "")
         wait_for(live.loop_has_ended)

@@ -4,11 +4,10 @@ import json
 import random
 import socket
 from concurrent.futures import ThreadPoolExecutor
-from urllib.parse import urlsplit
 
 import httpx2
 import pytest
-from live_server import LiveServer, fake_engine, serving, wait_for
+from live_server import LiveServer, deaf_client, fake_engine, serving, wait_for
 
 from minivllm.events import types as ev
 
@@ -71,10 +70,8 @@ def test_a_client_that_goes_has_its_blocks_freed_within_one_step(path: str, stre
                 response.close()
             else:
                 live.runner.gate.clear()
-                leaving = ThreadPoolExecutor(1).submit(http.post, path, json=LONG | {"n": 2}, timeout=0.3)
-                assert live.runner.entered.wait(10)
-                with pytest.raises(httpx2.TimeoutException):
-                    leaving.result()
+                with deaf_client(live, path, LONG | {"n": 2}):
+                    assert live.runner.entered.wait(10)
             # The step at the gate is the one under way when the server notices; after it there must be no other.
             wait_for(lambda: live.service.num_unfinished == 0)
             steps = live.runner.num_steps
@@ -183,7 +180,7 @@ def test_when_the_engine_dies_everybody_hears_of_it_and_health_turns_503() -> No
         live.runner.gate.clear()
         waiting = [pool.submit(post, live, LONG | {"stream": stream}) for stream in (False, True)]
         wait_for(lambda: live.service.num_waiting == 2)
-        live.runner.fail = RuntimeError("CUDA error in /home/somebody/kernel.py")
+        live.runner.fail, live.runner.device_lost = RuntimeError("CUDA error in /home/somebody/kernel.py"), True
         live.runner.gate.set()
         broken = stream_events(streaming.result().text)[-1]["error"]
         assert broken["code"] == "engine_dead"
@@ -207,18 +204,15 @@ def test_a_tokenizer_that_raises_costs_one_request_and_tells_no_secret() -> None
 
 
 def test_a_client_that_never_reads_slows_nobody_and_is_given_up() -> None:
-    with serving(fake_engine(num_blocks=400), send_buffer=4096, request_timeout=2.0) as live, socket.socket() as deaf:
-        free = live.num_free_blocks
-        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        parts = urlsplit(live.url)
-        deaf.connect((parts.hostname, parts.port))
-        body = json.dumps(LONG | {"stream": True, "n": 8}).encode()
-        head = f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-        deaf.sendall(head.encode() + body)
+    body = LONG | {"stream": True, "n": 8}
+    with (
+        serving(fake_engine(num_blocks=400), send_buffer=4096, request_timeout=2.0) as live,
+        deaf_client(live, "/v1/completions", body),
+    ):
         # The engine is done with it, while the server still stands in the middle of sending.
         wait_for(lambda: live.events_of(ev.TokenSampled) != [])
         live.wait_until_idle()
-        assert live.num_free_blocks == free
+        assert live.num_free_blocks == 400
         assert live.server.server_state.tasks
         assert post(live, {"prompt": "others", "max_tokens": 3}).status_code == 200
         assert live.server.server_state.tasks

@@ -43,7 +43,7 @@ def test_a_stream_shows_whole_characters_and_holds_back_less_than_a_stop_string(
         complete = seen.decode(errors="ignore")  # all but the bytes of a character that has only begun
         assert len(complete) - len(shown) <= longest - 1
     else:
-        shown += checker.flush(detokenizer.finish())
+        shown += checker.finish(detokenizer.finish()).text
     ends = [(text.find(one) + len(one), stops.index(one)) for one in stops if one in text]
     if not ends:
         assert (shown, stop) == (text, None)
@@ -90,6 +90,22 @@ def test_over_http_a_stream_in_any_chunks_joins_to_the_whole_answer(
     assert ended == [(whole["finish_reason"], whole["stop_reason"])]
     if not include:
         assert not any(stop in whole["text"] for stop in fields["stop"])
+
+
+def test_over_http_a_character_that_is_never_finished_can_be_a_stop_string(tiny_server: LiveServer, tokenizer) -> None:
+    """Its U+FFFD shows at the end only, when no token can finish it any more."""
+    name = next(name for name, byte in BYTES.items() if byte == 0xF0)  # begins a character of four bytes
+    half = tokenizer._backend.token_to_id(name)
+    fields = {"prompt": "a", "max_tokens": 2, "temperature": 0, "logit_bias": {str(half): 100}}
+    with tiny_server.http() as http:
+        assert choice_of(http, fields)["text"] == "\ufffd\ufffd"
+        for include, text in ((False, ""), (True, "\ufffd\ufffd")):
+            stopping = fields | {"stop": ["\ufffd\ufffd"], "include_stop_str_in_output": include}
+            whole = choice_of(http, stopping)
+            assert (whole["text"], whole["finish_reason"], whole["stop_reason"]) == (text, "stop", "\ufffd\ufffd")
+            choices = streamed_choices(http, stopping, 65536)
+            assert "".join(choice["text"] for choice in choices) == text
+            assert choices[-1]["finish_reason"] == "stop"
 
 
 def choice_of(http: httpx2.Client, fields: dict) -> dict:

@@ -164,7 +164,7 @@ def test_watchers_that_say_nothing_or_do_not_read_do_not_hold_up_the_end() -> No
 def test_the_death_of_the_engine_ends_the_event_stream_and_new_watchers_hear_why() -> None:
     with serving(events=True) as live, live.http() as http:
         source = HttpSource(live.url)
-        live.runner.fail = RuntimeError("out of memory")
+        live.runner.fail, live.runner.device_lost = RuntimeError("an illegal address"), True
         assert post(live, {"prompt": "x"}).status_code == 503
         poll_until(source, lambda: source.status.state != "live")
         poll_until(source, lambda: len(source.recording) == len(live.events))

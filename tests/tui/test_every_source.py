@@ -174,7 +174,7 @@ def test_a_file_that_grows_is_followed_and_rewound_meanwhile(tmp_path: Path, mem
         await until(pilot, lambda: is_at(app, stage, len(stage.events)))
         path.unlink()
         await until(pilot, lambda: "■ ENDED" in drawn(app, "header")[0])
-        assert [sentence for sentence in told(app) if "was removed, so nothing more will come" in sentence]
+        await until(pilot, lambda: any("was removed, so nothing more will come" in sentence for sentence in told(app)))
         await pilot.press("home")
         assert is_at(app, stage, 0)
 

@@ -33,7 +33,7 @@ class RealVllm:
 
 
 @pytest.fixture(scope="module")
-def real(tiny_random_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealVllm]:
+def real(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealVllm]:
     pytest.importorskip("vllm")
     port, kv_port = free_ports(2)
     served = RealVllm(f"http://127.0.0.1:{port}", f"tcp://127.0.0.1:{kv_port}")
@@ -43,12 +43,12 @@ def real(tiny_random_path: Path, tmp_path_factory: pytest.TempPathFactory) -> It
         "-m",
         "vllm.entrypoints.openai.api_server",
         "--model",
-        str(tiny_random_path),
+        str(smollm2_path),
         "--port",
         str(port),
     ]
-    command += ["--host", "127.0.0.1", "--served-model-name", "tiny", "--dtype", "float32", "--enforce-eager"]
-    command += ["--max-model-len", "512", "--block-size", "16", "--kv-events-config", json.dumps(publish)]
+    command += ["--host", "127.0.0.1", "--served-model-name", "smollm2", "--dtype", "float32", "--enforce-eager"]
+    command += ["--max-model-len", "512", "--block-size", "32", "--kv-events-config", json.dumps(publish)]
     log = tmp_path_factory.mktemp("vllm") / "log"
     environment = os.environ | {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}
     with log.open("w") as out:
@@ -89,7 +89,7 @@ def wait_for(condition: Callable[[], bool], seconds: float = SOON) -> None:
 
 
 def complete(real: RealVllm, prompt: list[int]) -> None:
-    body = {"model": "tiny", "prompt": prompt, "max_tokens": 20, "temperature": 0, "ignore_eos": True}
+    body = {"model": "smollm2", "prompt": prompt, "max_tokens": 20, "temperature": 0, "ignore_eos": True}
     answer = httpx2.post(f"{real.url}/v1/completions", json=body, timeout=120)
     assert answer.status_code == 200, answer.text
 
@@ -105,7 +105,7 @@ def test_a_real_vllm_is_drawn_with_its_numbers_and_its_blocks(real: RealVllm) ->
     def has_come() -> bool:
         # Who subscribes hears nothing of before, so each try stores new blocks.
         number = next(prompts)
-        complete(real, [10 + number % 200, number // 200, *range(20, 80)])
+        complete(real, [10 + number % 200, number // 200, *range(20, 120)])
         source.poll()
         return len(source.view.blocks) >= 3
 
@@ -117,7 +117,7 @@ def test_a_real_vllm_is_drawn_with_its_numbers_and_its_blocks(real: RealVllm) ->
         wait_for(has_come)
         wait_for(told)
         view = source.view
-        assert view.scrape.models == ("tiny",)
+        assert view.scrape.models == ("smollm2",)
         assert view.num_blocks > 0 and view.value("num_requests_running") == 0
         for name in ("num_requests_waiting", "num_preemptions_total", "prompt_tokens_total", "request_success_total"):
             assert view.value(name) is not None, name

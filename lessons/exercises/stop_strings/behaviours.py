@@ -98,22 +98,25 @@ def includes(case: Case) -> Iterator[str]:
 
 
 @behaviour(
-    "at another end all that was held back is shown",
+    "at its end the text stops if it has to, or all of it is shown",
     task=5,
     points=1,
     hint="The answer has its max_tokens and no stop string came. What has the reader not seen yet?",
     cases=pieces,
 )
-def flushes(case: Case) -> Iterator[str]:
-    """Pieces, and then the end."""
+def ends(case: Case) -> Iterator[str]:
+    """Pieces, and then the end, which may stop or may not."""
     from minivllm.stop_strings import StopStringChecker
 
-    checker = StopStringChecker(list(case["stop"]))
-    for piece, _ in case["pieces"]:
-        if checker.feed(piece).stop is not None:
+    for may_stop in (True, False):
+        checker = StopStringChecker(list(case["stop"]))
+        if any(checker.feed(piece).stop is not None for piece, _ in case["pieces"]):
             return
-    yield f"after {case['pieces']}, stop strings {case['stop']}: flush({case['last']!r}) gives {checker.flush(case['last'])!r}"
-    yield f"and once more: {checker.flush()!r}"
+        check = checker.finish(case["last"], may_stop=may_stop)
+        yield (
+            f"stop strings {case['stop']}, after {[piece for piece, _ in case['pieces']]}: finish({case['last']!r}"
+            f"{'' if may_stop else ', may_stop=False'}) shows {check.text!r}, stop {check.stop!r}"
+        )
 
 
 @behaviour(

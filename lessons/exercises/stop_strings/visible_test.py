@@ -29,4 +29,11 @@ def test_a_stop_string_can_be_part_of_the_output():
 def test_at_another_end_all_is_shown():
     checker = StopStringChecker(["END"])
     assert checker.feed("The EN").text == "The "
-    assert checker.flush("...") == "EN..."
+    assert checker.finish("...").text == "EN..."
+
+
+def test_the_last_piece_may_complete_a_stop_string():
+    checker = StopStringChecker(["END"])
+    checker.feed("The EN")
+    check = checker.finish("D.")
+    assert (check.text, check.stop) == ("", "END")

@@ -7,4 +7,7 @@ HINT = "The last character that may not stop can be the first one of a stop stri
 
 class StopStringChecker(engine.StopStringChecker):
     def feed(self, text: str, *, may_stop: bool = True) -> engine.StopCheck:
-        return super().feed(text) if may_stop else engine.StopCheck(self.flush(text))
+        if may_stop:
+            return super().feed(text)
+        held, self._held_back = self._held_back, ""
+        return engine.StopCheck(held + text)

@@ -6,6 +6,5 @@ HINT = "It was held back only because it could have become a stop string. Now it
 
 
 class StopStringChecker(engine.StopStringChecker):
-    def flush(self, text: str = "") -> str:
-        self._held_back = ""
-        return text
+    def finish(self, text: str = "", *, may_stop: bool = True) -> engine.StopCheck:
+        return self.feed(text, may_stop=may_stop)
