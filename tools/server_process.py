@@ -63,9 +63,11 @@ class ServerProcess:
     def start_its_pools(self) -> None:
         """Have it start the threads that are started once and stay, so that those which come later are its requests'.
 
-        They are a worker that tokenizes, with that the tokenizer library's own (one a core), and a worker for /metrics.
+        They are a worker that tokenizes, with that the tokenizer library's own (one a core), OpenMP's for the model, and a
+        worker for /metrics.
         """
-        asked = urllib.request.Request(f"{self.url}/tokenize", b'{"prompt": "a"}', {"Content-Type": "application/json"})
+        body = b'{"prompt": "a", "max_tokens": 1}'
+        asked = urllib.request.Request(f"{self.url}/v1/completions", body, {"Content-Type": "application/json"})
         with urllib.request.urlopen(asked, timeout=60) as answer:
             answer.read()
         self.read()
