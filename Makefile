@@ -28,9 +28,10 @@ demo: model ## watch a real chat model answer several users at once
 pictures: setup ## draw the pictures of the docs from the committed traces
 	$(BIN)/python tools/make_pictures.py
 
-# A worker, up to 3 GiB, for each of so many cores; with a thread each they do not wait for one another's.
+# A worker, up to 3 GiB, for each of so many cores; with a thread each they do not wait for one another's. In their own order:
+# else files with few tests come last, among them the longest ones, and one worker waits for the other.
 test: model ## run the tests
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow and not gpu" --numprocesses $(WORKERS) --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow and not gpu" --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 test-slow: model ## run the tests that take minutes
 	$(BIN)/python -m pytest -m slow --timeout 3600

@@ -87,9 +87,9 @@ async def _soak(server: ServerProcess, args: argparse.Namespace) -> dict:
         readings.append(await asyncio.to_thread(server.read))
         await asyncio.sleep(args.seconds / 100)
     await streams
-    quiet = await _when_idle(server)
+    quiet = await _when_idle(server, fresh)
     await disconnect(server.url, args.disconnects, args.clients)
-    left = await _when_idle(server)
+    left = await _when_idle(server, fresh)
     return {
         "fresh": asdict(fresh),
         "after_the_streams": asdict(quiet),
@@ -115,15 +115,13 @@ def _growth(readings: list[Reading]) -> float:
     return last - first
 
 
-async def _when_idle(server: ServerProcess) -> Reading:
-    """When nothing is served any more; or what is still held after a minute."""
+async def _when_idle(server: ServerProcess, fresh: Reading) -> Reading:
+    """When nothing is served any more and the connections have gone; or what is still held after a minute."""
     until = time.monotonic() + SECONDS_UNTIL_IDLE
     while True:
         reading = await asyncio.to_thread(server.read)
-        if reading.is_idle or time.monotonic() > until:
-            # Idle workers and kept connections may take a moment more to go.
-            await asyncio.sleep(6.0 if reading.is_idle else 0.0)
-            return await asyncio.to_thread(server.read)
+        if (reading.is_idle and reading.files <= fresh.files) or time.monotonic() > until:
+            return reading
         await asyncio.sleep(0.2)
 
 

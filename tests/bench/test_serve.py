@@ -92,7 +92,7 @@ def test_what_is_measured_is_what_the_server_did(capsys) -> None:
     assert status == 0 and result["completed"] == 8 and result["failed"] == 0 and result["model"] == "fake-model"
     assert result["total_input_tokens"] == 8 * 13 and result["total_output_tokens"] == 8 * 6
     assert 50 <= result["median_ttft_ms"] < 150
-    assert 10 <= result["median_tpot_ms"] < 30 and 10 <= result["median_itl_ms"] < 30
+    assert 10 <= result["median_tpot_ms"] < 100 and 10 <= result["median_itl_ms"] < 100
     assert result["median_e2el_ms"] >= 100
     assert result["output_throughput"] == pytest.approx(48 / result["duration"])
     assert result["total_token_throughput"] == pytest.approx((48 + 104) / result["duration"])
