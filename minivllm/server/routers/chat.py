@@ -29,6 +29,7 @@ from minivllm.server.protocol.chat import (
     ChatLogprobs,
     ChunkChoice,
 )
+from minivllm.server.respond import respond
 from minivllm.server.service import NewRequest
 from minivllm.server.serving import Serving, check_stream, choose_answer_id, count_tokens, new_id, usage
 
@@ -42,12 +43,7 @@ def router(serving: Serving) -> APIRouter:
         requests = [await _request(serving, body)]
         answer_id = choose_answer_id(requests[0].request_id, "chatcmpl", body)
         answer = _Answer(serving, body, answer_id, requests[0].prompt["prompt_token_ids"])
-        if body.stream:
-            return await serving.stream(
-                request, requests, lambda generation: sse.until_done(answer.events(generation, request)), sse.MEDIA_TYPE
-            )
-        outputs = await serving.answer(request, requests)
-        return Response(answer.whole(outputs).model_dump_json(), media_type="application/json")
+        return await respond(serving, request, requests, answer, stream=bool(body.stream))
 
     return routes
 

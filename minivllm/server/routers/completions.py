@@ -25,6 +25,7 @@ from minivllm.server.protocol.completions import (
     CompletionRequest,
     CompletionResponse,
 )
+from minivllm.server.respond import respond
 from minivllm.server.service import NewRequest
 from minivllm.server.serving import Serving, check_stream, choose_answer_id, count_tokens, new_id, usage
 
@@ -43,12 +44,7 @@ def router(serving: Serving) -> APIRouter:
         name = new_id("cmpl")
         requests = await _requests(serving, body, name)
         answer = _Answer(serving, body, choose_answer_id(name, "cmpl", body), [one.request_id for one in requests])
-        if body.stream:
-            return await serving.stream(
-                request, requests, lambda generation: sse.until_done(answer.events(generation, request)), sse.MEDIA_TYPE
-            )
-        outputs = await serving.answer(request, requests)
-        return Response(answer.whole(outputs).model_dump_json(), media_type="application/json")
+        return await respond(serving, request, requests, answer, stream=bool(body.stream))
 
     return routes
 
