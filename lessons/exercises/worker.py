@@ -13,6 +13,7 @@ So the timer raises a `BaseException`, everything is caught here, and what is no
 import errno
 import json
 import os
+import re
 import resource
 import signal
 import socket
@@ -22,6 +23,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TextIO
 
 from minivllm.lessons.exercises import plug
@@ -197,11 +199,27 @@ class _Worker:
             return {"kind": "exit", "text": f"it called sys.exit({getattr(error, 'code', '')}){where}"}
         if isinstance(error, NotImplementedError) and str(error).startswith("TODO "):
             return {"kind": "todo", "text": f"not written yet{where}"}
+        if needed := self._not_in_it(error):
+            if where:
+                text = f"it takes the place of {self._exercise.module}, so it cannot get {needed} from there{where}"
+            else:
+                text = f"the engine needs {needed} from it, and it is not there"
+            return {"kind": "raised", "text": text}
         what = type(error).__name__
-        message = f": {error}"[:300] if str(error) else ""
+        said = error.msg if isinstance(error, SyntaxError) else str(error)
+        message = f": {said}"[:300] if said else ""
         if where:
             return {"kind": "raised", "text": f"{what}{where}{message}"}
         return {"kind": "raised", "text": f"what it did or gave back cannot be used: {what}{message}"}
+
+    def _not_in_it(self, error: BaseException) -> str | None:
+        """The name that somebody wanted from the student's module, if that is what went wrong."""
+        if isinstance(error, ImportError) and error.name == self._exercise.module:
+            # "cannot import name 'X' from 'Y'": a field of its own has the name only since Python 3.12.
+            return next(iter(re.findall(r"cannot import name '(\w+)'", str(error))), None)
+        if isinstance(error, AttributeError) and isinstance(error.obj, ModuleType):
+            return error.name if error.obj.__name__ == self._exercise.module else None
+        return None
 
     def _where(self, error: BaseException) -> str:
         """The last line of the student's file that it came through."""
