@@ -18,7 +18,6 @@ import resource
 import signal
 import socket
 import sys
-import traceback
 from collections.abc import Iterable
 from contextlib import suppress
 from importlib import import_module
@@ -188,7 +187,7 @@ class _Worker:
         return None
 
     def _failure(self, error: BaseException, seconds: float) -> dict[str, str]:
-        where = self._where(error)
+        where = plug.where_in(self._file, error)
         if isinstance(error, TimeIsUpError):
             return {"kind": "time", "text": f"it took over {seconds:g} seconds{where}: does a loop end?"}
         if isinstance(error, MemoryError):
@@ -220,13 +219,6 @@ class _Worker:
         if isinstance(error, AttributeError) and isinstance(error.obj, ModuleType):
             return error.name if error.obj.__name__ == self._exercise.module else None
         return None
-
-    def _where(self, error: BaseException) -> str:
-        """The last line of the student's file that it came through."""
-        if isinstance(error, SyntaxError):
-            return f" in line {error.lineno}"
-        frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename == str(self._file)]
-        return f" in line {frames[-1].lineno}, in {frames[-1].name}" if frames else ""
 
 
 if __name__ == "__main__":

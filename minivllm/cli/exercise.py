@@ -147,15 +147,22 @@ def _check(args: argparse.Namespace) -> int:
     args.name, args.ascii, args.light, args.keys, args.model = exercise.name, False, False, None, "tiny-random"
     file = _workspace(args).submission(exercise).file
     actions = {"h": _hint, "d": _diff, "l": _list, "x": _reset_if_sure, "n": _next}
+    status = COULD_NOT_RUN
+
+    def look() -> None:
+        nonlocal status
+        status = COULD_NOT_RUN
+        status = _check_once(args, exercise)
+
     watch(
         file,
-        lambda: _without_end(_check_once, args, exercise),
+        lambda: _without_end(look),
         {key: lambda act=act: _without_end(act, args) and False for key, act in actions.items()},
     )
-    return _check_once(args, exercise)
+    return status
 
 
-def _without_end(act: Callable[..., int], *arguments: object) -> None:
+def _without_end(act: Callable[..., object], *arguments: object) -> None:
     """While watching, an error is told and the watching goes on."""
     try:
         act(*arguments)
