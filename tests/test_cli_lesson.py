@@ -20,6 +20,7 @@ def test_without_a_number_the_course_is_listed(capsys):
     assert main(["lesson"]) == 0
     printed = capsys.readouterr().out
     assert all(lesson.title in printed for lesson in lessons())
+    assert len({line.index(" min  ") for line in printed.splitlines() if " min  " in line}) == 1, "minutes are a column"
 
 
 def test_the_list_says_what_was_done(capsys, progress, monkeypatch):

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 from minivllm import __version__
 from minivllm.lessons.exercises.check import BehaviourResult, Result
 from minivllm.lessons.exercises.grade import Grade
-from minivllm.lessons.exercises.report import yours_at
+from minivllm.lessons.exercises.report import hint_for, not_loaded, yours_at
 from minivllm.tui.text import clean
 
 SCHEMA = "minivllm.grade/1"
@@ -47,12 +47,19 @@ def _overall(statuses: list[str]) -> str:
 
 def _summary(grade: Grade) -> str:
     text = f"{grade.exercise.name}: {grade.score} of {grade.max_score}"
-    if grade.result is None:
-        return f"{text}; there is no {grade.exercise.student_file}"
-    if grade.result.could_not_run is not None:
-        return f"{text}; it could not be loaded: {clean(grade.result.could_not_run.text)}"
+    if trouble := _trouble(grade):
+        return f"{text}; {trouble}"
     failed = grade.result.first_failure
     return text if failed is None else f"{text}; first failing behaviour: {failed.behaviour.name}"
+
+
+def _trouble(grade: Grade) -> str:
+    """Why an exercise could not be run; empty if it could."""
+    if grade.result is None:
+        return f"there is no {grade.exercise.student_file}"
+    if grade.result.could_not_run is not None:
+        return f"it could not be loaded: {not_loaded(grade.result.could_not_run)}"
+    return ""
 
 
 def _tests(grade: Grade) -> list[dict[str, Any]]:
@@ -66,7 +73,7 @@ def _tests(grade: Grade) -> list[dict[str, Any]]:
             "status": "passed" if one.passed else "failed",
             "score": one.score,
             "max_score": one.behaviour.points,
-            "output": "" if one.passed else _message(grade.result, one, is_first=one is first),
+            "output": "" if one.passed else _message(grade.result, one),
             "tags": [f"task:{one.behaviour.task}", "behaviour"],
             "visibility": "visible",
             "extra_data": {
@@ -83,10 +90,14 @@ def _misconception(result: Result) -> str | None:
     return None if result.misconception is None else result.misconception.name
 
 
-def _message(result: Result, one: BehaviourResult, is_first: bool) -> str:
-    did = clean(yours_at(one.counterexample))
-    hint = result.misconception.hint if is_first and result.misconception is not None else one.behaviour.hint
-    return f"At line {one.counterexample.index + 1} of the smallest case yours does: {did}\nHint: {hint}"
+def _message(result: Result, one: BehaviourResult) -> str:
+    if result.could_not_run is not None:
+        return f"The file could not be loaded: {not_loaded(result.could_not_run)}"
+    did = (
+        f"At line {one.counterexample.index + 1} of the smallest case yours does: {clean(yours_at(one.counterexample))}"
+    )
+    hint = hint_for(result, one)
+    return did if hint is None else f"{did}\nHint: {hint}"
 
 
 _COLUMNS = (
@@ -101,7 +112,7 @@ def write_csv(grades: list[Grade], path: Path) -> None:
         table.writerow(_COLUMNS)
         for grade in grades:
             result = grade.result
-            failed = None if result is None else result.first_failure
+            failed = None if grade.status == "error" else result.first_failure
             table.writerow(
                 [
                     _cell(grade.student),
@@ -109,7 +120,7 @@ def write_csv(grades: list[Grade], path: Path) -> None:
                     grade.score,
                     grade.max_score,
                     grade.status,
-                    "" if failed is None else failed.behaviour.name,
+                    _trouble(grade) if failed is None else failed.behaviour.name,
                     "" if result is None else _misconception(result) or "",
                     "" if result is None else f"{result.seconds:.2f}",
                     grade.seed,
@@ -125,25 +136,25 @@ def _cell(text: str) -> str:
 
 
 def write_junit(grades: list[Grade], path: Path) -> None:
-    """A suite for each student and exercise, a case for each behaviour."""
+    """A suite for each student and exercise, a case for each behaviour; one case with an error where nothing could run."""
     root = ElementTree.Element("testsuites", name="minivllm exercises")
     for grade in grades:
-        results = [] if grade.result is None else grade.result.behaviours
+        trouble = _trouble(grade)
+        results = [] if trouble else grade.result.behaviours
         suite = ElementTree.SubElement(
             root,
             "testsuite",
             name=f"{clean(grade.student)}.{grade.exercise.name}",
             tests=str(max(len(results), 1)),
             failures=str(sum(not one.passed for one in results)),
-            errors=str(int(grade.result is None)),
+            errors=str(int(bool(trouble))),
+            time="0" if grade.result is None else f"{grade.result.seconds:.2f}",
         )
-        if grade.result is None:
-            case = ElementTree.SubElement(suite, "testcase", name="the file is there", classname=grade.exercise.name)
-            ElementTree.SubElement(case, "error", message=_summary(grade))
+        if trouble:
+            case = ElementTree.SubElement(suite, "testcase", name="the file can be run", classname=grade.exercise.name)
+            ElementTree.SubElement(case, "error", message=trouble)
         for one in results:
             case = ElementTree.SubElement(suite, "testcase", name=one.behaviour.name, classname=grade.exercise.name)
             if not one.passed:
-                ElementTree.SubElement(
-                    case, "failure", message=_message(grade.result, one, one is grade.result.first_failure)
-                )
+                ElementTree.SubElement(case, "failure", message=_message(grade.result, one))
     ElementTree.ElementTree(root).write(path, encoding="utf-8", xml_declaration=True)

@@ -11,6 +11,7 @@ engine before the student's module is plugged in runs on the engine's own, and e
 import ast
 import linecache
 import sys
+import traceback
 from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
@@ -77,6 +78,14 @@ def _load(name: str, file: Path) -> ModuleType:
         del sys.modules[name]
         raise
     return module
+
+
+def where_in(file: Path, error: BaseException) -> str:
+    """The last line of the student's file that an error came through, for the middle of a sentence; empty if there is none."""
+    if isinstance(error, SyntaxError):
+        return f" in line {error.lineno}"
+    frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename == str(file)]
+    return f" in line {frames[-1].lineno}, in {frames[-1].name}" if frames else ""
 
 
 def foreign_imports(exercise: Exercise) -> list[str]:

@@ -8,19 +8,22 @@ import json
 from collections.abc import Iterator
 
 from minivllm.lessons.exercises.check import BehaviourResult, Result
+from minivllm.lessons.exercises.sandbox import Failure
 from minivllm.lessons.exercises.search import Counterexample
 from minivllm.lessons.exercises.traces import describe_trace
 from minivllm.tui.text import clean
 
 _LINES_BEFORE = 4
 _MOST_CHARACTERS = 400
+_WITHOUT_HINT = ("todo", "memory", "output", "exit", "patched", "died")
+"""Failures that no hint about the idea of a behaviour can mend."""
 
 
 def report(result: Result, first_todo: int | None = None) -> Iterator[str]:
     """The lines of a check for a terminal. `first_todo`: line of the student's file that is still to be written."""
     name = result.exercise.name
     if result.could_not_run is not None:
-        yield f"{name}: {result.file} could not be loaded: {clean(result.could_not_run.text)}."
+        yield f"{name}: {result.file} could not be loaded: {not_loaded(result.could_not_run)}"
         return
     if result.is_untouched and first_todo is not None:
         yield f"Expected: this starts red. Nothing is broken: open {result.file}, line {first_todo}, and write what is missing."
@@ -54,6 +57,22 @@ def _failure(failed: BehaviourResult) -> Iterator[str]:
         yield f"  {number:>4}  {readable(line)}"
     yield f"  {found.index + 1:>4}  the engine: {engines_at(found)}"
     yield f"        yours:      {clean(yours_at(found))}"
+
+
+def not_loaded(failure: Failure) -> str:
+    """Why a file could not be loaded, as the end of a sentence."""
+    text = clean(failure.text)
+    return text if text.endswith(("?", ".")) else f"{text}."
+
+
+def hint_for(result: Result, failed: BehaviourResult) -> str | None:
+    """The misconception's hint for the first failure, the behaviour's own for the others; None if it would lead astray."""
+    failure = failed.counterexample.failure
+    if result.could_not_run is not None or (failure is not None and failure.kind in _WITHOUT_HINT):
+        return None
+    if result.misconception is not None and failed is result.first_failure:
+        return result.misconception.hint
+    return failed.behaviour.hint
 
 
 def yours_at(found: Counterexample) -> str:
@@ -91,9 +110,8 @@ def _advice(result: Result, failed: BehaviourResult) -> Iterator[str]:
         return
     if result.misconception is not None:
         yield f"Your code does just what follows from this belief: {result.misconception.sentence}"
-        yield f"Hint: {result.misconception.hint}"
-    else:
-        yield f"Hint: {failed.behaviour.hint}"
+    if hint := hint_for(result, failed):
+        yield f"Hint: {hint}"
     if any(not one.passed and one.behaviour.is_trace for one in result.behaviours):
         yield f"`minivllm exercise diff {name}` opens the dashboard at the first step that differs."
 

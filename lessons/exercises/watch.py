@@ -1,9 +1,11 @@
 """`check --watch`: checks again whenever the student's file is saved, and takes keys meanwhile.
 
 The easy thing to get wrong is the terminal: keys are read one by one, without echo, and whatever ends the watching must put it
-back as it was.
+back as it was. A key that is pressed during a check, or between two looks, must not be lost: nothing is flushed, and no more than
+one key is read at a time.
 """
 
+import os
 import select
 import sys
 import termios
@@ -22,11 +24,12 @@ def watch(file: Path, run: Callable[[], object], actions: dict[str, Callable[[],
     true ends the watching."""
     seen = None
     while True:
-        if (now := _saved_at(file)) != seen:
-            seen = now
-            run()
-            print(f"\nWatching {file}: {KEYS}.", flush=True)
-        key = _key()
+        with _single_keys():
+            if (now := _saved_at(file)) != seen:
+                seen = now
+                run()
+                print(f"\nWatching {file}: {KEYS}.", flush=True)
+            key = _key()
         if key == "q":
             return
         if key == "r":
@@ -47,16 +50,18 @@ def _key() -> str:
     if not sys.stdin.isatty():
         time.sleep(SECONDS_BETWEEN_LOOKS)
         return ""
-    with _single_keys():
-        ready, _, _ = select.select([sys.stdin], [], [], SECONDS_BETWEEN_LOOKS)
-        return sys.stdin.read(1) if ready else ""
+    ready, _, _ = select.select([sys.stdin], [], [], SECONDS_BETWEEN_LOOKS)
+    return os.read(sys.stdin.fileno(), 1).decode(errors="replace") if ready else ""
 
 
 @contextmanager
 def _single_keys() -> Iterator[None]:
+    if not sys.stdin.isatty():
+        yield
+        return
     before = termios.tcgetattr(sys.stdin)
     try:
-        tty.setcbreak(sys.stdin)
+        tty.setcbreak(sys.stdin, termios.TCSADRAIN)
         yield
     finally:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)

@@ -13,15 +13,16 @@ So the timer raises a `BaseException`, everything is caught here, and what is no
 import errno
 import json
 import os
+import re
 import resource
 import signal
 import socket
 import sys
-import traceback
 from collections.abc import Iterable
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TextIO
 
 from minivllm.lessons.exercises import plug
@@ -186,7 +187,7 @@ class _Worker:
         return None
 
     def _failure(self, error: BaseException, seconds: float) -> dict[str, str]:
-        where = self._where(error)
+        where = plug.where_in(self._file, error)
         if isinstance(error, TimeIsUpError):
             return {"kind": "time", "text": f"it took over {seconds:g} seconds{where}: does a loop end?"}
         if isinstance(error, MemoryError):
@@ -197,18 +198,27 @@ class _Worker:
             return {"kind": "exit", "text": f"it called sys.exit({getattr(error, 'code', '')}){where}"}
         if isinstance(error, NotImplementedError) and str(error).startswith("TODO "):
             return {"kind": "todo", "text": f"not written yet{where}"}
+        if needed := self._not_in_it(error):
+            if where:
+                text = f"it takes the place of {self._exercise.module}, so it cannot get {needed} from there{where}"
+            else:
+                text = f"the engine needs {needed} from it, and it is not there"
+            return {"kind": "raised", "text": text}
         what = type(error).__name__
-        message = f": {error}"[:300] if str(error) else ""
+        said = error.msg if isinstance(error, SyntaxError) else str(error)
+        message = f": {said}"[:300] if said else ""
         if where:
             return {"kind": "raised", "text": f"{what}{where}{message}"}
         return {"kind": "raised", "text": f"what it did or gave back cannot be used: {what}{message}"}
 
-    def _where(self, error: BaseException) -> str:
-        """The last line of the student's file that it came through."""
-        if isinstance(error, SyntaxError):
-            return f" in line {error.lineno}"
-        frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename == str(self._file)]
-        return f" in line {frames[-1].lineno}, in {frames[-1].name}" if frames else ""
+    def _not_in_it(self, error: BaseException) -> str | None:
+        """The name that somebody wanted from the student's module, if that is what went wrong."""
+        if isinstance(error, ImportError) and error.name == self._exercise.module:
+            # "cannot import name 'X' from 'Y'": a field of its own has the name only since Python 3.12.
+            return next(iter(re.findall(r"cannot import name '(\w+)'", str(error))), None)
+        if isinstance(error, AttributeError) and isinstance(error.obj, ModuleType):
+            return error.name if error.obj.__name__ == self._exercise.module else None
+        return None
 
 
 if __name__ == "__main__":

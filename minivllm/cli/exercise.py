@@ -26,7 +26,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
 
     def add(
-        name: str, run: Callable[[argparse.Namespace], int], summary: str, *, named: str = ""
+        name: str,
+        run: Callable[[argparse.Namespace], int],
+        summary: str,
+        *,
+        named: str = "",
+        without: str = "the one you are at",
     ) -> argparse.ArgumentParser:
         action = actions.add_parser(
             name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.", allow_abbrev=False
@@ -36,11 +41,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "--workspace", metavar="DIR", type=Path, help="where your files are (default: ~/minivllm-exercises)"
         )
         if named:
-            action.add_argument("name", metavar="NAME", nargs=named, help="an exercise (default: the one you are at)")
+            action.add_argument("name", metavar="NAME", nargs=named, help=f"an exercise (default: {without})")
         return action
 
     add("list", _list, "all exercises, and how far you are")
-    add("start", _start, "copy an exercise into your workspace", named="?")
+    add("start", _start, "copy an exercise into your workspace", named="?", without="the first")
     check = add("check", _check, "run the engine on your code and compare it with the engine as it is", named="?")
     check.add_argument("--watch", action="store_true", help="again at each save, with keys for hints and the rest")
     check.add_argument("--seed", type=int, default=0, help="draws the random cases (default: %(default)s)")
@@ -54,8 +59,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("next", _next, "start the next exercise that you have not passed")
     told = add("report", report, "what you have passed, with how many checks and hints")
     told.add_argument("--json", action="store_true", help="as one line of JSON")
-    add_grade_options(add("grade", grade, "check the submissions of a class", named="*"))
-    add("dev-check", _dev_check, "check the exercises themselves, for those who write them", named="*")
+    add_grade_options(add("grade", grade, "check the submissions of a class", named="*", without="all"))
+    add("dev-check", _dev_check, "check the exercises themselves, for those who write them", named="*", without="all")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -142,15 +147,22 @@ def _check(args: argparse.Namespace) -> int:
     args.name, args.ascii, args.light, args.keys, args.model = exercise.name, False, False, None, "tiny-random"
     file = _workspace(args).submission(exercise).file
     actions = {"h": _hint, "d": _diff, "l": _list, "x": _reset_if_sure, "n": _next}
+    status = COULD_NOT_RUN
+
+    def look() -> None:
+        nonlocal status
+        status = COULD_NOT_RUN
+        status = _check_once(args, exercise)
+
     watch(
         file,
-        lambda: _without_end(_check_once, args, exercise),
+        lambda: _without_end(look),
         {key: lambda act=act: _without_end(act, args) and False for key, act in actions.items()},
     )
-    return _check_once(args, exercise)
+    return status
 
 
-def _without_end(act: Callable[..., int], *arguments: object) -> None:
+def _without_end(act: Callable[..., object], *arguments: object) -> None:
     """While watching, an error is told and the watching goes on."""
     try:
         act(*arguments)

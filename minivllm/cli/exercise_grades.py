@@ -11,6 +11,7 @@ from itertools import groupby
 from pathlib import Path
 
 from minivllm.cli.terminal import note, print_json
+from minivllm.errors import ExerciseError
 from minivllm.lessons.exercises import walls
 from minivllm.lessons.exercises.catalogue import exercises, find_exercise
 from minivllm.lessons.progress import Progress
@@ -43,6 +44,8 @@ def grade(args: argparse.Namespace) -> int:
     from minivllm.tui.text import clean
 
     chosen = [find_exercise(name) for name in args.name] if args.name else list(exercises())
+    alone = grading.is_one_submission(args.submissions, chosen)
+    _make_room_for(args, alone)
     grades = []
     if complaint := walls.notice():
         note(f"minivllm: {complaint}")
@@ -54,12 +57,23 @@ def grade(args: argparse.Namespace) -> int:
     if args.junit is not None:
         formats.write_junit(grades, args.junit)
     if args.json is not None:
-        alone = grading.is_one_submission(args.submissions, chosen)
         for student, own in groupby(grades, key=lambda one: one.student):
             path = args.json if alone else args.json / f"{student}.json"
-            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(json.dumps(formats.as_gradescope(list(own)), indent=1), encoding="utf-8")
     return 0 if all(one.status == "pass" for one in grades) else 1
+
+
+def _make_room_for(args: argparse.Namespace, alone: bool) -> None:
+    """What cannot be written is told before a class is graded, and not an hour later."""
+    files = [args.csv, args.junit, args.json if alone else None]
+    try:
+        if args.json is not None and not alone:
+            args.json.mkdir(parents=True, exist_ok=True)
+        for path in [one for one in files if one is not None]:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.open("ab").close()
+    except OSError as error:
+        raise ExerciseError(f"{error.filename}: {error.strerror}: give another place for the results.") from error
 
 
 def report(args: argparse.Namespace) -> int:

@@ -99,9 +99,10 @@ def _in_dashboard(args: argparse.Namespace, player: LessonPlayer) -> None:
 
 def _print_list() -> None:
     done = Progress().read().lessons
+    width = max(len(lesson.title) for lesson in lessons())
     for lesson in lessons():
         print(
-            f"{lesson.number:>3}  {lesson.name:<20}  {lesson.title:<48} {lesson.minutes:>2} min  {_state(done.get(lesson.name))}"
+            f"{lesson.number:>3}  {lesson.name:<20}  {lesson.title:<{width}} {lesson.minutes:>2} min  {_state(done.get(lesson.name))}"
         )
     print("\nminivllm lesson 1 begins. Each runs the real engine, and asks before it shows.")
 

@@ -225,3 +225,22 @@ def test_a_file_that_is_no_text_could_not_run(submit: Submit):
     submission = submit()
     submission.file.write_bytes(b"\xff\xfe\x00 not python")
     assert check(EXERCISE, submission).exit_status == 2
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("", "the engine needs KVCacheBlock from it, and it is not there"),
+        (
+            "from minivllm.core import block_pool\nclass BlockPool(block_pool.BlockPool): pass",
+            "cannot get BlockPool from",
+        ),
+        ("from minivllm.core.block_pool import BlockPool", "cannot get BlockPool from there in line 1"),
+    ],
+)
+def test_a_file_that_wants_the_engines_own_from_its_own_place_is_told_whose_place_it_takes(
+    submit: Submit, source: str, words: str
+):
+    submission = submit()
+    submission.file.write_text(source)
+    assert words in check(EXERCISE, submission).could_not_run.text

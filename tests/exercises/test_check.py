@@ -57,6 +57,13 @@ def test_a_mistake_that_nobody_foresaw_gets_the_hint_of_the_behaviour(submit: Su
     assert result.first_failure.behaviour.hint in "\n".join(report(result))
 
 
+def test_an_end_that_is_never_looked_at_is_not_taken_for_pieces_that_are_forgotten():
+    exercise = find_exercise("stop-strings")
+    file = exercise.folder / "wrong" / "the_end_does_not_look.py"
+    result = check(exercise, Submission(file, "overlay"), patience=0.02)
+    assert result.misconception == read_misconception(file)
+
+
 @pytest.mark.slow
 def test_what_a_students_code_says_cannot_move_the_cursor(submit: Submit):
     lines = "def touch(self, block):\n    raise ValueError('\\x1b[2J')\nBlockPool.touch = touch"

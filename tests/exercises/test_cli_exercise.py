@@ -146,6 +146,20 @@ def test_diff_of_a_passing_exercise_has_nothing_to_show(file: Path, capsys):
     assert "passes" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ("BlockPool._hand_out = lambda self, block: 1 // 0", "ZeroDivisionError in line"),
+        ("BlockPool.pop_free_block = lambda self: None", "AttributeError: 'NoneType' object has no attribute"),
+    ],
+)
+def test_a_demo_that_the_students_code_does_not_carry_is_two_sentences(file: Path, capfd, lines: str, words: str):
+    file.write_text(f"{SOURCE}\n\n{lines}\n")
+    assert main(["exercise", "demo", "block-pool"]) == 1
+    told = capfd.readouterr().err
+    assert words in told and "minivllm exercise check block-pool" in told and "Traceback" not in told
+
+
 def test_the_demo_runs_on_the_students_code(file: Path, capfd):
     """A pool that never evicts would be seen in the demo: here one says its name."""
     file.write_text(SOURCE + "\n\nprint('the pool of a student')\n")

@@ -34,8 +34,7 @@ def submissions(tmp_path: Path) -> Path:
 
 
 def test_a_class_is_graded_in_all_formats_and_bad_files_cost_only_their_own(submissions: Path, tmp_path: Path):
-    out = tmp_path / "out"
-    out.mkdir()
+    out = tmp_path / "out"  # made by the command
     options = ["--csv", str(out / "grades.csv"), "--junit", str(out / "grades.xml"), "--json", str(out / "json")]
     command = ["exercise", "grade", "block-pool", "--submissions", str(submissions), "--secret", "s", *options]
     assert main(command) == 1
@@ -60,7 +59,32 @@ def test_a_class_is_graded_in_all_formats_and_bad_files_cost_only_their_own(subm
     suites = {suite.get("name"): suite for suite in ElementTree.parse(out / "grades.xml").getroot()}
     assert suites["ada.block-pool"].get("failures") == "0"
     assert int(suites["ben.block-pool"].get("failures")) == len(suites["ben.block-pool"].findall(".//failure")) > 0
-    assert suites["eve.block-pool"].get("errors") == "1"
+    assert suites["ben.block-pool"].get("errors") == "0" and float(suites["ben.block-pool"].get("time")) > 0
+    for student, words in {"dan": "could not be loaded: SyntaxError", "eve": "there is no block_pool.py"}.items():
+        suite = suites[f"{student}.block-pool"]
+        assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("1", "0", "1")
+        assert words in suite.find(".//error").get("message") and words in rows[student]["first_failure"]
+
+
+def test_a_hint_about_the_idea_is_not_given_for_what_is_not_written_or_cannot_be_loaded(
+    submissions: Path, tmp_path: Path
+):
+    path = tmp_path / "json"
+    main(["exercise", "grade", "block-pool", "--submissions", str(submissions), "--json", str(path)])
+    for student, words in {"=cmd": "not written yet", "dan": "could not be loaded"}.items():
+        tests = json.loads((path / f"{student}.json").read_text())["tests"]
+        assert all(words in test["output"] and "Hint" not in test["output"] for test in tests) and tests
+
+
+@pytest.mark.parametrize("option", ["--csv", "--junit", "--json"])
+def test_results_that_cannot_be_written_are_told_before_anybody_is_graded(
+    submissions: Path, tmp_path: Path, option: str, capsys: pytest.CaptureFixture
+):
+    (tmp_path / "file").write_text("in the way")
+    command = ["exercise", "grade", "block-pool", "--submissions", str(submissions)]
+    assert main([*command, option, str(tmp_path / "file" / "results")]) == 2
+    told = capsys.readouterr().err
+    assert "give another place for the results" in told and "ada" not in told
 
 
 def test_one_students_folder_gives_one_file_as_gradescope_wants_it(submissions: Path, tmp_path: Path):

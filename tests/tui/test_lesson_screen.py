@@ -59,6 +59,7 @@ def test_a_lesson_is_read_and_answered_to_its_end(size, ascii):
         assert app.model.fold.step == 0
         await press(pilot, "space")
         assert "Type a number." in words(app)
+        assert "LIVE" in " ".join(drawn(app, "header")), "a guess that is none does not stop the picture"
         await press(pilot, "4", "backspace", "1", "enter")
         assert "it is 2 blocks" in words(app)
         assert small_lesson.WHY in words(app)

@@ -119,7 +119,7 @@ class LessonScreen(DashboardScreen):
         self._text.trouble = trouble or ""
         if self._lesson.page is not self._shown:
             self._text.typed = ""
-            self._show_page()
+        self._show_page()
         self.app.draw()
 
     def _show_page(self) -> None:

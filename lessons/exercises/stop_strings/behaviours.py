@@ -105,18 +105,21 @@ def includes(case: Case) -> Iterator[str]:
     cases=pieces,
 )
 def ends(case: Case) -> Iterator[str]:
-    """Pieces, and then the end, which may stop or may not."""
+    """Pieces, and then the end, which may stop or may not; the whole text as one last piece has to come to the same."""
     from minivllm.stop_strings import StopStringChecker
 
+    pieces = [piece for piece, _ in case["pieces"]]
     for may_stop in (True, False):
         checker = StopStringChecker(list(case["stop"]))
-        if any(checker.feed(piece).stop is not None for piece, _ in case["pieces"]):
+        if any(checker.feed(piece).stop is not None for piece in pieces):
             return
-        check = checker.finish(case["last"], may_stop=may_stop)
-        yield (
-            f"stop strings {case['stop']}, after {[piece for piece, _ in case['pieces']]}: finish({case['last']!r}"
-            f"{'' if may_stop else ', may_stop=False'}) shows {check.text!r}, stop {check.stop!r}"
-        )
+        whole = StopStringChecker(list(case["stop"]))
+        for before, last, one in ((pieces, case["last"], checker), ([], "".join(pieces) + case["last"], whole)):
+            check = one.finish(last, may_stop=may_stop)
+            yield (
+                f"stop strings {case['stop']}, after {before}: finish({last!r}{'' if may_stop else ', may_stop=False'}) "
+                f"shows {check.text!r}, stop {check.stop!r}"
+            )
 
 
 @behaviour(

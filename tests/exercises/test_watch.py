@@ -1,0 +1,71 @@
+"""`exercise check --watch` in a terminal: it checks at each save, takes keys meanwhile, and ends with the last result."""
+
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from minivllm.cli import main
+from minivllm.lessons.exercises.catalogue import find_exercise
+
+SOURCE = find_exercise("block-pool").source_file.read_text(encoding="utf-8")
+
+
+class Watching:
+    """A watch in a pseudo-terminal."""
+
+    def __init__(self) -> None:
+        self._ours, theirs = os.openpty()
+        command = [sys.executable, "-m", "minivllm", "exercise", "check", "block-pool", "--watch"]
+        self.process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs)
+        os.close(theirs)
+        self.told = ""
+
+    def press(self, key: str) -> None:
+        os.write(self._ours, key.encode())
+
+    def read_until(self, words: str, times: int = 1) -> None:
+        """Until the words were told so often since the beginning."""
+        deadline = time.monotonic() + 60
+        while self.told.count(words) < times:
+            ready = select.select([self._ours], [], [], max(deadline - time.monotonic(), 0))[0]
+            assert ready, self.told
+            self.told += os.read(self._ours, 1 << 16).decode()
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._ours)
+
+
+@pytest.fixture
+def watching(home: Path) -> Iterator[Watching]:
+    assert main(["exercise", "start", "block-pool"]) == 0
+    watching = Watching()
+    yield watching
+    watching.close()
+
+
+def test_a_save_is_checked_keys_are_taken_and_the_end_is_the_last_result(watching: Watching, home: Path):
+    watching.read_until("q quit")
+    assert "this starts red" in watching.told
+    watching.press("hl")  # faster than it looks: the second is not lost
+    watching.read_until("Hint 1 of 3")
+    watching.read_until("begun")
+    (home / "workspace" / "block-pool" / "block_pool.py").write_text(SOURCE)
+    watching.read_until("q quit", times=2)
+    assert "10 of 10 points" in watching.told
+    watching.press("q")
+    assert watching.process.wait(30) == 0
+    assert watching.told.count("points in") == 2
+
+
+def test_a_watch_of_what_is_red_ends_with_status_one_and_a_key_pressed_during_a_check_is_not_lost(watching: Watching):
+    watching.read_until("q quit")
+    watching.press("rq")  # the second while it checks
+    assert watching.process.wait(30) == 1
