@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +25,12 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from minivllm.runtime.loader import LoadedModel
+
+
+@pytest.fixture(scope="module", autouse=True)
+def what_is_there_is_not_looked_through_again() -> None:
+    """Models and recordings stay for the whole session: each collection of garbage would look for some among them."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

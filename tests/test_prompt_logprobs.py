@@ -46,7 +46,7 @@ def run(model: LoadedModel, **options: object) -> tuple[dict[str, RequestOutput]
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"max_num_batched_tokens": 7}, {"max_num_batched_tokens": 33, "num_gpu_blocks_override": 40}],
+    [{}, {"max_num_batched_tokens": 16}, {"max_num_batched_tokens": 33, "num_gpu_blocks_override": 40}],
     ids=["whole", "chunks", "chunks and preemptions"],
 )
 def test_they_are_those_of_transformers(model: LoadedModel, expected: list[torch.Tensor], options: dict) -> None:

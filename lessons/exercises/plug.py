@@ -9,12 +9,12 @@ engine before the student's module is plugged in runs on the engine's own, and e
 """
 
 import ast
-import linecache
 import sys
 import traceback
 from collections.abc import Iterator
 from importlib import import_module
-from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from importlib.abc import SourceLoader
+from importlib.util import find_spec, module_from_spec, spec_from_file_location, spec_from_loader
 from pathlib import Path
 from types import FunctionType, ModuleType
 
@@ -58,14 +58,25 @@ def _load_changed(module_name: str, file: Path, changes: dict[str, str]) -> Modu
         if source.count(ours) != 1:
             raise ExerciseError(f"{file.name} changes {ours!r}, which must stand once in {spec.origin}.")
         source = source.replace(ours, theirs)
-    # Under a name of its own: Triton asks for the source of its kernels, and gets what is noted here.
-    filename = str(file.with_suffix(".changed.py"))
-    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    module = module_from_spec(spec)
+    changed = spec_from_loader(module_name, _ChangedSource(source, str(file.with_suffix(".changed.py"))))
+    module = module_from_spec(changed)
     sys.modules[module_name] = module
-    exec(compile(source, filename, "exec"), vars(module))
+    changed.loader.exec_module(module)
     setattr(import_module(parent), name, module)
     return module
+
+
+class _ChangedSource(SourceLoader):
+    """Loads a text that no file has, under a file's name: Triton asks for the source of its kernels, and gets this one."""
+
+    def __init__(self, source: str, filename: str) -> None:
+        self._source, self._filename = source, filename
+
+    def get_filename(self, fullname: str) -> str:
+        return self._filename
+
+    def get_data(self, path: str) -> bytes:
+        return self._source.encode()
 
 
 def _load(name: str, file: Path) -> ModuleType:

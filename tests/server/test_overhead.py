@@ -19,7 +19,7 @@ def test_the_two_take_turns_and_the_ratio_is_that_of_their_medians(tmp_path: Pat
         "--streams",
         "4",
         "--tokens",
-        "20",
+        "8",
         "--json",
         str(report),
     ]
