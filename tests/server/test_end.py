@@ -32,6 +32,7 @@ def test_who_does_not_read_a_whole_answer_is_cut_off_at_the_time_limit() -> None
             stack.enter_context(deaf_client(live, "/detokenize", BIG))
         wait_for(lambda: [one.flow.write_paused for one in live.server.server_state.connections] == [True] * 3)
         wait_for(lambda: not live.server.server_state.connections, 4.0)
+        assert not live.server.server_state.connections
 
 
 def test_who_does_not_read_does_not_hold_up_the_end() -> None:

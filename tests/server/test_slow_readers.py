@@ -75,3 +75,4 @@ def test_a_slow_reader_that_leaves_is_forgotten() -> None:
             watched.work(8)
         slow.close()
         wait_until(lambda: watched.hub.num_readers == 0)
+        assert watched.hub.num_readers == 0

@@ -135,6 +135,7 @@ def test_the_other_screens_show_the_lessons_engine():
         await press(pilot, "space", "2", "enter")
         await show_screen(pilot, "requests")
         await until(pilot, lambda: "ada" in "".join(drawn(app, "timelines")))
+        assert app.current_mode == "requests"
 
     drive(app, script)
 
@@ -178,3 +179,4 @@ def test_a_claim_that_is_not_so_ends_the_dashboard_with_a_sentence():
         await until(pilot, lambda: app.return_code == 1)
 
     drive(app, script)
+    assert app.return_code == 1

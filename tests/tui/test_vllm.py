@@ -311,6 +311,7 @@ def test_a_server_without_metrics_is_told() -> None:
     with metrics_server(lambda: "<html>", status=404) as url:
         source = VllmSource(url)
         poll_until(source, lambda: "it answers 404 Not Found and no metrics" in source.status.text)
+        assert source.status.state == "lost" and source.view.scrape is None
         source.close()
 
 

@@ -1,20 +1,6 @@
 """A chunk's tokens are counted one step later, when its result is there."""
 
-from minivllm.core import scheduler as engine
-from minivllm.core.scheduler_output import ScheduledSequence
-
 HINT = "The next step is planned before that. Where would it begin? Count when the plan is final."
-
-
-class Scheduler(engine.Scheduler):
-    def _commit(self, item: ScheduledSequence) -> None:
-        sequence, manager = item.sequence, self.kv_cache_manager
-        end = item.start + item.num_tokens
-        if item.num_tokens == 1 and item.start >= sequence.num_prompt_tokens:
-            item.kind = "decode"
-        self._bus.emit(engine.ev.StepScheduled, sequence.seq_id, item.num_tokens, item.kind, item.start)
-        sequence.num_computed_tokens = item.start
-        manager.cache_full_blocks(sequence, end)
-        if end == sequence.num_tokens:
-            item.sampling.append(sequence)
-            item.sampling += [self.fork(sequence) for _ in range(sequence.request.num_unforked)]
+CHANGES = {
+    "        sequence.num_computed_tokens = end\n": "        sequence.num_computed_tokens = item.start\n",
+}

@@ -1,20 +1,6 @@
 """Only what was computed before this step may be named."""
 
-from minivllm.core import scheduler as engine
-from minivllm.core.scheduler_output import ScheduledSequence
-
 HINT = "In each layer all keys and values of a step are written before any are read. May the next in this step's plan share these blocks?"
-
-
-class Scheduler(engine.Scheduler):
-    def _commit(self, item: ScheduledSequence) -> None:
-        sequence, manager = item.sequence, self.kv_cache_manager
-        end = item.start + item.num_tokens
-        if item.num_tokens == 1 and item.start >= sequence.num_prompt_tokens:
-            item.kind = "decode"
-        self._bus.emit(engine.ev.StepScheduled, sequence.seq_id, item.num_tokens, item.kind, item.start)
-        sequence.num_computed_tokens = end
-        manager.cache_full_blocks(sequence, item.start)
-        if end == sequence.num_tokens:
-            item.sampling.append(sequence)
-            item.sampling += [self.fork(sequence) for _ in range(sequence.request.num_unforked)]
+CHANGES = {
+    "cache_full_blocks(sequence, end)": "cache_full_blocks(sequence, item.start)",
+}

@@ -1,20 +1,6 @@
 """A sequence predicts as soon as its prompt is computed."""
 
-from minivllm.core import scheduler as engine
-from minivllm.core.scheduler_output import ScheduledSequence
-
 HINT = "After a preemption the prompt is computed again, and the tokens generated before come after it. Which is the last known token?"
-
-
-class Scheduler(engine.Scheduler):
-    def _commit(self, item: ScheduledSequence) -> None:
-        sequence, manager = item.sequence, self.kv_cache_manager
-        end = item.start + item.num_tokens
-        if item.num_tokens == 1 and item.start >= sequence.num_prompt_tokens:
-            item.kind = "decode"
-        self._bus.emit(engine.ev.StepScheduled, sequence.seq_id, item.num_tokens, item.kind, item.start)
-        sequence.num_computed_tokens = end
-        manager.cache_full_blocks(sequence, end)
-        if end >= sequence.num_prompt_tokens:
-            item.sampling.append(sequence)
-            item.sampling += [self.fork(sequence) for _ in range(sequence.request.num_unforked)]
+CHANGES = {
+    "predicts = end == sequence.num_tokens": "predicts = end >= sequence.num_prompt_tokens",
+}

@@ -1,20 +1,6 @@
 """Whatever goes through the model predicts a token."""
 
-from minivllm.core import scheduler as engine
-from minivllm.core.scheduler_output import ScheduledSequence
-
 HINT = "After half of the prompt the model says what would follow that half. Is that the answer's first token?"
-
-
-class Scheduler(engine.Scheduler):
-    def _commit(self, item: ScheduledSequence) -> None:
-        sequence, manager = item.sequence, self.kv_cache_manager
-        end = item.start + item.num_tokens
-        if item.num_tokens == 1 and item.start >= sequence.num_prompt_tokens:
-            item.kind = "decode"
-        self._bus.emit(engine.ev.StepScheduled, sequence.seq_id, item.num_tokens, item.kind, item.start)
-        sequence.num_computed_tokens = end
-        manager.cache_full_blocks(sequence, end)
-        if item.sampling is not None:
-            item.sampling.append(sequence)
-            item.sampling += [self.fork(sequence) for _ in range(sequence.request.num_unforked)]
+CHANGES = {
+    "predicts = end == sequence.num_tokens": "predicts = True",
+}

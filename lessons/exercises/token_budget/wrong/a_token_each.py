@@ -1,31 +1,6 @@
 """A running sequence writes its answer, so it lacks one token."""
 
-from minivllm.core import scheduler as engine
-from minivllm.core.kv_cache_manager import Shortage
-from minivllm.core.request import RequestStatus
-from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
-
 HINT = "A long prompt runs, too, after its first chunk. How many tokens does it lack, and how many has the step left?"
-
-
-class Scheduler(engine.Scheduler):
-    def _schedule_running(self, plan: SchedulerOutput) -> tuple[int, Shortage | None]:
-        budget, last_shortage, index = plan.budget, None, 0
-        while index < len(self.running) and budget > 0:
-            sequence = self.running[index]
-            start = sequence.num_computed_tokens
-            num_tokens = min(sequence.num_tokens - start, 1)
-            if num_tokens == 0:
-                index += 1
-                continue
-            earlier = self.running[:index]
-            if shortage := self._make_room(plan, sequence, start + num_tokens):
-                last_shortage = shortage
-                index = sum(other.status is RequestStatus.RUNNING for other in earlier)
-                budget = plan.budget - sum(item.num_tokens for item in plan.scheduled)
-            if sequence.status is RequestStatus.PREEMPTED:
-                continue
-            plan.scheduled.append(ScheduledSequence(sequence, start, num_tokens))
-            budget -= num_tokens
-            index += 1
-        return budget, last_shortage
+CHANGES = {
+    "min(sequence.num_tokens - start, budget)": "min(sequence.num_tokens - start, 1)",
+}

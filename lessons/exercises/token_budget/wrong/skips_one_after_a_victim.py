@@ -1,29 +1,7 @@
 """The place in the list stays where it is when somebody before it is preempted."""
 
-from minivllm.core import scheduler as engine
-from minivllm.core.kv_cache_manager import Shortage
-from minivllm.core.request import RequestStatus
-from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
-
 HINT = "One before you left the list and all behind it moved up. Whom does your index point at now?"
-
-
-class Scheduler(engine.Scheduler):
-    def _schedule_running(self, plan: SchedulerOutput) -> tuple[int, Shortage | None]:
-        budget, last_shortage, index = plan.budget, None, 0
-        while index < len(self.running) and budget > 0:
-            sequence = self.running[index]
-            start = sequence.num_computed_tokens
-            num_tokens = min(sequence.num_tokens - start, budget)
-            if num_tokens == 0:
-                index += 1
-                continue
-            if shortage := self._make_room(plan, sequence, start + num_tokens):
-                last_shortage = shortage
-                budget = plan.budget - sum(item.num_tokens for item in plan.scheduled)
-            if sequence.status is RequestStatus.PREEMPTED:
-                continue
-            plan.scheduled.append(ScheduledSequence(sequence, start, num_tokens))
-            budget -= num_tokens
-            index += 1
-        return budget, last_shortage
+CHANGES = {
+    "                    index = running.index(scheduled[-1].sequence) + 1 if scheduled else 0\n": "",
+    "                index = running.index(sequence)\n": "",
+}
