@@ -1,0 +1,102 @@
+"""A hook of mkdocs: pages may link into the source, and the site then carries the files they link to.
+
+A page writes `[block_pool.py](../../minivllm/core/block_pool.py#BlockPool.free_blocks)`, a link that a code host can follow, too.
+The site has no code host, and works from file://; so each file that is linked becomes a page of its own, and the name
+after `#` the line on which that class, function or constant stands.
+
+What is easy to get wrong is a link that goes stale: a file or a name that is not there is a warning here, and
+`mkdocs build --strict` makes it an error. A folder's link leads to its `__init__.py`.
+"""
+
+import ast
+import logging
+import posixpath
+import re
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).resolve().parents[2]
+LINK = re.compile(r"\]\((?P<path>(?:\.\./)+[\w./-]+)(?:#(?P<name>[\w.-]+))?\)")
+PAGES = "source"
+"""The folder of the site that holds them."""
+
+log = logging.getLogger("mkdocs.hooks.source_pages")
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add a page for each file outside docs/ that some page links to."""
+    linked = set()
+    for file in files.documentation_pages():
+        for match in LINK.finditer(Path(file.abs_src_path).read_text(encoding="utf-8")):
+            if source := _linked_file(file.src_uri, match["path"]):
+                linked.add(source)
+    for source in sorted(linked):
+        files.append(File.generated(config, f"{PAGES}/{source}.md", content=_page(source)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Lead links to the source to the pages made above."""
+
+    def to_page(match: re.Match[str]) -> str:
+        source = _linked_file(page.file.src_uri, match["path"])
+        if source is None:
+            return match[0]
+        target = posixpath.relpath(f"{PAGES}/{source}.md", posixpath.dirname(page.file.src_uri) or ".")
+        if match["name"] is None:
+            return f"]({target})"
+        line = line_of((ROOT / source).read_text(encoding="utf-8"), match["name"])
+        if line is None:
+            log.warning("%s links to %s#%s, and there is no such name", page.file.src_uri, source, match["name"])
+        return f"]({target}#__codelineno-0-{line})"
+
+    return LINK.sub(to_page, markdown)
+
+
+def _linked_file(page: str, link: str) -> str | None:
+    """The repository's file that a page's link means; None for a link that stays inside docs/, or leads nowhere.
+
+    The latter is left as it stands, and mkdocs names it.
+    """
+    target = posixpath.normpath(posixpath.join("docs", posixpath.dirname(page), link))
+    path = ROOT / target
+    if target.startswith("docs/") or not path.resolve().is_relative_to(ROOT):
+        return None
+    if path.is_dir() and (path / "__init__.py").is_file():
+        return f"{target}/__init__.py"
+    return target if path.is_file() else None
+
+
+def _page(source: str) -> str:
+    language = {".py": "python", ".toml": "toml", ".sh": "bash", ".yml": "yaml"}.get(Path(source).suffix, "text")
+    text = (ROOT / source).read_text(encoding="utf-8")
+    fence = "`" * (3 + max((len(run) for run in re.findall("`{3,}", text)), default=0))
+    # Found by links, not by search: a page of code would answer every query.
+    head = f"---\ntitle: {source}\nsearch:\n  exclude: true\nhide: [toc]\n---\n\n# {source}\n\n"
+    return f'{head}{fence} {{.{language} linenums="1"}}\n{text}\n{fence}\n'
+
+
+def line_of(text: str, name: str) -> int | None:
+    """The line on which a dotted name is defined in Python source: a class, a function, a method, a constant."""
+    scope: list[ast.stmt] = ast.parse(text).body
+    line = None
+    for part in name.split("."):
+        statement = next((s for s in scope if part in _names(s)), None)
+        if statement is None:
+            return None
+        line, scope = statement.lineno, getattr(statement, "body", [])
+    return line
+
+
+def _names(statement: ast.stmt) -> set[str]:
+    match statement:
+        case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+            return {name}
+        case ast.Assign(targets=targets):
+            return {target.id for target in targets if isinstance(target, ast.Name)}
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            return {name}
+    return set()
