@@ -1,0 +1,96 @@
+"""Looks at pages of the built site as a reader's browser does, from file://, and tells what is wrong with them.
+
+A visit returns sentences, one for each fault: errors of scripts, requests to other hosts, pictures that are not drawn, text
+that runs out of the window, and what axe-core calls serious or critical. It knows no page by name.
+What is easy to get wrong is a picture that is not there yet: a visit waits for the `load` event, which waits for pictures.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from axe_playwright_python.base import AXE_SCRIPT
+from playwright.sync_api import Browser, ConsoleMessage, Page, Route, sync_playwright
+
+PHONE = {"width": 390, "height": 844}
+DESKTOP = {"width": 1280, "height": 800}
+Scheme = Literal["light", "dark"]
+
+_BROKEN_PICTURES = """() => [...document.images]
+    .filter(image => !(image.complete && image.naturalWidth > 0)).map(image => image.getAttribute("src"))"""
+_OVERFLOW = """() => {
+    const root = document.documentElement, over = root.scrollWidth - root.clientWidth
+    if (over <= 0) return null
+    const wide = [...document.querySelectorAll("main *")].find(one => one.getBoundingClientRect().right > root.clientWidth + 1)
+    return `${over} pixels` + (wide ? `, at <${wide.tagName.toLowerCase()}> ${wide.textContent.trim().slice(0, 40)}` : "")
+}"""
+_AXE = """() => axe.run({resultTypes: ["violations"]}).then(found => found.violations
+    .filter(one => ["serious", "critical"].includes(one.impact))
+    .flatMap(one => one.nodes.map(node => `axe ${one.id}: ${node.target} ${node.any.concat(node.all).map(check => check.message)[0] || ""}`)))"""
+
+
+def find_chromium() -> str | None:
+    """The browser of this machine: the one that MINIVLLM_CHROMIUM names, or the first on PATH."""
+    names = [os.environ.get("MINIVLLM_CHROMIUM"), "chromium", "chromium-browser", "google-chrome"]
+    return next((found for name in names if name and (found := shutil.which(name))), None)
+
+
+@contextmanager
+def chromium(executable: str) -> Iterator[Browser]:
+    # Chromium refuses to run as root inside its sandbox, and containers are often root.
+    as_root = hasattr(os, "geteuid") and os.geteuid() == 0
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"] if as_root else [])
+        yield browser
+        browser.close()
+
+
+class Reader:
+    """A tab of the browser in one colour scheme, that remembers what went wrong since it was last asked."""
+
+    def __init__(self, browser: Browser, site: Path, scheme: Scheme) -> None:
+        self.site = site
+        self.scheme = scheme
+        self._faults: list[str] = []
+        context = browser.new_context(color_scheme=scheme, viewport=PHONE, reduced_motion="reduce")
+        # Playwright sees requests of the page, its frames and its workers here.
+        context.route("**/*", self._let_through)
+        self.page: Page = context.new_page()
+        self.page.on("console", self._heard)
+        self.page.on("pageerror", lambda error: self._faults.append(f"script error: {error}"))
+
+    def open(self, address: str, query: str = "") -> None:
+        self.page.goto(f"{self.site.as_uri()}/{address}{query}", wait_until="load")
+
+    def visit(self, address: str, *, widths: tuple[dict, ...] = (PHONE, DESKTOP), with_axe: bool = True) -> list[str]:
+        """Every fault of one page at these widths; none is the empty list."""
+        self._faults.clear()
+        self.page.set_viewport_size(widths[0])
+        self.open(address)
+        faults = [f"picture that is not drawn: {source}" for source in self.page.evaluate(_BROKEN_PICTURES)]
+        if with_axe:
+            self.page.evaluate(AXE_SCRIPT)
+        for size in widths:
+            self.page.set_viewport_size(size)
+            seen = []
+            if (over := self.page.evaluate(_OVERFLOW)) is not None:
+                seen.append(f"scrolls sideways by {over}")
+            if with_axe:
+                seen += self.page.evaluate(_AXE)
+            faults += [f"{size['width']} wide, {self.scheme}: {fault}" for fault in seen]
+        return faults + self._faults
+
+    def _heard(self, message: ConsoleMessage) -> None:
+        if message.type == "error":
+            self._faults.append(f"console error: {message.text}")
+
+    def _let_through(self, route: Route) -> None:
+        url = route.request.url
+        if url.startswith((self.site.as_uri(), "data:", "blob:", "about:")):
+            route.continue_()
+        else:
+            self._faults.append(f"asks another host: {url}")
+            route.abort()
