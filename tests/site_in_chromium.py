@@ -21,13 +21,15 @@ Scheme = Literal["light", "dark"]
 
 _BROKEN_PICTURES = """() => [...document.images]
     .filter(image => !(image.complete && image.naturalWidth > 0)).map(image => image.getAttribute("src"))"""
+_DRAWN = "() => new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(drawn)))"
 _OVERFLOW = """() => {
     const root = document.documentElement, over = root.scrollWidth - root.clientWidth
     if (over <= 0) return null
     const wide = [...document.querySelectorAll("main *")].find(one => one.getBoundingClientRect().right > root.clientWidth + 1)
     return `${over} pixels` + (wide ? `, at <${wide.tagName.toLowerCase()}> ${wide.textContent.trim().slice(0, 40)}` : "")
 }"""
-_AXE = """() => axe.run({resultTypes: ["violations"]}).then(found => found.violations
+# `preload` would read the style sheets once more, by requests that a browser refuses under file://.
+_AXE = """() => axe.run({resultTypes: ["violations"], preload: false}).then(found => found.violations
     .filter(one => ["serious", "critical"].includes(one.impact))
     .flatMap(one => one.nodes.map(node => `axe ${one.id}: ${node.target} ${node.any.concat(node.all).map(check => check.message)[0] || ""}`)))"""
 
@@ -75,6 +77,7 @@ class Reader:
             self.page.evaluate(AXE_SCRIPT)
         for size in widths:
             self.page.set_viewport_size(size)
+            self.page.evaluate(_DRAWN)
             seen = []
             if (over := self.page.evaluate(_OVERFLOW)) is not None:
                 seen.append(f"scrolls sideways by {over}")

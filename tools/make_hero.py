@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+"""Draws the moving picture of the home page and the README: the dashboard playing a committed trace.
+
+    tools/make_hero.py                  # docs/assets/hero.svg and hero-light.svg; `make pictures` does the same
+    tools/make_hero.py --out /tmp/x     # elsewhere
+
+It is what `minivllm replay docs/assets/traces/shared-prefix.jsonl` shows as it plays at its usual speed, every fourth step of
+it, twice a second: an SVG with no script, whose styles make each part visible while its time lasts. What stays the same from one frame to the next is in the
+file once. The easy thing to get wrong is a reader who asked for no motion: for them, and for a program that knows
+no animation, the frame STILL is there and stands.
+"""
+
+import argparse
+import asyncio
+import inspect
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+from xml.sax.saxutils import escape
+
+from minivllm.cli.shot import standalone
+from minivllm.tui.app import DashboardApp
+from minivllm.tui.model import MODELS
+from minivllm.tui.source import ReplaySource
+from minivllm.tui.theme import DARK, LIGHT
+from minivllm.tui.transport import STEPS_PER_SECOND
+
+ROOT = Path(__file__).resolve().parents[1]
+TRACE = ROOT / "docs/assets/traces/shared-prefix.jsonl"
+PICTURES = {"hero.svg": DARK.name, "hero-light.svg": LIGHT.name}
+SIZE = (100, 30)
+SPEED = 1.0
+STRIDE = 4
+STEPS = range(1, 138, STRIDE)
+"""From the first prefill to where the second wave of users, who find the prompt again, begins to leave."""
+STILL = 109
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One rectangle or one run of characters, in one place and one style; equal parts of two frames are one."""
+
+    is_text: bool
+    svg: str
+
+
+class _StillApp(DashboardApp):
+    """A dashboard for which no time passes: it shows the moments that are asked for, however fast this machine is."""
+
+    CSS_PATH = Path(inspect.getfile(DashboardApp)).with_name(DashboardApp.CSS_PATH)
+
+    def _frame(self) -> None:
+        """Nothing comes, and nothing plays on."""
+
+
+async def draw_frames(theme: str) -> list[str]:
+    """The dashboard at the end of each of STEPS, as it looks while it plays."""
+    source = ReplaySource(str(TRACE), codec=MODELS)
+    while source.poll(1.0):
+        pass
+    app = _StillApp(source, state="paused")
+    app.theme = theme
+    frames = []
+    async with app.run_test(size=SIZE) as pilot:
+        transport = app.context.transport
+        transport.speed = SPEED
+        for step in STEPS:
+            transport.to_step(step)
+            transport.play()
+            app.draw()
+            await pilot.pause()
+            frames.append(standalone(app.export_screenshot(title="minivllm")))
+    return frames
+
+
+def parts_of(svg: str, styles: dict[str, str]) -> list[Part]:
+    """What one frame shows inside its window. `styles` learns each style that it uses, and gives it a short name."""
+    declared = dict(re.findall(r"\.terminal-\d+-(r\d+) \{ (.*?) \}", svg))
+    window = next(one for one in ElementTree.fromstring(svg).iter(f"{SVG}g") if "clip-path" in one.attrib)
+    parts = []
+    for one in window.iter():
+        at = f'x="{one.get("x")}" y="{one.get("y")}"'
+        if one.tag == f"{SVG}rect":
+            size = f'width="{one.get("width")}" height="{one.get("height")}"'
+            parts.append(Part(False, f'<rect fill="{one.get("fill")}" {at} {size}/>'))
+        elif one.tag == f"{SVG}text" and one.text.strip("\n\xa0 "):
+            style = styles.setdefault(declared[one.get("class").rpartition("-")[2]], f"s{len(styles)}")
+            text = escape(one.text)
+            parts.append(Part(True, f'<text class="{style}" {at} textLength="{one.get("textLength")}">{text}</text>'))
+    return parts
+
+
+def spans_of(frames: list[list[Part]]) -> dict[tuple[int, int], list[Part]]:
+    """(first frame, the one after the last) -> the parts that are seen from the one to the other, and not around them."""
+    began: dict[Part, int] = {}
+    spans: dict[tuple[int, int], list[Part]] = {}
+    for number, frame in enumerate([*frames, []]):
+        here = set(frame)
+        for part in [part for part in began if part not in here]:
+            spans.setdefault((began.pop(part), number), []).append(part)
+        for part in frame:
+            began.setdefault(part, number)
+    return dict(sorted(spans.items()))
+
+
+def animate(frames: list[str]) -> str:
+    """One SVG that shows the frames one after the other, and then again."""
+    styles: dict[str, str] = {}
+    spans = spans_of([parts_of(frame, styles) for frame in frames])
+    still, num_frames = STEPS.index(STILL), len(frames)
+    seconds = num_frames * STRIDE / STEPS_PER_SECOND / SPEED
+    rules = [f".{name} {{ {style} }}" for style, name in styles.items()]
+    layers: dict[bool, list[str]] = {False: [], True: []}
+    for (first, end), parts in spans.items():
+        name = f"f{first}-{end}"
+        if (first, end) != (0, num_frames):
+            at_rest = "visible" if first <= still < end else "hidden"
+            rules.append(f".{name} {{ visibility: {at_rest}; animation-name: {name} }}")
+            rules.append(f"@keyframes {name} {{ {_keyframes(first, end, num_frames)} }}")
+        for is_text, layer in layers.items():
+            if drawn := [part.svg for part in parts if part.is_text == is_text]:
+                layer.append(f'<g class="frame {name}">\n' + "\n".join(drawn) + "\n</g>")
+    head, window = _surroundings(frames[still])
+    return f"""{head}
+<style>
+text {{ font-family: ui-monospace, monospace; font-size: 20px; white-space: pre }}
+.title {{ font: bold 18px arial, sans-serif }}
+.frame {{ animation: {seconds:g}s step-end infinite }}
+{chr(10).join(rules)}
+@media (prefers-reduced-motion: reduce) {{ .frame {{ animation: none !important }} }}
+</style>
+{window}
+<g transform="translate(9, 41)">
+<g shape-rendering="crispEdges">
+{chr(10).join(layers[False])}
+</g>
+{chr(10).join(layers[True])}
+</g>
+</svg>
+"""
+
+
+def _keyframes(first: int, end: int, num_frames: int) -> str:
+    """Each holds until the next one: `step-end`."""
+    changes = {0: "hidden", first: "visible"} | ({end: "hidden"} if end < num_frames else {})
+    return " ".join(f"{100 * at / num_frames:.4g}% {{ visibility: {seen} }}" for at, seen in changes.items())
+
+
+def _surroundings(svg: str) -> tuple[str, str]:
+    """The first line of a picture, and the window's frame, title and buttons."""
+    head = re.search(r"<svg .*?>", svg)[0].replace(' class="rich-terminal"', "")
+    window = re.search(r"</defs>\s*(<rect.*?</g>)", svg, re.DOTALL)[1]
+    return head, re.sub(r"terminal-\d+-", "", window)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Draw the moving picture of the home page from a committed trace.")
+    parser.add_argument(
+        "--out", type=Path, default=ROOT / "docs/assets", metavar="FOLDER", help="(default: docs/assets)"
+    )
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    for name, theme in PICTURES.items():
+        (args.out / name).write_text(animate(asyncio.run(draw_frames(theme))), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
