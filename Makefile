@@ -11,10 +11,10 @@ INSTALLED := $(VENV)/.installed
 CACHES := .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 .DEFAULT_GOAL := help
-.PHONY: help setup model demo docs docs-serve pictures test test-slow test-gpu conformance soak overhead gpu-report gpu-wheels lint format bench clean
+.PHONY: help setup model demo docs docs-serve pictures test test-slow test-browser test-gpu conformance soak overhead gpu-report gpu-wheels lint format bench clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo "A Python of your own: make PYTHON=python3.12 TARGET. It must be 3.11, 3.12 or 3.13."
 
 setup: $(INSTALLED) ## make the virtual environment and install everything into it
@@ -27,6 +27,7 @@ demo: model ## watch a real chat model answer several users at once
 
 pictures: setup ## draw the pictures of the docs from the committed traces
 	$(BIN)/python tools/make_pictures.py
+	$(BIN)/python tools/make_hero.py
 
 docs: setup ## build the site into site/; open site/index.html, no server is needed
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
@@ -37,10 +38,13 @@ docs-serve: setup ## show the site on http://127.0.0.1:8008, and again whenever 
 # A worker, up to 3 GiB, for each of so many cores; with a thread each they do not wait for one another's. In their own order:
 # else files with few tests come last, among them the longest ones, and one worker waits for the other.
 test: model ## run the tests
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow and not gpu" --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow and not gpu and not browser" --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 test-slow: model ## run the tests that take minutes
 	$(BIN)/python -m pytest -m slow --timeout 3600
+
+test-browser: setup ## visit every page of the site in a Chromium that is on this machine
+	$(BIN)/python -m pytest tests/docs -m browser --numprocesses $(WORKERS) --dist worksteal
 
 test-gpu: setup ## run the tests that need a CUDA device
 	$(BIN)/python -m pytest -m gpu

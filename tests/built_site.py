@@ -61,7 +61,7 @@ def small_configuration(folder: Path, pages: dict[str, str], nav: list[str] | No
                 "plugins": [],
                 "validation": ours["validation"],
                 "hooks": [str(ROOT / hook) for hook in ours["hooks"]],
-                "markdown_extensions": ["attr_list", "pymdownx.highlight", "pymdownx.superfences"],
+                "markdown_extensions": ours["markdown_extensions"],
                 "nav": list(pages) if nav is None else nav,
             }
         ),

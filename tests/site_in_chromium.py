@@ -57,15 +57,18 @@ class Reader:
         self.site = site
         self.scheme = scheme
         self._faults: list[str] = []
-        context = browser.new_context(color_scheme=scheme, viewport=PHONE, reduced_motion="reduce")
+        self._context = context = browser.new_context(color_scheme=scheme, viewport=PHONE, reduced_motion="reduce")
         # Playwright sees requests of the page, its frames and its workers here.
         context.route("**/*", self._let_through)
         self.page: Page = context.new_page()
         self.page.on("console", self._heard)
         self.page.on("pageerror", lambda error: self._faults.append(f"script error: {error}"))
 
-    def open(self, address: str, query: str = "") -> None:
-        self.page.goto(f"{self.site.as_uri()}/{address}{query}", wait_until="load")
+    def close(self) -> None:
+        self._context.close()
+
+    def open(self, address: str) -> None:
+        self.page.goto(f"{self.site.as_uri()}/{address}", wait_until="load")
 
     def visit(self, address: str, *, widths: tuple[dict, ...] = (PHONE, DESKTOP), with_axe: bool = True) -> list[str]:
         """Every fault of one page at these widths; none is the empty list."""

@@ -28,3 +28,73 @@ def readers(site: Path) -> Iterator[tuple[Reader, Reader]]:
 @pytest.mark.parametrize("page", pages_of_docs())
 def test_a_page_is_whole_and_readable_for_everyone(page: str, readers: tuple[Reader, Reader]) -> None:
     assert [fault for reader in readers for fault in reader.visit(page)] == []
+
+
+def test_the_pages_of_source_code_are_whole_and_readable(site: Path, readers: tuple[Reader, Reader]) -> None:
+    """One width and one scheme each; axe, which takes seconds on a long page, looks at the shortest in both schemes."""
+    light, dark = readers
+    pages = sorted((site / "source").rglob("*.html"), key=lambda page: page.stat().st_size)
+    if not pages:
+        pytest.skip("no page links to the source")
+    addresses = [page.relative_to(site).as_posix() for page in pages]
+    assert [fault for page in addresses for fault in light.visit(page, widths=(PHONE,), with_axe=False)] == []
+    assert [fault for reader in (light, dark) for fault in reader.visit(addresses[0])] == []
+
+
+@pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
+def test_search_finds_copy_on_write_without_a_server(size: dict, readers: tuple[Reader, Reader]) -> None:
+    reader = readers[0]
+    assert reader.visit("index.html", widths=(size,), with_axe=False) == []
+    if size is PHONE:
+        reader.page.locator("label[for=__search].md-header__button").click()
+    reader.page.locator(".md-search__input").click()
+    reader.page.keyboard.type("copy-on-write")
+    results = reader.page.locator("a.md-search-result__link")
+    results.first.wait_for()
+    first = [result.get_attribute("href").partition("?")[0] for result in results.all()[:3]]
+    assert any(address.endswith("concepts/copy-on-write.html") for address in first), first
+
+
+def test_a_wide_table_can_be_scrolled_with_the_keyboard_while_it_is_wide(readers: tuple[Reader, Reader]) -> None:
+    page = readers[0].page
+    page.set_viewport_size(PHONE)
+    readers[0].open("lessons.html")
+    box = page.locator(".md-typeset__scrollwrap[tabindex='0']").first
+    box.focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("() => document.activeElement.scrollLeft > 0")
+    page.set_viewport_size({"width": 3000, "height": 900})
+    page.wait_for_function("() => !document.querySelector('.md-typeset__scrollwrap[tabindex]')")
+
+
+def test_a_picture_for_each_scheme_shows_in_its_own(readers: tuple[Reader, Reader]) -> None:
+    shown = {}
+    for reader in readers:
+        reader.open("index.html")
+        pictures = reader.page.locator("article img").all()
+        shown[reader.scheme] = [one.get_attribute("src").partition("#")[0] for one in pictures if one.is_visible()]
+    assert shown == {"light": ["assets/hero-light.svg"], "dark": ["assets/hero.svg"]}
+
+
+FAULTS = {
+    "console error": "<script>console.error('broken')</script>",
+    "script error": "<script>throw new Error('broken')</script>",
+    "asks another host": "<img alt='x' src='https://example.org/x.png'>",
+    "picture that is not drawn": "<img alt='x' src='data:image/png;base64,broken'>",
+    "scrolls sideways": "<p style='width: 2000px'>wide</p>",
+    "color-contrast": "<p style='color: #ccc; background: #fff'>pale</p>",
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_reader_tells_each_kind_of_fault(fault: str, readers: tuple[Reader, Reader], tmp_path: Path) -> None:
+    """What all pages are held to is not held by a reader who is blind to it."""
+    page = (
+        "<!doctype html><html lang=en><title>t</title><meta name=viewport content='width=device-width'><main><h1>t</h1>"
+    )
+    reader = Reader(readers[0].page.context.browser, tmp_path, "light")
+    (tmp_path / "whole.html").write_text(f"{page}<p>fine</p></main>", encoding="utf-8")
+    (tmp_path / "broken.html").write_text(f"{page}{FAULTS[fault]}</main>", encoding="utf-8")
+    assert reader.visit("whole.html") == []
+    assert any(fault in told for told in reader.visit("broken.html"))
+    reader.close()

@@ -15,11 +15,12 @@ import re
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import File, Files
+from mkdocs.structure.files import File, Files, InclusionLevel
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[2]
 LINK = re.compile(r"\]\((?P<path>(?:\.\./)+[\w./-]+)(?:#(?P<name>[\w.-]+))?\)")
+LINE_ANCHOR = re.compile(r'id="(__codelineno-0-\d+)"')
 PAGES = "source"
 """The folder of the site that holds them."""
 
@@ -34,12 +35,16 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             if source := _linked_file(file.src_uri, match["path"]):
                 linked.add(source)
     for source in sorted(linked):
-        files.append(File.generated(config, f"{PAGES}/{source}.md", content=_page(source)))
+        address = f"{PAGES}/{source}.md"
+        # Not in the navigation, and meant so: else the strict build would call each of them forgotten.
+        files.append(File.generated(config, address, content=_page(source), inclusion=InclusionLevel.NOT_IN_NAV))
     return files
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Lead links to the source to the pages made above."""
+    if page.file.src_uri.startswith(f"{PAGES}/"):
+        return markdown  # shown as it stands, links and all
 
     def to_page(match: re.Match[str]) -> str:
         source = _linked_file(page.file.src_uri, match["path"])
@@ -54,6 +59,13 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         return f"]({target}#__codelineno-0-{line})"
 
     return LINK.sub(to_page, markdown)
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Tell mkdocs which lines the pages made above have: it does not see the anchors that the highlighter makes."""
+    if page.file.src_uri.startswith(f"{PAGES}/") and page.present_anchor_ids is not None:
+        page.present_anchor_ids.update(LINE_ANCHOR.findall(html))
+    return html
 
 
 def _linked_file(page: str, link: str) -> str | None:
