@@ -50,7 +50,9 @@ class KernelTraced(Event, tag="kernel.traced"):
 
     seq_id: str
     layer: int
+    """Of the model, from 0."""
     num_tokens: int
+    """How many tokens' keys and values the decode reads, its own among them."""
     programs: list[TracedProgram]
     """In the order in which they ran."""
     problem: str | None = None
