@@ -39,6 +39,7 @@ class EngineConfig:
     dtype: Dtype = "auto"
     """`auto`: float32 on a CPU, the checkpoint's own dtype on a GPU."""
     device: Device = "auto"
+    """`auto`: the CUDA device if there is one, else the CPU."""
     load_format: LoadFormat = "auto"
     """`dummy`: seeded random weights in the shapes of the model's config, nothing read from its weights."""
     max_model_len: int | None = None
@@ -62,6 +63,7 @@ class EngineConfig:
     max_num_batched_tokens: int = 512
     """The token budget: most tokens in one step, over all sequences."""
     scheduling_policy: SchedulingPolicy = "fcfs"
+    """`fcfs`: first come, first served, and the newest is preempted; `priority`: by each request's number, lower is sooner."""
     enable_chunked_prefill: bool = True
     """Off: a prompt goes through the model whole or not at all, as it did before chunks."""
 

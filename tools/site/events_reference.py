@@ -25,9 +25,7 @@ COMMON: Mapping[str, str] = MappingProxyType(
         "position": "Place in the queue that the text above names, 0 is first.",
         "num_cached_tokens": "Tokens whose keys and values were found in the prefix cache.",
         "num_computed_tokens": "Tokens that need no computing: the first chunk starts here.",
-        "name": "Of what.",
         "token_id": "The token, as the model's vocabulary numbers it.",
-        "used": "Tokens of the budget that were given out.",
         "num_blocks": "Blocks of the KV cache.",
         "block_size": "Tokens that one block holds.",
         "max_num_seqs": "Slots of the batch.",
@@ -38,7 +36,7 @@ COMMON: Mapping[str, str] = MappingProxyType(
         "schema": "What kind of file it is.",
         "version": "Of the schema. It goes up when an old reader would misread a new log; new kinds and fields do not need it.",
         "model": "What the engine was told to load.",
-        "clock": "`virtual`: 0.01 seconds a step, the same on every machine.",
+        "clock": "Whose seconds `t` are: the system's, or a virtual clock's that moves by 0.01 a step on every machine.",
         "mono": "The engine's clock when the log began, in seconds.",
         "kernel": "Name of the Triton kernel.",
     }
@@ -128,8 +126,8 @@ def _row(struct: type[msgspec.Struct], field: msgspec.structs.FieldInfo, docs: d
         raise LookupError(f"{struct.__name__}.{field.name} says nowhere what it means: write a string under it.")
     if not field.required:
         default = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
-        meaning = f"{sentence(meaning)} Left out: `{_as_json(default)}`."
-    return code(field.name), code(type_name(struct, field.name)), prose(meaning)
+        meaning = f"{sentence(meaning)} If left out: `{_as_json(default)}`."
+    return code(field.name), type_name(struct, field.name), prose(meaning)
 
 
 def _as_json(value: object) -> str:

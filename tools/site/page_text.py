@@ -11,7 +11,8 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, get_type_hints
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 ROOT = Path(__file__).resolve().parents[2]
 GENERATED = "This page is made from the code: `make docs-pages` writes it again."
@@ -87,19 +88,19 @@ def field_docs(cls: type) -> dict[str, str]:
 
 
 def type_name(cls: type, name: str) -> str:
-    """A field's type as a reader writes it: `int | None`, `list[str]`, `"head" | "tail"`."""
-    return _shown(get_type_hints(cls)[name])
+    """A field's type as markdown, each of its alternatives by itself: a `|` in a table's code is shown differently everywhere."""
+    hint = get_type_hints(cls)[name]
+    alternatives = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    shown = [one for alternative in alternatives for one in _alternatives(alternative)]
+    return " or ".join(map(code, shown)) if len(shown) < 3 else ", ".join(map(code, shown))
 
 
-def _shown(hint: Any) -> str:
-    if hint is type(None):
-        return "None"
-    arguments = getattr(hint, "__args__", ())
-    origin = getattr(hint, "__origin__", None)
-    if not arguments:
-        return hint.__name__
-    if getattr(origin, "__name__", "") == "Literal" or str(origin) == "typing.Literal":
-        return " | ".join(f'"{one}"' for one in arguments)
-    if origin is None or str(origin) == "typing.Union":
-        return " | ".join(map(_shown, arguments))
-    return f"{origin.__name__}[{', '.join(_shown(one) if one is not ... else '...' for one in arguments)}]"
+def _alternatives(hint: Any) -> list[str]:
+    if hint is NoneType:
+        return ["None"]
+    if get_origin(hint) is Literal:
+        return [f'"{one}"' for one in get_args(hint)]
+    if get_origin(hint) is None:
+        return [hint.__name__]
+    inner = (" | ".join(_alternatives(one)) if one is not ... else "..." for one in get_args(hint))
+    return [f"{get_origin(hint).__name__}[{', '.join(inner)}]"]

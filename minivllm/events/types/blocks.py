@@ -23,6 +23,7 @@ class BlockHashed(Event, tag="block.hashed"):
     hash: str
     """Short form of the hash of its tokens and of all before them, as hexadecimal digits."""
     parent: str | None
+    """The name of the block before it in its sequence."""
     rule: ClassVar[str] = "minivllm.core.block_pool:BlockPool.cache_block"
 
 
@@ -84,4 +85,5 @@ class BlockEvicted(Event, tag="block.evicted"):
 
     block_id: int
     hash: str
+    """The name that nobody will find any more."""
     rule: ClassVar[str] = "minivllm.core.block_pool:BlockPool.evict"

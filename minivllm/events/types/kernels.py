@@ -17,6 +17,7 @@ class TracedRead(msgspec.Struct, gc=False):
     first_slot: int
     """Within the block."""
     num_slots: int
+    """From `first_slot` on."""
 
 
 class TracedTile(msgspec.Struct):
@@ -39,6 +40,7 @@ class TracedProgram(msgspec.Struct):
     kv_head: int | None
     """None, if it read no key."""
     tiles: list[TracedTile]
+    """In the order in which it took them in."""
 
 
 class KernelTraced(Event, tag="kernel.traced"):

@@ -23,6 +23,7 @@ class RequestArrived(Event, tag="request.arrived"):
     seq_id: str
     position: int
     prompt_token_ids: list[int]
+    """The prompt as the model reads it, with the tokens that the chat template or the tokenizer adds."""
     max_tokens: int
     """Most output tokens of each of its sequences."""
     priority: int = 0
@@ -66,6 +67,7 @@ class RequestDeferred(Event, tag="request.deferred"):
 
     seq_id: str
     reason: DeferReason
+    """What was short."""
     need: int
     """What it would take to admit it."""
     free: int

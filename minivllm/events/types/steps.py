@@ -26,6 +26,7 @@ class StepScheduled(Event, tag="step.scheduled"):
     num_tokens: int
     """How many of its tokens go through the model in this step."""
     kind: ScheduledKind
+    """`decode`: one token, after the prompt. All else is `prefill`, also what a preemption lost and is computed again."""
     num_computed_tokens: int
     """Tokens of it whose keys and values are in the cache before this step."""
     rule: ClassVar[str] = "minivllm.core.scheduler:Scheduler._commit"
@@ -51,6 +52,7 @@ class OptionChanged(Event, tag="engine.option_changed"):
     """A person changed an option between two steps; the next one is planned with it."""
 
     name: LiveOption
+    """Which option."""
     value: int
     """What it is from now on."""
     old: int
@@ -87,6 +89,7 @@ class TextFlushed(Event, tag="token.text_flushed"):
 
     seq_id: str
     text: str
+    """All that was held back."""
     rule: ClassVar[str] = "minivllm.stepper:Stepper.finish"
 
 
