@@ -32,7 +32,10 @@ MAX_NUM_SEQS = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineConfig:
-    """How to build one engine."""
+    """How to build one engine. Every field has a default and is given by name; made once, it does not change.
+
+    Raises `ConfigError`, in one sentence, for the first value that cannot be or that contradicts another.
+    """
 
     model: str = "smollm2"
     """A Hugging Face id, a directory, a `.gguf` file, or an alias (`smollm2`, `tiny-random`)."""
@@ -148,7 +151,10 @@ class EngineConfig:
             self.check_whole_prompts_fit(self.max_model_len, self.max_num_batched_tokens)
 
     def check_whole_prompts_fit(self, max_model_len: int, max_num_batched_tokens: int) -> None:
-        """Raise `ConfigError` if a prompt may be longer than a step and must not be cut."""
+        """Raises `ConfigError` if a prompt may be longer than a step and must not be cut.
+
+        `max_model_len`, `max_num_batched_tokens`: in tokens, as the engine settles them.
+        """
         if not self.enable_chunked_prefill and max_num_batched_tokens < max_model_len:
             raise ConfigError(
                 f"With enable_chunked_prefill off a step must hold the longest prompt: raise max_num_batched_tokens "

@@ -37,6 +37,8 @@ class SamplingParams:
     `temperature == 0` means greedy: the most likely token, the lowest id on an exact tie. The order
     of the processors is vLLM V1's: min-tokens mask, logit bias, repetition, frequency and presence
     penalty, temperature, min-p, then top-k and top-p.
+
+    Raises `InvalidSamplingParamsError`, in one sentence, for the first value that cannot be or that would have no effect.
     """
 
     n: int = 1
@@ -187,6 +189,7 @@ class SamplingParams:
 
     @property
     def greedy(self) -> bool:
+        """Whether nothing is drawn: each token is the most likely one."""
         return self.temperature == 0.0
 
 

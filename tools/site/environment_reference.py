@@ -63,7 +63,7 @@ def section() -> str:
     text += "\nLibraries under it have their own. These matter most:\n\n"
     text += table(("Variable", "What it does"), ((code(name), prose(doc)) for name, doc in OF_LIBRARIES.items()))
     text += "\n## Files\n\nBeside these there are the files that an option of a command names; `minivllm compare` without `--record` "
-    text += "leaves its recordings in a temporary folder, whose name it prints. On a GPU Triton keeps its compiled kernels in `~/.triton`.\n\n"
+    text += "leaves its recordings in a new temporary folder. On a GPU Triton keeps its compiled kernels in `~/.triton`.\n\n"
     return text + table(("Where", "What", "Source"), ((where, what, source_link(at)) for where, what, at in FILES))
 
 
