@@ -79,7 +79,9 @@ def _section(parser: argparse.ArgumentParser, level: int, shared: dict[str, dict
         if rows and title in shared:
             text += "\n" + _compared(rows, shared[title], title)
         elif rows:
-            text += "\n" + (f"{sentence(title + ':')}\n\n" if title else "") + table(("Option", "Meaning"), rows.values())
+            text += (
+                "\n" + (f"{sentence(title + ':')}\n\n" if title else "") + table(("Option", "Meaning"), rows.values())
+            )
     for group in parser._mutually_exclusive_groups:
         names = " and ".join(code(one.option_strings[0]) for one in group._group_actions if one.option_strings)
         text += f"\nOnly one of {names} can be given.\n"
@@ -163,7 +165,9 @@ def _meaning(action: argparse.Action) -> str:
 def _compared(rows: dict[str, Row], shared: dict[str, Row], title: str) -> str:
     heading = SHARED[title]
     link = f"[{heading.lower()}](#{heading.lower().replace(' ', '-')})"
-    missing = [code(shared[dest][0].strip("`").split(" ")[0].rstrip(",").strip("`")) for dest in shared if dest not in rows]
+    missing = [
+        code(shared[dest][0].strip("`").split(" ")[0].rstrip(",").strip("`")) for dest in shared if dest not in rows
+    ]
     text = f"All {link}" + (f" but {', '.join(missing)}" if missing else "")
     different = [row for dest, row in rows.items() if row != shared.get(dest)]
     if not different:

@@ -82,14 +82,21 @@ _ABOUT: Mapping[type, str] = MappingProxyType(
 
 
 def page() -> str:
-    return _HEAD + "".join(map(_section, (EngineConfig, SamplingParams, ServerOptions))) + "\n" + environment_reference.section()
+    return (
+        _HEAD
+        + "".join(map(_section, (EngineConfig, SamplingParams, ServerOptions)))
+        + "\n"
+        + environment_reference.section()
+    )
 
 
 def _section(cls: type) -> str:
     text = f"\n## {cls.__name__}\n\nSource: {source_link(f'{cls.__module__}:{cls.__name__}')}. {_ABOUT[cls]}\n\n"
     text += table(("Field", "Type", "Default", "Meaning"), _rows(cls))
     text += "\nRefused together, with what the error says:\n\n"
-    return text + table(("Given", "Error"), ((_call(given), prose(str(refusal(cls, given)))) for given in TOGETHER[cls]))
+    return text + table(
+        ("Given", "Error"), ((_call(given), prose(str(refusal(cls, given)))) for given in TOGETHER[cls])
+    )
 
 
 def _rows(cls: type) -> Iterable[tuple[str, ...]]:

@@ -93,7 +93,11 @@ def _stop_that_does_not_come(events: list[ev.Event], params: SamplingParams) -> 
 
 
 def _rounded(line: str) -> str:
-    return json.dumps(json.loads(line, parse_float=lambda text: round(float(text), _DIGITS)), separators=(",", ":"), ensure_ascii=False)
+    return json.dumps(
+        json.loads(line, parse_float=lambda text: round(float(text), _DIGITS)),
+        separators=(",", ":"),
+        ensure_ascii=False,
+    )
 
 
 class _FullDisk(io.BytesIO):

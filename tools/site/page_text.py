@@ -80,7 +80,7 @@ def field_docs(cls: type) -> dict[str, str]:
             continue
         body = ast.parse(textwrap.dedent(inspect.getsource(one))).body[0].body
         for statement, after in zip(body, [*body[1:], None], strict=True):
-            if not isinstance(statement, ast.AnnAssign):
+            if not isinstance(statement, ast.AnnAssign) or "ClassVar" in ast.unparse(statement.annotation):
                 continue
             is_doc = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
             docs[statement.target.id] = str(after.value.value) if is_doc else ""
@@ -102,5 +102,5 @@ def _alternatives(hint: Any) -> list[str]:
         return [f'"{one}"' for one in get_args(hint)]
     if get_origin(hint) is None:
         return [hint.__name__]
-    inner = (" | ".join(_alternatives(one)) if one is not ... else "..." for one in get_args(hint))
+    inner = (" or ".join(_alternatives(one)) if one is not ... else "..." for one in get_args(hint))
     return [f"{get_origin(hint).__name__}[{', '.join(inner)}]"]

@@ -15,7 +15,7 @@ import re
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import File, Files
+from mkdocs.structure.files import File, Files, InclusionLevel
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,7 +34,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             if source := _linked_file(file.src_uri, match["path"]):
                 linked.add(source)
     for source in sorted(linked):
-        files.append(File.generated(config, f"{PAGES}/{source}.md", content=_page(source)))
+        page = File.generated(config, f"{PAGES}/{source}.md", content=_page(source))
+        page.inclusion = InclusionLevel.NOT_IN_NAV
+        files.append(page)
     return files
 
 
@@ -54,6 +56,12 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         return f"]({target}#__codelineno-0-{line})"
 
     return LINK.sub(to_page, markdown)
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> None:
+    """Tell mkdocs which lines a page of source has: it looks for the anchors of links among headings alone."""
+    if page.file.src_uri.startswith(f"{PAGES}/"):
+        page.present_anchor_ids |= set(re.findall(r'id="(__codelineno-[\d-]+)"', html))
 
 
 def _linked_file(page: str, link: str) -> str | None:
