@@ -61,7 +61,7 @@ This makes a folder with `{exercise.student_file}`, this text and a few tests. "
 
 
 def _holes(exercise: Exercise) -> str:
-    heads = "\n\n".join(_heads(stub(exercise.source_file.read_text(encoding="utf-8"), exercise.name), exercise.name))
+    heads = "\n\n\n".join(_heads(stub(exercise.source_file.read_text(encoding="utf-8"), exercise.name), exercise.name))
     return f"""\
 ## The holes
 
@@ -111,9 +111,7 @@ def _last_line_of_signature(function: ast.FunctionDef) -> int:
 
 def _check(exercise: Exercise) -> str:
     behaviours = behaviours_of(exercise.behaviours_module())
-    rows = "".join(
-        f"| {one.task} | {to_markdown(one.name)} | {one.examples} | {one.points} |\n" for one in behaviours
-    )
+    rows = "".join(f"| {one.task} | {to_markdown(one.name)} | {one.examples} | {one.points} |\n" for one in behaviours)
     traces = any(one.is_trace for one in behaviours)
     diff = (
         " Where whole runs of the engine are compared, it is event for event, and "

@@ -84,7 +84,9 @@ class _Writer:
                 player.pass_over()
         undrawn = [number for number in PICKS[self._lesson.name].drawn if self._file(number) not in self.pictures]
         if undrawn:
-            raise LessonError(f"Lesson {self._lesson.name} has nothing to draw on page {undrawn[0]}: see site/picks.py.")
+            raise LessonError(
+                f"Lesson {self._lesson.name} has nothing to draw on page {undrawn[0]}: see site/picks.py."
+            )
 
     def _begin_section(self, page: Page) -> None:
         """A heading where another engine comes in: they are named for what they show."""
@@ -120,7 +122,10 @@ class _Writer:
         words = describe(page)
         shown = f"{PICTURES}/{file}"
         # A picture is a link to itself: on a phone it can be opened and made larger.
-        return [f"[![{attribute(words.alt)}]({shown}){{ loading=lazy }}]({shown})\n", f"{attribute(words.caption)}\n{{ .caption }}\n"]
+        return [
+            f"[![{attribute(words.alt)}]({shown}){{ loading=lazy }}]({shown})\n",
+            f"{attribute(words.caption)}\n{{ .caption }}\n",
+        ]
 
     def _file(self, number: int) -> str:
         return f"{self._lesson.number:02}-{self._lesson.name}-{number:02}.svg"

@@ -6,6 +6,7 @@ The easy thing to get wrong is the end: an app closes its source when it leaves,
 """
 
 import asyncio
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from minivllm.lessons.course import VIEWS
@@ -16,12 +17,15 @@ from minivllm.tui.panels import picture
 from minivllm.tui.svg import standalone
 from minivllm.tui.text import plural, short_name
 from minivllm.tui.transport import Transport
+from minivllm.tui.widgets.xray import XRay
 
 COLUMNS = 88
 _FEWEST_ROWS, _MOST_ROWS = 12, 30
 _ROWS_OF_MAP, _MOST_ROWS_OF_SLOTS = 6, 5
 """What the lesson screen gives to these two, with their titles, where another panel is lit and the terminal is low."""
 _MOST_NAMES = 6
+_ALL_TILES = 1_000_000
+"""More than a kernel has: the x-ray plays by the clock, and a picture shows its end."""
 
 
 class Words(NamedTuple):
@@ -100,7 +104,9 @@ def _rows(page: Page, context: Context) -> int:
     """Of a terminal in which the lit panel and its companions just have room."""
 
     def of(panel: Any) -> int:
-        return len(picture(panel, context, COLUMNS - 2, _MOST_ROWS))
+        rows = picture(panel, context, COLUMNS - 2, _MOST_ROWS)
+        # A panel may put its legend at its foot, however far down that is.
+        return sum(bool(row or above) for above, row in pairwise(["", *rows]))
 
     slots = of("slots") if page.focus == "slots" else min(of("slots"), _MOST_ROWS_OF_SLOTS)
     blocks = of("blockmap") if page.focus == "blockmap" else _ROWS_OF_MAP
@@ -119,6 +125,8 @@ async def _draw(page: Page, rows: int, title: str) -> str:
             panel.remove_class("-dim")
         await pilot.pause()
         app.draw()
+        for xray in app.screen.query(XRay):
+            xray.move_cursor(_ALL_TILES)
         await pilot.pause()
         return standalone(app.export_screenshot(title=title))
 
