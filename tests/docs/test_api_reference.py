@@ -90,10 +90,10 @@ def test_a_public_method_names_its_parameters_and_its_errors(cls: type, name: st
         assert re.search(rf"[Rr]aises .*`{error}`", doc, re.DOTALL), error
 
 
-def test_the_built_reference_shows_every_public_name_and_member(built_site: Path) -> None:
-    with open(built_site / "objects.inv", "rb") as file:
+def test_the_built_reference_shows_every_public_name_and_member(site: Path) -> None:
+    with open(site / "objects.inv", "rb") as file:
         inventory = Inventory.parse_sphinx(file)
-    page = (built_site / "reference/api.html").read_text(encoding="utf-8")
+    page = (site / "reference/api.html").read_text(encoding="utf-8")
     for cls in public_classes():
         members = [name for name, _ in functions_of(cls)] + list(attributes_of(cls))
         paths = [f"{cls.__module__}.{cls.__name__}{name}" for name in ("", *(f".{one}" for one in members))]
@@ -101,15 +101,15 @@ def test_the_built_reference_shows_every_public_name_and_member(built_site: Path
         assert [path for path in paths if f'id="{path}"' not in page] == []
 
 
-def test_a_docstring_is_shown_as_prose_and_lists(built_site: Path) -> None:
-    page = (built_site / "reference/api.html").read_text(encoding="utf-8")
+def test_a_docstring_is_shown_as_prose_and_lists(site: Path) -> None:
+    page = (site / "reference/api.html").read_text(encoding="utf-8")
     assert "<li><code>prompts</code>: text" in page
     assert re.search(r"Raises an <code>InvalidRequestError</code> for the first prompt", page)
 
 
 @pytest.mark.parametrize("name", ["internals", "cli", "events", "metrics", "configuration", "keys"])
-def test_a_page_of_the_reference_shows_no_markup_that_was_not_understood(built_site: Path, name: str) -> None:
-    html = (built_site / f"reference/{name}.html").read_text(encoding="utf-8")
+def test_a_page_of_the_reference_shows_no_markup_that_was_not_understood(site: Path, name: str) -> None:
+    html = (site / f"reference/{name}.html").read_text(encoding="utf-8")
     text = re.sub(r"<(pre|code|script|style)\b.*?</\1>", "", html, flags=re.DOTALL)
     text = re.sub(r"<[^>]+>", " ", text)
     assert re.findall(r"\\[*_|<\[{]|^\|.*\|$|\]\(", text, re.MULTILINE) == []
