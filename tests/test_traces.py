@@ -9,6 +9,7 @@ from types import ModuleType
 
 import pytest
 
+from minivllm.events import types as ev
 from minivllm.events.recording import Recording
 from minivllm.events.types import SCHEMA_NAME, SCHEMA_VERSION
 from minivllm.lessons.scenarios import SCENARIOS
@@ -17,13 +18,15 @@ ROOT = Path(__file__).parents[1]
 TRACES = ROOT / "docs/assets/traces"
 MAKE_TRACES = ROOT / "tools/make_traces.py"
 POLICIES = TRACES / "policies"
+KERNELS = TRACES / "kernels"
 LARGEST = 480_000
 """Bytes: they are a part of every clone."""
 
 
 def test_each_scenario_has_a_trace_and_nothing_else_lies_there():
-    assert {path.name for path in TRACES.iterdir()} == {"policies", *(f"{name}.jsonl" for name in SCENARIOS)}
+    assert {path.name for path in TRACES.iterdir()} == {"kernels", "policies", *(f"{name}.jsonl" for name in SCENARIOS)}
     assert {path.name for path in POLICIES.iterdir()} == {"static+contiguous.jsonl", "continuous+paged.jsonl"}
+    assert {path.name for path in KERNELS.iterdir()} == {"x-ray.jsonl"}
     assert all(path.stat().st_size < LARGEST for path in TRACES.rglob("*.jsonl"))
 
 
@@ -55,6 +58,17 @@ def test_two_policies_answer_the_same_requests_with_the_same_tokens() -> None:
     assert folds[0].step > 2 * folds[1].step, "what the comparison is there to show"
 
 
+def test_the_kernel_x_ray_saw_every_key_of_its_decode_once_for_each_key_head() -> None:
+    recording = Recording(KERNELS / "x-ray.jsonl")
+    events = list(recording.events(0, len(recording)))
+    (traced,) = [event for event in events if type(event) is ev.KernelTraced]
+    reads = [sum(read.num_slots for tile in one.tiles for read in tile.reads) for one in traced.programs]
+    assert traced.problem is None and [one.kv_head for one in traced.programs] == [0, 1, 2]
+    assert reads == [traced.num_tokens] * 3
+    (told,) = [event for event in events if type(event) is ev.AttentionMass]
+    assert sum(told.mass) == pytest.approx(1.0) and len(told.mass) == -(-traced.num_tokens // 16)
+
+
 @pytest.fixture(scope="module")
 def make_traces() -> ModuleType:
     """The command, as a module: tools are no package."""
@@ -72,9 +86,9 @@ def test_the_same_scenario_gives_the_same_bytes_again(make_traces: ModuleType, t
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*SCENARIOS, "policies"])
+@pytest.mark.parametrize("name", [*SCENARIOS, "policies", "x-ray"])
 def test_a_committed_trace_is_what_the_engine_does_today(name: str, tmp_path: Path, smollm2_path: Path):
-    """If it is not, and that is meant: tools/make_traces.py. (In `beams` another processor may round other last digits.)"""
+    """If it is not, and that is meant: tools/make_traces.py. (In `beams` and `x-ray` another processor may round other last digits.)"""
     command = [sys.executable, MAKE_TRACES, "--out", tmp_path, "--scenario", name]
     subprocess.run(command, check=True, capture_output=True)
     made = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*.jsonl"))

@@ -36,6 +36,18 @@ SHOTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "--step", "100", "--screen", "compare",
         ),
         "beams": ("beams.jsonl", "--step", "30"),
+        # The pages of docs/concepts.
+        "pool-full": ("memory-pressure.jsonl", "--step", "60", "--size", "120x32"),
+        "freed": ("memory-pressure.jsonl", "--step", "61", "--screen", "blocks", "--size", "120x30", "--choose", "b19"),
+        "copy-on-write": (
+            "parallel-sampling.jsonl", "--step", "2", "--screen", "blocks", "--size", "120x30", "--choose", "b4",
+        ),
+        "samples": ("parallel-sampling.jsonl", "--step", "10", "--size", "120x32"),
+        "latencies": ("burst.jsonl", "--step", "110", "--screen", "requests", "--size", "120x30", "--choose", "ivo"),
+        "x-ray": (
+            "kernels/x-ray.jsonl", "--step", "3", "--screen", "blocks", "--size", "120x30",
+            "--choose", "b7", "--choose", "ada",
+        ),
     }
 )  # fmt: skip
 """Name of the picture -> the arguments of `minivllm shot`; recordings lie under docs/assets/traces."""

@@ -5,14 +5,16 @@
     tools/make_traces.py --model tiny-random --out /tmp/traces   # no download, and text that says nothing
     tools/make_traces.py --scenario burst                        # this one alone; may be given several times
     tools/make_traces.py --scenario policies                     # one scenario under two policies, for `replay --with`
+    tools/make_traces.py --scenario x-ray                        # one decode under the kernel x-ray
 
 The engine runs on the virtual clock, on the CPU, in float32 and in one thread, so a trace is the same byte for byte
 each time (a test makes them again and compares). The easy thing to get wrong is a setting that is chosen by the machine:
 it would stand in the header, or change a sum in its last bit. So all are fixed here. What is left is the processor
-itself: another kind may round the log-probabilities of `beams` differently in their last digits.
+itself: another kind may round the log-probabilities of `beams` and the numbers of `x-ray` differently in their last digits.
 """
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -33,6 +35,9 @@ FIXED = {"dtype": "float32", "device": "cpu", "attention_backend": "torch", "che
 POLICIES = ("static+contiguous", "continuous+paged")
 """Written as `minivllm compare` writes them: what serving was, and what it is."""
 POLICIES_SCENARIO = "burst"
+XRAY_SCENARIO = "shared-prefix"
+"""Its first request is long enough for two tiles of keys."""
+XRAY_STEPS = 4
 
 
 def record(scenario: Scenario, model: str, path: Path) -> None:
@@ -66,11 +71,32 @@ def record_policies(model_name: str, folder: Path) -> list[Path]:
     return paths
 
 
+def record_xray(model: str, path: Path) -> None:
+    """A few steps of one request: its second decode tells its attention, in all layers by block and in one by program."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    scenario = SCENARIOS[XRAY_SCENARIO]
+    config = EngineConfig(**{**scenario.options, **FIXED, "model": model, "num_gpu_blocks_override": 16})
+    engine = LLMEngine.from_config(config, clock=VirtualClock())
+    first = scenario.arrivals[0]
+    messages = list(first.messages)
+    prompt = {"prompt_token_ids": engine.tokenizer.apply_chat_template(messages), "prompt": messages[-1]["content"]}
+    with LogWriter(path, engine.log_header()) as writer:
+        engine.subscribe(writer.write)
+        engine.add_request(first.request_id, prompt, replace(first.params, max_tokens=XRAY_STEPS))
+        engine.step()
+        engine.step()
+        engine.record_attention_mass(True)
+        engine.trace_kernel(f"{first.request_id}.0")
+        engine.step()
+        engine.record_attention_mass(False)
+        engine.step()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Record the demo's scenarios, byte for byte the same each time.")
     parser.add_argument("--model", default="smollm2", help="(default: %(default)s)")
     parser.add_argument("--out", type=Path, default=TRACES, metavar="FOLDER", help="(default: docs/assets/traces)")
-    choices = (*SCENARIOS, "policies")
+    choices = (*SCENARIOS, "policies", "x-ray")
     parser.add_argument("--scenario", choices=choices, action="append", help="(default: all of them)")
     args = parser.parse_args()
     torch.set_num_threads(1)
@@ -78,6 +104,9 @@ def main() -> None:
     for name in args.scenario or choices:
         if name == "policies":
             paths = record_policies(args.model, args.out / name)
+        elif name == "x-ray":
+            paths = [args.out / "kernels" / f"{name}.jsonl"]
+            record_xray(args.model, *paths)
         else:
             paths = [args.out / f"{name}.jsonl"]
             record(SCENARIOS[name], args.model, *paths)

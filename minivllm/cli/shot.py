@@ -62,6 +62,7 @@ async def _draw(args: argparse.Namespace, size: tuple[int, int]) -> str:
     from minivllm.tui.svg import standalone
     from minivllm.tui.text import clean
     from minivllm.tui.theme import LIGHT
+    from minivllm.tui.widgets.xray import XRay
 
     if args.screen not in SCREENS:
         raise ConfigError(f"--screen must be one of {', '.join(SCREENS)}; got {args.screen!r}.")
@@ -80,6 +81,8 @@ async def _draw(args: argparse.Namespace, size: tuple[int, int]) -> str:
         await app.action_screen(args.screen)
         await pilot.pause()
         app.draw()
+        for xray in app.screen.query(XRay):
+            xray.stand_still()
         await pilot.pause()
         return standalone(app.export_screenshot(title=f"minivllm: {clean(Path(args.log).name)}"))
 

@@ -84,6 +84,13 @@ class XRay(Panel):
         self.show_again()
         return True
 
+    def stand_still(self) -> None:
+        """Show the end, and play no more: a picture must not depend on how long it took to draw."""
+        self.plays = False
+        if self._trace is not None and self._trace.programs:
+            self.counter = num_ticks(self._trace) - 1
+        self.show_again()
+
     def show(self, model: DashboardModel) -> None:
         if model.trace is not self._trace:
             same = self._trace is not None and model.trace is not None and model.trace.seq == self._trace.seq
