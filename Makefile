@@ -11,7 +11,7 @@ INSTALLED := $(VENV)/.installed
 CACHES := .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 .DEFAULT_GOAL := help
-.PHONY: help setup model demo docs docs-serve pictures test test-slow test-browser test-gpu conformance soak overhead gpu-report gpu-wheels lint format bench clean
+.PHONY: help setup model demo docs docs-serve docs-pages pictures test test-slow test-browser test-gpu conformance soak overhead gpu-report gpu-wheels lint format bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ demo: model ## watch a real chat model answer several users at once
 pictures: setup ## draw the pictures of the docs from the committed traces
 	$(BIN)/python tools/make_pictures.py
 	$(BIN)/python tools/make_hero.py
+
+docs-pages: setup ## write the pages of the docs that are made from the code
+	$(BIN)/python tools/site/make_pages.py
 
 docs: setup ## build the site into site/; open site/index.html, no server is needed
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -5,6 +5,7 @@
     l01_ ... l13_  the lessons; `library` finds them
     lesson_player  gives a lesson page by page; `progress` keeps first answers
     words, plain, transcript  a lesson without the dashboard
+    site           lessons and exercises as pages of the site
 
     scenarios   who asks what and when, as plain data
     player      sends a scenario's requests at their steps

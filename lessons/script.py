@@ -130,20 +130,22 @@ class Predict:
     def verdict(self, given: Answer | None, answer: Answer) -> Verdict:
         """What to say to this guess. `given` is None where nobody was asked."""
         because = self.because if isinstance(self.because, str) else self.because()
-        shown = f"**{self._shown(answer)}**"
+        shown = f"**{self.shown(answer)}**"
         if given is None:
             return Verdict(None, _sentences(f"It is {shown}.", because))
-        if self._is_right(given, answer):
+        if self.is_right(given, answer):
             return Verdict(True, _sentences(f"Right: {shown}.", because))
         why = self.why.get(given, self.otherwise)
-        return Verdict(False, _sentences(f"You said {self._shown(given)}; it is {shown}.", why, because))
+        return Verdict(False, _sentences(f"You said {self.shown(given)}; it is {shown}.", why, because))
 
-    def _is_right(self, given: Answer, answer: Answer) -> bool:
+    def is_right(self, given: Answer, answer: Answer) -> bool:
+        """Whether this guess counts, when that is the answer."""
         if isinstance(given, str) or isinstance(answer, str):
             return given == answer
         return abs(given - answer) <= self.tolerance * abs(answer)
 
-    def _shown(self, answer: Answer) -> str:
+    def shown(self, answer: Answer) -> str:
+        """An answer as people read it: with its unit."""
         if isinstance(answer, str):
             return answer
         number = f"{answer:,}" if isinstance(answer, int) else f"{answer:,.3g}"

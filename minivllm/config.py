@@ -32,13 +32,17 @@ MAX_NUM_SEQS = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineConfig:
-    """How to build one engine."""
+    """How to build one engine. Every field has a default and is given by name; made once, it does not change.
+
+    Raises `ConfigError`, in one sentence, for the first value that cannot be or that contradicts another.
+    """
 
     model: str = "smollm2"
     """A Hugging Face id, a directory, a `.gguf` file, or an alias (`smollm2`, `tiny-random`)."""
     dtype: Dtype = "auto"
     """`auto`: float32 on a CPU, the checkpoint's own dtype on a GPU."""
     device: Device = "auto"
+    """`auto`: the CUDA device if there is one, else the CPU."""
     load_format: LoadFormat = "auto"
     """`dummy`: seeded random weights in the shapes of the model's config, nothing read from its weights."""
     max_model_len: int | None = None
@@ -62,6 +66,7 @@ class EngineConfig:
     max_num_batched_tokens: int = 512
     """The token budget: most tokens in one step, over all sequences."""
     scheduling_policy: SchedulingPolicy = "fcfs"
+    """`fcfs`: first come, first served, and the newest is preempted; `priority`: by each request's number, lower is sooner."""
     enable_chunked_prefill: bool = True
     """Off: a prompt goes through the model whole or not at all, as it did before chunks."""
 
@@ -146,7 +151,10 @@ class EngineConfig:
             self.check_whole_prompts_fit(self.max_model_len, self.max_num_batched_tokens)
 
     def check_whole_prompts_fit(self, max_model_len: int, max_num_batched_tokens: int) -> None:
-        """Raise `ConfigError` if a prompt may be longer than a step and must not be cut."""
+        """Raises `ConfigError` if a prompt may be longer than a step and must not be cut.
+
+        `max_model_len`, `max_num_batched_tokens`: in tokens, as the engine settles them.
+        """
         if not self.enable_chunked_prefill and max_num_batched_tokens < max_model_len:
             raise ConfigError(
                 f"With enable_chunked_prefill off a step must hold the longest prompt: raise max_num_batched_tokens "

@@ -50,7 +50,22 @@ _RECORDED_OPTIONS = (
 
 
 class LLMEngine:
-    """A model, its KV cache and its scheduler, moved on by `step()`."""
+    """A model, its KV cache and its scheduler, moved on by `step()`.
+
+    Made by `from_config`, or by `from_model` where several engines share a model; the parts given one by one are for tests:
+
+    - `config`: the options, which `runner` (the model with its KV cache) and `tokenizer` must have been made by.
+    - `clock`: tells the time of every event, in seconds; by default the system's monotonic clock.
+
+    Raises `ConfigError` if prompts must stay whole and a step cannot hold the longest. One thread owns an engine.
+    """
+
+    config: EngineConfig
+    """The options that it was built with; those that were changed since (`set_option`) keep their first value here."""
+    tokenizer: Tokenizer
+    """The model's own: text to token ids and back, chat template, end-of-sequence ids."""
+    max_model_len: int
+    """Most tokens of one sequence, prompt and output; the model's own limit where the options name none."""
 
     def __init__(
         self, config: EngineConfig, runner: Runner, tokenizer: Tokenizer, *, clock: Clock | None = None
@@ -93,14 +108,20 @@ class LLMEngine:
 
     @classmethod
     def from_config(cls, config: EngineConfig, *, clock: Clock | None = None) -> LLMEngine:
-        """Load the model and allocate the KV cache. Takes seconds; imports torch."""
+        """Load the model that `config` names and allocate the KV cache. Takes seconds; imports torch. `clock`: as above.
+
+        Raises a `ModelError` if the model cannot be had or run, and `ConfigError` if memory or device do not allow `config`.
+        """
         from minivllm.runtime.loader import load_model
 
         return cls.from_model(config, load_model(config), clock=clock)
 
     @classmethod
     def from_model(cls, config: EngineConfig, model: LoadedModel, *, clock: Clock | None = None) -> LLMEngine:
-        """An engine around a model that is loaded already; several engines may share one. Allocates the KV cache."""
+        """An engine around a `model` that is loaded already; several engines may share one. Allocates the KV cache.
+
+        `config`, `clock`: as for `from_config`. Raises `ConfigError` if the KV cache cannot be had.
+        """
         from minivllm.runtime.model_runner import ModelRunner
 
         clock = clock or MonotonicClock()
@@ -116,9 +137,15 @@ class LLMEngine:
         params: SamplingParams,
         priority: int = 0,
     ) -> None:
-        """Queue a request.
+        """Queue a request; it is admitted by one of the next steps.
 
-        Raises a subclass of `InvalidRequestError`, before anything has changed, if it can never be served.
+        - `request_id`: any name that no unfinished request has.
+        - `prompt`: text, `{"prompt": text}` or `{"prompt_token_ids": ids}`, either with a `cache_salt`.
+        - `params`: how to sample and when to stop.
+        - `priority`: lower is sooner; counts where `scheduling_policy` is `priority`.
+
+        Raises a subclass of `InvalidRequestError`, before anything has changed, if it can never be served, and
+        `EngineDeadError` after a step that failed.
         """
         request = self.check_request(request_id, prompt, params, priority)
         self._output_processor.add_sequence(request.sequences[0])
@@ -128,7 +155,10 @@ class LLMEngine:
         self._num_arrived += 1
 
     def check_request(self, request_id: str, prompt: Prompt, params: SamplingParams, priority: int = 0) -> Request:
-        """What `add_request` would queue; raises as it does. Nothing changes: for those who add several or none."""
+        """What `add_request` would queue for this `request_id`, `prompt`, `params` and `priority`; raises as it does.
+
+        Nothing changes: for those who add several or none.
+        """
         self._raise_if_dead()
         given = read_prompt(prompt, self.tokenizer)
         scheduler = self._scheduler
@@ -147,7 +177,7 @@ class LLMEngine:
         return request
 
     def abort_request(self, request_id: str) -> RequestOutput | None:
-        """End a request at once and free its blocks; its output so far, or None if it is not there (any more).
+        """End the request `request_id` at once and free its blocks; its output so far, or None if it is not there (any more).
 
         Raises `StepInProgressError` between two phases of a step.
         """
@@ -159,13 +189,18 @@ class LLMEngine:
         return self._output_processor.make_output(request)
 
     def has_unfinished_requests(self) -> bool:
+        """Whether any request waits or runs: whether another `step()` has something to do."""
         return bool(self._scheduler.requests)
 
     # ---- the step ----
 
     def step(self) -> list[RequestOutput]:
         """Plan and run one step, or what is left of it; the outputs of the requests that gained a token (by their
-        `output_kind`)."""
+        `output_kind`). An empty list if there is nothing to do.
+
+        Raises `EngineDeadError` after a step that failed; whatever the model raises, which makes the engine dead, passes through.
+        A request that fails alone raises nothing: its output has an `error`.
+        """
         while (outputs := self.step_phase()) is None:
             pass
         return outputs
@@ -174,6 +209,7 @@ class LLMEngine:
         """Run the next phase of a step (see `minivllm.stepper`): the outputs if the step has ended with it, else None.
 
         Between two phases requests may be added, and events and `inspect()` are true. Aborts and options have to wait.
+        Raises as `step` does.
         """
         self._raise_if_dead()
         if self.next_phase == "schedule" and not self.has_unfinished_requests():
@@ -204,9 +240,10 @@ class LLMEngine:
     # ---- switches and views ----
 
     def set_option(self, name: ev.LiveOption, value: int) -> None:
-        """Change `max_num_batched_tokens` or `max_num_seqs` from the next step on, up to what the engine was built with.
+        """Change the option `name`, `max_num_batched_tokens` or `max_num_seqs`, from the next step on.
 
-        Lowering `max_num_seqs` preempts nobody. Raises `ConfigError`, or `StepInProgressError` between two phases.
+        `value`: in tokens or sequences, up to what the engine was built with. Lowering `max_num_seqs` preempts nobody.
+        Raises `ConfigError`, `StepInProgressError` between two phases, and `EngineDeadError` after a step that failed.
         """
         self._raise_if_dead()
         self._raise_if_in_step("change the option")
@@ -217,13 +254,13 @@ class LLMEngine:
         return self._bus.subscribe(listener)
 
     def record_attention_mass(self, on: bool) -> None:
-        """From the next step on tell an event `attention.mass` for each scheduled sequence, or no longer. Off at first."""
+        """From the next step on tell an event `attention.mass` for each scheduled sequence (`on`), or no longer. Off at first."""
         self._stepper.tells_attention_mass = self._runner.record_attention_mass = on
 
     def trace_kernel(self, seq_id: str) -> None:
-        """Tell one event `kernel.traced` for this sequence's next decode (see `minivllm.kernel_tracing`).
+        """Tell one event `kernel.traced` for the next decode of the sequence `seq_id` (see `minivllm.kernel_tracing`).
 
-        Raises `InvalidRequestError` if there is no such sequence and `ConfigError` without Triton.
+        Raises `InvalidRequestError` if there is no such sequence, `ConfigError` without Triton, and `EngineDeadError`.
         """
         self._raise_if_dead()
         self._stepper.tracer.ask(seq_id, self._scheduler.requests)

@@ -33,8 +33,15 @@ ChatMessage = dict[str, str]
 class LLM:
     """A loaded model that answers lists of prompts.
 
-    Takes the options of `EngineConfig` by name: `LLM(model="smollm2", dtype="float32", max_num_seqs=16)`.
+    - `model`: what to load: an alias, a directory, a `.gguf` file or a Hugging Face id.
+    - `options`: the other fields of `EngineConfig`, by name: `LLM(model="smollm2", dtype="float32", max_num_seqs=16)`.
+
+    Loading takes seconds. Raises `ConfigError` for an option that is unknown or cannot be, and a `ModelError` if the model
+    cannot be had.
     """
+
+    llm_engine: LLMEngine
+    """The engine that does the work; it can be watched (`subscribe`) and asked (`inspect`)."""
 
     def __init__(self, model: str = "smollm2", **options: Any) -> None:
         known = {field.name for field in dataclasses.fields(EngineConfig)}
@@ -53,12 +60,13 @@ class LLM:
     ) -> list[RequestOutput]:
         """Complete each prompt; one finished `RequestOutput` for each, in their order.
 
-        `prompts`: text, `{"prompt": text}` or `{"prompt_token_ids": ids}`; one or a list.
-        `sampling_params`: one for all or one for each; by default `SamplingParams()`.
-        `use_tqdm`: a progress bar on standard error, where that is a terminal.
+        - `prompts`: text, `{"prompt": text}` or `{"prompt_token_ids": ids}`; one or a list.
+        - `sampling_params`: one for all or one for each; by default `SamplingParams()`.
+        - `priority`: a number for each, lower is sooner; counts where `scheduling_policy` is `priority`.
+        - `use_tqdm`: a progress bar on standard error, where that is a terminal.
 
         Raises an `InvalidRequestError` for the first prompt that can never be served; then none runs. And a
-        `RequestFailedError` as soon as one cannot go on.
+        `RequestFailedError` as soon as one cannot go on; then the others are aborted.
         """
         prompts = [prompts] if isinstance(prompts, (str, dict)) else list(prompts)
         params = self._one_each("sampling_params", sampling_params or SamplingParams(), SamplingParams, len(prompts))
@@ -87,8 +95,12 @@ class LLM:
     ) -> list[RequestOutput]:
         """The assistant's next message in one conversation or in each of several.
 
-        `messages`: a list of `{"role": ..., "content": ...}`, or a list of such lists. The model's own
-        chat template turns them into a prompt.
+        - `messages`: a list of `{"role": ..., "content": ...}`, or a list of such lists. The model's own
+          chat template turns them into a prompt.
+        - `sampling_params`, `use_tqdm`: as for `generate`.
+
+        One finished `RequestOutput` for each conversation, in their order. Raises as `generate` does, and an
+        `InvalidRequestError` if there are no messages or the template refuses them.
         """
         messages = list(messages)
         if not messages:
@@ -111,8 +123,14 @@ class LLM:
     ) -> list[RequestOutput]:
         """The `beam_width` most probable texts found for each prompt, best first, in `outputs`.
 
-        The same tokens as `transformers.generate(num_beams=beam_width)`. `length_penalty`, `early_stopping`: see
-        `SamplingParams`. Each output's `cumulative_logprob` is the sum over its tokens, without the penalty.
+        The same tokens as `transformers.generate(num_beams=beam_width)`.
+
+        - `prompts`, `use_tqdm`: as for `generate`.
+        - `beam_width`: how many beams, 2 or more; `max_tokens`: the most output tokens of each.
+        - `length_penalty`, `early_stopping`, `ignore_eos`: see `SamplingParams`.
+
+        Each output's `cumulative_logprob` is the sum over its tokens (natural logarithms), without the penalty. Raises
+        as `generate` does; a parameter that cannot be is an `InvalidSamplingParamsError`.
         """
         params = SamplingParams(
             use_beam_search=True,

@@ -12,9 +12,11 @@ class Logprob:
     """One token's log-probability at one position, before temperature and penalties (vLLM's `raw_logprobs`)."""
 
     logprob: float
+    """Natural logarithm of the probability."""
     rank: int
     """1 is the most likely token."""
     decoded_token: str
+    """The token's own text."""
 
 
 @dataclass(slots=True)
@@ -26,9 +28,13 @@ class CompletionOutput:
     """
 
     index: int
+    """Which of the request's outputs, from 0."""
     text: str
+    """What was generated, without the prompt."""
     token_ids: list[int]
+    """The output's tokens, as many as were sampled."""
     cumulative_logprob: float | None = None
+    """Sum of the tokens' log-probabilities; None where none were asked for or needed."""
     logprobs: list[dict[int, Logprob]] | None = None
     """For each output token: token id -> Logprob, the sampled token first."""
     finish_reason: str | None = None
@@ -39,13 +45,18 @@ class CompletionOutput:
 
 @dataclass(slots=True)
 class RequestOutput:
-    """Where one request stands after a step."""
+    """Where one request stands after a step. With the output kind `DELTA` texts and tokens are those since the last one."""
 
     request_id: str
+    """The name that it was added under."""
     prompt: str | None
+    """Its text; None if it came as token ids alone."""
     prompt_token_ids: list[int]
+    """The prompt as the model reads it."""
     outputs: list[CompletionOutput]
+    """As many as `n` asks for, by `index`; fewer while there is nothing to tell of some."""
     finished: bool
+    """Whether nothing more will come."""
     prompt_logprobs: list[dict[int, Logprob] | None] | None = None
     """If asked for: as `CompletionOutput.logprobs`, for each prompt token; None for the first, and while not computed."""
     error: str | None = None

@@ -37,6 +37,8 @@ class SamplingParams:
     `temperature == 0` means greedy: the most likely token, the lowest id on an exact tie. The order
     of the processors is vLLM V1's: min-tokens mask, logit bias, repetition, frequency and presence
     penalty, temperature, min-p, then top-k and top-p.
+
+    Raises `InvalidSamplingParamsError`, in one sentence, for the first value that cannot be or that would have no effect.
     """
 
     n: int = 1
@@ -56,7 +58,9 @@ class SamplingParams:
     min_tokens: int = 0
     """End-of-sequence and stop tokens are masked, and stop strings ignored, until there are this many."""
     temperature: float = 1.0
+    """Logits are divided by it: under 1 likely tokens gain, over 1 they lose. 0 takes the most likely token."""
     top_p: float = 1.0
+    """Keep only the most likely tokens whose probabilities together reach this; 1 keeps all."""
     top_k: int = 0
     """Keep only the k most likely tokens; 0 or -1 keeps all (vLLM's two spellings of "off")."""
     min_p: float = 0.0
@@ -74,14 +78,19 @@ class SamplingParams:
     stop: list[str] = field(default_factory=list)
     """Strings that end the output; one string is taken as a list of one."""
     stop_token_ids: list[int] = field(default_factory=list)
+    """Token ids that end the output, as the model's own end-of-sequence token does."""
     include_stop_str_in_output: bool = False
+    """Whether the text ends with the stop string that ended it."""
     ignore_eos: bool = False
+    """Whether the model's end-of-sequence token is a token like any other."""
     logprobs: int | None = None
     """None: none. k: the sampled token's and the k most likely tokens' log-probabilities."""
     prompt_logprobs: int | None = None
     """As `logprobs`, for the tokens of the prompt. All of it is then computed: nothing is taken from the prefix cache."""
     skip_special_tokens: bool = True
+    """Whether the text leaves out tokens like the end of sequence; `token_ids` has them all."""
     output_kind: RequestOutputKind = RequestOutputKind.CUMULATIVE
+    """How much each `step()` hands back: all so far, what is new, or nothing before the end."""
 
     def __post_init__(self) -> None:
         # A bare string is what most people write; `object.__setattr__` because we are frozen.
@@ -180,6 +189,7 @@ class SamplingParams:
 
     @property
     def greedy(self) -> bool:
+        """Whether nothing is drawn: each token is the most likely one."""
         return self.temperature == 0.0
 
 

@@ -19,10 +19,10 @@ from pathlib import Path
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
-from minivllm.cli.shot import standalone
 from minivllm.tui.app import DashboardApp
 from minivllm.tui.model import MODELS
 from minivllm.tui.source import ReplaySource
+from minivllm.tui.svg import standalone
 from minivllm.tui.theme import DARK, LIGHT
 from minivllm.tui.transport import STEPS_PER_SECOND
 

@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     def add(name: str, help_: str, **how: object) -> None:
         dest = how.setdefault("dest", name.removeprefix("--").replace("-", "_"))
-        shown = own[dest] if isinstance(own[dest], (int, float, str)) else None
+        shown = own[dest] if type(own[dest]) in (int, float, str) else None
         group.add_argument(
             name, help=help_ if shown is None else f"{help_} (default: {shown})", default=own[dest], **how
         )

@@ -1,6 +1,6 @@
 """`minivllm shot`: a picture of any moment of a recording, as the dashboard would draw it; no terminal is needed.
 
-The picture is an SVG with no reference to any other host: Rich's own would load its font from one.
+The picture is an SVG with no reference to any other host (`tui.svg`).
 """
 
 import argparse
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 _SIZE = re.compile(r"(\d{1,4})x(\d{1,4})")
 _LARGEST = 1000
-_REMOTE_FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,6 +59,7 @@ def run(args: argparse.Namespace) -> int:
 
 async def _draw(args: argparse.Namespace, size: tuple[int, int]) -> str:
     from minivllm.tui.app import SCREENS, DashboardApp
+    from minivllm.tui.svg import standalone
     from minivllm.tui.text import clean
     from minivllm.tui.theme import LIGHT
     from minivllm.tui.widgets.xray import XRay
@@ -112,12 +112,3 @@ def _open(path: str) -> "ReplaySource[DashboardModel]":
     if source.recording.damage is not None:
         note(f"{source.recording.damage} The picture shows what stands before it.")
     return source
-
-
-def standalone(svg: str) -> str:
-    """The picture without fonts from elsewhere: whoever shows it uses a monospaced font of their own.
-
-    Some programs that are no browsers drop the blanks at the ends of a text unless they are told to keep them.
-    """
-    svg = svg.replace("<svg ", '<svg xml:space="preserve" ', 1)
-    return _REMOTE_FONTS.sub("", svg).replace("Fira Code", "ui-monospace")

@@ -22,6 +22,7 @@ class ServerOptions:
     """Everything about the server that a person may want to set."""
 
     host: str = "127.0.0.1"
+    """The address to serve on. One that other machines can reach is refused without an `api_key`."""
     port: int = 8000
     """0: any that is free."""
     api_key: tuple[str, ...] = ()
@@ -31,11 +32,13 @@ class ServerOptions:
     allowed_hosts: tuple[str, ...] = ()
     """More names that a request's Host header may carry. On loopback only its own names are taken otherwise."""
     max_waiting_requests: int = 256
+    """With more in the queue a request is told to come back later (status 429)."""
     request_timeout: float = 600.0
     """Seconds from a request's arrival to its end."""
     drain_timeout: float = 30.0
     """Seconds that running requests are given when the server is told to end."""
     max_body_bytes: int = 1 << 20
+    """A longer body is refused (status 413)."""
     body_timeout: float = 30.0
     """Seconds that a client has for sending its body."""
     events: bool = False

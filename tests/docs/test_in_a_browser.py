@@ -58,7 +58,7 @@ def test_search_finds_copy_on_write_without_a_server(size: dict, readers: tuple[
 def test_a_wide_table_can_be_scrolled_with_the_keyboard_while_it_is_wide(readers: tuple[Reader, Reader]) -> None:
     page = readers[0].page
     page.set_viewport_size(PHONE)
-    readers[0].open("lessons.html")
+    readers[0].open("performance.html")
     box = page.locator(".md-typeset__scrollwrap[tabindex='0']").first
     box.focus()
     page.keyboard.press("ArrowRight")

@@ -1,12 +1,10 @@
-"""The table of the course is complete, true, and what the documentation shows."""
+"""The table of the course is complete and true; what the site makes of it, tests/docs/test_tutorial.py holds."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from minivllm.lessons.course import COURSE, VIEWS, Concept, page
+from minivllm.lessons.course import COURSE, VIEWS, Concept
 from minivllm.lessons.exercises.catalogue import exercises, find_exercise
 from minivllm.lessons.library import find_lesson, lessons
 from minivllm.tui.panels import _CLASSES
@@ -29,11 +27,3 @@ def test_every_concept_has_a_lesson_an_exercise_and_a_view(concept: Concept):
         screen = (ROOT / "tui" / "screens" / f"{VIEWS[panel].screen}.py").read_text(encoding="utf-8")
         assert f"import {_CLASSES[panel]}\n" in screen, f"{panel} is not on the screen {VIEWS[panel].screen}"
     assert concept.panels
-
-
-def test_the_page_of_the_documentation_is_the_course_of_today():
-    assert (ROOT / "docs/lessons.md").read_text(encoding="utf-8") == page(), (
-        "made by: python -m minivllm.lessons.course > docs/lessons.md"
-    )
-    command = [sys.executable, "-m", "minivllm.lessons.course"]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == page()

@@ -51,7 +51,7 @@ def play(lesson: Lesson, shelf: ModelShelf) -> Run:
         player.pass_over()
         if question is not None:
             questions.append(question)
-            wrong = [given for given in question.why if not question._is_right(given, player.truths[-1])]
+            wrong = [given for given in question.why if not question.is_right(given, player.truths[-1])]
             verdicts += [question.verdict(given, player.truths[-1]).text for given in wrong]
     run = Run(lesson, player.pages, questions, player.truths, verdicts, sum(len(page.claims) for page in player.pages))
     player.close()
@@ -84,7 +84,7 @@ def test_something_is_asked_at_least_every_four_pages(run):
 
 def test_every_question_knows_a_misconception_that_is_really_wrong(run):
     for question, truth in zip(run.questions, run.truths, strict=True):
-        assert any(not question._is_right(given, truth) for given in question.why), question.question
+        assert any(not question.is_right(given, truth) for given in question.why), question.question
 
 
 def test_every_page_fits_beside_its_picture_in_the_smallest_usual_terminal(run):

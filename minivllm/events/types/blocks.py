@@ -21,7 +21,9 @@ class BlockHashed(Event, tag="block.hashed"):
 
     block_id: int
     hash: str
+    """Short form of the hash of its tokens and of all before them, as hexadecimal digits."""
     parent: str | None
+    """The name of the block before it in its sequence."""
     rule: ClassVar[str] = "minivllm.core.block_pool:BlockPool.cache_block"
 
 
@@ -32,6 +34,7 @@ class BlockHit(Event, tag="block.hit"):
     seq_id: str
     logical: int
     was_free: bool
+    """It had no owner and left the free queue; else it is shared from now on."""
     rule: ClassVar[str] = "minivllm.core.kv_cache_manager:KVCacheManager.allocate_slots"
 
 
@@ -42,7 +45,9 @@ class BlockCopied(Event, tag="block.copied"):
     """
 
     src: int
+    """The shared block."""
     dst: int
+    """The copy, which the sequence alone owns."""
     seq_id: str
     logical: int
     rule: ClassVar[str] = "minivllm.core.kv_cache_manager:KVCacheManager._copy_on_write"
@@ -54,6 +59,7 @@ class BlockMissed(Event, tag="block.missed"):
     seq_id: str
     logical: int
     why: MissReason
+    """`prompt_logprobs`: they need the whole prompt computed, so nothing was looked up."""
     rule: ClassVar[str] = "minivllm.core.kv_cache_manager:KVCacheManager.explain_miss"
 
 
@@ -70,6 +76,7 @@ class BlockFreed(Event, tag="block.freed"):
 
     block_id: int
     position: Literal["head", "tail"]
+    """The head is handed out next."""
     rule: ClassVar[str] = "minivllm.core.block_pool:BlockPool._put_back"
 
 
@@ -78,4 +85,5 @@ class BlockEvicted(Event, tag="block.evicted"):
 
     block_id: int
     hash: str
+    """The name that nobody will find any more."""
     rule: ClassVar[str] = "minivllm.core.block_pool:BlockPool.evict"

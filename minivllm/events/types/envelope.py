@@ -40,6 +40,9 @@ class Event(msgspec.Struct, tag_field="ev", omit_defaults=True, frozen=True, gc=
     """The envelope. `seq` counts events from 0 without a gap; `t` is seconds on the engine's clock."""
 
     seq: int
+    """Number of the event, from 0."""
     step: int
+    """Number of the step in which it happened; between two steps, that of the last one."""
     t: float
+    """Seconds, on the engine's clock."""
     rule: ClassVar[str]

@@ -17,6 +17,7 @@ class TracedRead(msgspec.Struct, gc=False):
     first_slot: int
     """Within the block."""
     num_slots: int
+    """From `first_slot` on."""
 
 
 class TracedTile(msgspec.Struct):
@@ -39,6 +40,7 @@ class TracedProgram(msgspec.Struct):
     kv_head: int | None
     """None, if it read no key."""
     tiles: list[TracedTile]
+    """In the order in which it took them in."""
 
 
 class KernelTraced(Event, tag="kernel.traced"):
@@ -50,7 +52,9 @@ class KernelTraced(Event, tag="kernel.traced"):
 
     seq_id: str
     layer: int
+    """Of the model, from 0."""
     num_tokens: int
+    """How many tokens' keys and values the decode reads, its own among them."""
     programs: list[TracedProgram]
     """In the order in which they ran."""
     problem: str | None = None

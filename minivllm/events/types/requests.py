@@ -23,9 +23,13 @@ class RequestArrived(Event, tag="request.arrived"):
     seq_id: str
     position: int
     prompt_token_ids: list[int]
+    """The prompt as the model reads it, with the tokens that the chat template or the tokenizer adds."""
     max_tokens: int
+    """Most output tokens of each of its sequences."""
     priority: int = 0
+    """Lower is sooner, where the scheduling policy is `priority`."""
     prompt: str | None = None
+    """Its text; None if it came as token ids."""
     n: int = 1
     """Answers that are wanted."""
     rule: ClassVar[str] = "minivllm.core.scheduler:Scheduler.add_request"
@@ -63,8 +67,11 @@ class RequestDeferred(Event, tag="request.deferred"):
 
     seq_id: str
     reason: DeferReason
+    """What was short."""
     need: int
+    """What it would take to admit it."""
     free: int
+    """What there was."""
     rule: ClassVar[str] = "minivllm.core.scheduler:Scheduler._defer"
 
 
@@ -73,6 +80,7 @@ class RequestPreempted(Event, tag="request.preempted"):
 
     seq_id: str
     victim_of: str
+    """The sequence that got what was freed."""
     need: int
     """Blocks that `victim_of` needed. 0: it failed before it had written blocks that both of them share."""
     free: int
@@ -88,7 +96,9 @@ class RequestForked(Event, tag="request.forked"):
     """
 
     seq_id: str
+    """The new one."""
     parent: str
+    """The one that was forked."""
     slot: int
     position: int
     rule: ClassVar[str] = "minivllm.core.scheduler:Scheduler.fork"
@@ -99,7 +109,9 @@ class RequestFinished(Event, tag="request.finished"):
 
     seq_id: str
     reason: Literal["stop", "length"]
+    """`length`: at `max_tokens` or at the end of the context."""
     stop_reason: int | str | None = None
+    """The stop token's id or the stop string; None at the model's own end-of-sequence token, and for `length`."""
     rule: ClassVar[str] = "minivllm.core.scheduler:Scheduler.finish"
 
 
@@ -118,6 +130,7 @@ class BeamsFound(Event, tag="request.beams_found"):
 
     seq_id: str
     texts: list[str]
+    """Best first."""
     logprobs: list[float]
     """Of each text, over all its tokens."""
     rule: ClassVar[str] = "minivllm.beams:BeamDriver._finish"

@@ -15,6 +15,7 @@ class StepBegin(Event, tag="step.begin"):
     """The scheduler starts to plan a step with `budget` tokens to give."""
 
     budget: int
+    """Most tokens of this step, over all sequences."""
     rule: ClassVar[str] = "minivllm.core.scheduler:Scheduler.schedule"
 
 
@@ -23,8 +24,11 @@ class StepScheduled(Event, tag="step.scheduled"):
 
     seq_id: str
     num_tokens: int
+    """How many of its tokens go through the model in this step."""
     kind: ScheduledKind
+    """`decode`: one token, after the prompt. All else is `prefill`, also what a preemption lost and is computed again."""
     num_computed_tokens: int
+    """Tokens of it whose keys and values are in the cache before this step."""
     rule: ClassVar[str] = "minivllm.core.scheduler:Scheduler._commit"
 
 
@@ -34,9 +38,13 @@ class StepEnd(Event, tag="step.end"):
     used: int
     """Tokens of the budget that were given out."""
     t_schedule: float
+    """Planning."""
     t_prepare: float
+    """Making the model's inputs of the plan."""
     t_model: float
+    """The model, from token ids to logits."""
     t_sample: float
+    """Choosing tokens, and what follows from them: texts, stops, ends."""
     rule: ClassVar[str] = "minivllm.stepper:Stepper._run_step"
 
 
@@ -44,8 +52,11 @@ class OptionChanged(Event, tag="engine.option_changed"):
     """A person changed an option between two steps; the next one is planned with it."""
 
     name: LiveOption
+    """Which option."""
     value: int
+    """What it is from now on."""
     old: int
+    """What it was."""
     rule: ClassVar[str] = "minivllm.live_options:change_option"
 
 
@@ -67,6 +78,7 @@ class TokenSampled(Event, tag="token.sampled"):
     seq_id: str
     token_id: int
     text: str
+    """Held back are halves of characters, and what may become a stop string."""
     logprob: float | None = None
     """Only where the request asked for log-probabilities."""
     rule: ClassVar[str] = "minivllm.stepper:Stepper._append_token"
@@ -77,6 +89,7 @@ class TextFlushed(Event, tag="token.text_flushed"):
 
     seq_id: str
     text: str
+    """All that was held back."""
     rule: ClassVar[str] = "minivllm.stepper:Stepper.finish"
 
 
@@ -84,7 +97,9 @@ class InvariantViolated(Event, tag="invariant.violated"):
     """A check after the step failed (`--check-invariants`): a bug in the engine."""
 
     name: str
+    """Of the invariant."""
     detail: str
+    """What was found."""
     rule: ClassVar[str] = "minivllm.stepper:Stepper._check_invariants"
 
 
@@ -92,4 +107,5 @@ class Gap(Event, tag="log.gap"):
     """`lost` events are missing here, the last of them number `seq`; from here on a fold knows no more."""
 
     lost: int
+    """How many."""
     rule: ClassVar[str] = "minivllm.events.log:LogWriter._write_out"

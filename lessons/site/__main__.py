@@ -1,0 +1,77 @@
+"""`python -m minivllm.lessons.site docs`: writes the site's pages on lessons and exercises, with their pictures, into docs/.
+
+What lies in those folders and is made no more is taken away, so that an exercise that was renamed leaves no page behind.
+The pictures are most of the work; `--only 3` writes one lesson's page, for whoever is writing that lesson.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from minivllm.errors import LessonError, MinivllmError
+from minivllm.lessons.exercises.catalogue import exercises
+from minivllm.lessons.library import find_lesson, lessons
+from minivllm.lessons.script import Lesson
+from minivllm.lessons.site.exercise_page import exercise_page
+from minivllm.lessons.site.exercise_page import page_name as exercise_file
+from minivllm.lessons.site.indexes import exercises_index, lessons_index
+from minivllm.lessons.site.lesson_page import lesson_page
+
+TUTORIAL, EXERCISES, PICTURES = "tutorial", "exercises", "assets/lessons"
+
+
+def pages_of_lesson(lesson: Lesson) -> dict[str, str]:
+    """Its page and its pictures: path inside docs/ -> content."""
+    page = lesson_page(lesson)
+    return {f"{TUTORIAL}/{page.name}": page.text} | {f"{PICTURES}/{file}": svg for file, svg in page.pictures.items()}
+
+
+def other_pages() -> dict[str, str]:
+    """The lists, and the exercises."""
+    return {
+        f"{TUTORIAL}/index.md": lessons_index(),
+        f"{EXERCISES}/index.md": exercises_index(),
+        **{f"{EXERCISES}/{exercise_file(one)}": exercise_page(one) for one in exercises()},
+    }
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m minivllm.lessons.site",
+        description="Write the site's pages on lessons and exercises.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("folder", type=Path, metavar="DOCS", help="the folder docs/ of the repository")
+    parser.add_argument("--only", metavar="LESSON", help="the page of this lesson alone")
+    args = parser.parse_args(arguments)
+    try:
+        if not args.folder.is_dir():
+            raise LessonError(f"{args.folder} is no folder: name the docs/ of the repository.")
+        _write(args.folder, [find_lesson(args.only)] if args.only else list(lessons()), all_of_it=args.only is None)
+    except MinivllmError as error:
+        sys.exit(f"minivllm: {error}")
+
+
+def _write(folder: Path, chosen: list[Lesson], *, all_of_it: bool) -> None:
+    written = set()
+    made = (other_pages() if all_of_it else {}, *map(pages_of_lesson, chosen))
+    for pages in made:
+        for name, content in pages.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content, encoding="utf-8")
+            written.add(path)
+            print(path)
+    if all_of_it:
+        for path in _all_files(folder) - written:
+            path.unlink()
+            print(f"{path} is made no more: removed")
+
+
+def _all_files(folder: Path) -> set[Path]:
+    patterns = ((TUTORIAL, "*.md"), (EXERCISES, "*.md"), (PICTURES, "*.svg"))
+    return {path for part, pattern in patterns for path in (folder / part).glob(pattern)}
+
+
+if __name__ == "__main__":
+    main()

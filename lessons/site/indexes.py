@@ -1,0 +1,144 @@
+"""The two lists: every lesson, and every exercise, each with what it is about and where to find it.
+
+They say nothing of their own: titles and minutes are the lessons' and the exercises', the rest is the table of the course. The
+easy thing to get wrong is the order, which is that of the course and of info.toml.
+"""
+
+from minivllm.lessons.course import COURSE, SCREENS, VIEWS, Concept
+from minivllm.lessons.exercises.catalogue import exercises, find_exercise
+from minivllm.lessons.library import find_lesson, lessons
+from minivllm.lessons.site.exercise_page import engine_file
+from minivllm.lessons.site.exercise_page import page_name as exercise_file
+from minivllm.lessons.site.lesson_page import link_to
+from minivllm.lessons.site.lesson_page import page_name as lesson_file
+
+
+def lessons_index() -> str:
+    """docs/tutorial/index.md."""
+    concepts = {one.lesson: one for one in COURSE}
+    parts = [_LESSONS]
+    for one in lessons():
+        needs = ", ".join(str(find_lesson(name).number) for name in one.needs) or "nothing"
+        parts.append(f"| {link_to(one)} | {one.minutes} | {concepts[one.name].name} | {needs} |\n")
+    parts.append(_PLACES)
+    parts += [f"| {one.name} | {_lesson(one)} | {_views(one)} | {_exercises(one)} |\n" for one in COURSE]
+    return "".join(parts)
+
+
+def exercises_index() -> str:
+    """docs/exercises/index.md."""
+    parts = [_EXERCISES]
+    for one in exercises():
+        lesson = find_lesson(str(one.lesson))
+        parts.append(
+            f"| [{one.title}]({exercise_file(one)}) | [{one.lesson}](../tutorial/{lesson_file(lesson)}) | {one.minutes} | "
+            f"{_written(one.symbol)} in `{engine_file(one)}` |\n"
+        )
+    parts.append(_HOW)
+    return "".join(parts)
+
+
+def _lesson(concept: Concept) -> str:
+    lesson = find_lesson(concept.lesson)
+    return f"[{lesson.number}]({lesson_file(lesson)})"
+
+
+def _exercises(concept: Concept) -> str:
+    found = [find_exercise(name) for name in concept.exercises]
+    return ", ".join(f"[{one.name}](../exercises/{exercise_file(one)})" for one in found)
+
+
+def _written(symbols: str) -> str:
+    return ", ".join(f"`{symbol}`" for symbol in symbols.split(", "))
+
+
+def _views(concept: Concept) -> str:
+    views = (VIEWS[panel] for panel in concept.panels)
+    return ", ".join(f"{view.name} (key {1 + SCREENS.index(view.screen)})" for view in views)
+
+
+_LESSONS = """\
+---
+description: The lessons of minivllm, one page each
+---
+
+# Tutorial
+
+Thirteen lessons, about ten minutes each, from a token to the way into vLLM's source. A lesson is watched and guessed at: it runs
+the real engine on a clock that stands still between keys, and asks what will happen before it shows it. Each claim is
+checked on the engine while you read it.
+
+There are two ways to take one.
+
+- **In the terminal**, with the dashboard beside the words. Your guesses are scored, and you may look around in every picture.
+- **On the pages below**, which are the same lessons as the engine played them: the same words, the answers folded, and
+  pictures of the moments that matter. Nothing needs to be installed.
+
+| lesson | minutes | what it is about | after |
+|---|---|---|---|
+"""
+
+_PLACES = """
+If you have one hour, take 1, 2, 3, 4 and 8. If you come for scheduling, take 6, 7 and 10; for kernels, 5 and 12.
+
+## How to run one
+
+<!-- not run: opens the dashboard and waits for guesses; tests/test_cli_lesson.py runs these options -->
+```sh
+minivllm lesson                       # the list, and how far you are
+minivllm lesson 3                     # in the dashboard
+minivllm lesson 3 --plain             # in any terminal, or in a pipe
+minivllm lesson 3 --auto --plain      # all of it at once
+minivllm lesson 3 --from 9            # from its ninth page on
+minivllm lesson 3 --transcript f.md   # as a page of Markdown
+```
+
+`space` goes on, `b` goes back in time, and while a question is open what you type is your guess. The keys `1` to `6` lead to
+the dashboard's own screens, on the lesson's engine, and `0` comes back.
+
+## Where each idea is
+
+The lesson that explains it, the panels of the [dashboard](../dashboard.md) that show it of any run, and what there is to write.
+
+| idea | lesson | in the dashboard | exercises |
+|---|---|---|---|
+"""
+
+_EXERCISES = """\
+---
+description: The exercises of minivllm, which are written into the engine
+---
+
+# Exercises
+
+A lesson is watched; an exercise is written. Its file is the engine's own with holes in it. When it passes, the engine and the
+dashboard run on what you wrote.
+
+Begin with the first one that interests you, when you have seen its lesson. None needs a GPU.
+
+| exercise | lesson | minutes | what is written |
+|---|---|---|---|
+"""
+_HOW = """
+## How it goes
+
+<!-- not run: makes a folder in the reader's home; tests/exercises/test_cli_exercise.py begins and checks exercises -->
+```sh
+minivllm exercise list                # all of them, and how far you are
+minivllm exercise start block-pool    # a folder outside the repository
+minivllm exercise check block-pool    # red at first; a failure comes with the smallest case that shows it
+minivllm exercise check --watch       # again at each save
+minivllm exercise hint block-pool     # one of three hints, a step at a time
+minivllm exercise diff block-pool     # the dashboard, at the first step that differs from the engine's
+minivllm exercise demo block-pool     # the dashboard's demo on your code
+minivllm exercise next
+```
+
+A check runs the same random cases on your code and on the engine as it is, and compares what happens. There is no list of
+expected values. When a case fails it is made as small as it can be, and if the mistake is a common one it is named.
+
+The solution is the engine's own source, between `# BEGIN SOLUTION` and `# END SOLUTION`. It lies open, so whether you look is up
+to you. Hints are counted and cost nothing.
+
+If you teach, [read on here](../teach.md): grading a class, and what the limits stop.
+"""

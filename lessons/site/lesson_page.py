@@ -1,0 +1,206 @@
+"""One lesson as a page of the site: its words, its questions with the answers folded, and pictures of the moments that matter.
+
+The lesson is played as `--auto` plays it, and the page is written while it goes. Nothing is answered before the question:
+what the engine said, what each wrong guess is told and the picture of it stand in a fold under the question. The easy thing
+to get wrong is to put them behind it: the next picture would tell whoever only scrolls.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from minivllm.errors import LessonError
+from minivllm.lessons.course import COURSE
+from minivllm.lessons.exercises.catalogue import find_exercise
+from minivllm.lessons.lesson_engine import ModelShelf
+from minivllm.lessons.lesson_player import LessonPlayer
+from minivllm.lessons.library import find_lesson
+from minivllm.lessons.script import Answer, Lesson, Predict
+from minivllm.lessons.site.markdown import attribute, boxed, to_markdown
+from minivllm.lessons.site.picks import PICKS
+from minivllm.lessons.site.pictures import describe, draw
+from minivllm.lessons.words import page_picture
+from minivllm.tui.lesson import Page
+
+INSTANT_MODEL, READABLE_MODEL = "tiny-random", "smollm2"
+PICTURES = "../assets/lessons"
+"""From a page to its pictures."""
+
+Draw = Callable[[Page, str], str]
+
+
+class LessonPage(NamedTuple):
+    """What is written for one lesson."""
+
+    name: str
+    text: str
+    pictures: dict[str, str]
+    """File name -> SVG."""
+
+
+def page_name(lesson: Lesson) -> str:
+    return f"{lesson.number:02}-{lesson.name}.md"
+
+
+def link_to(lesson: Lesson, folder: str = "") -> str:
+    return f"[{lesson.number}. {lesson.title}]({folder}{page_name(lesson)})"
+
+
+def lesson_page(lesson: Lesson, *, draw: Draw = draw) -> LessonPage:
+    """Play the lesson and write its page. Raises `LessonError` if a page that is to be drawn shows nothing new."""
+    model = READABLE_MODEL if lesson.text_matters else INSTANT_MODEL
+    player = LessonPlayer(lesson, ModelShelf(model))
+    try:
+        writer = _Writer(lesson, player, draw)
+        writer.write()
+    finally:
+        player.close()
+    parts = [_top(lesson, model), *writer.parts, _bottom(lesson)]
+    return LessonPage(page_name(lesson), "\n".join(parts), writer.pictures)
+
+
+class _Writer:
+    """Writes one page while its lesson goes on."""
+
+    def __init__(self, lesson: Lesson, player: LessonPlayer, draw: Draw) -> None:
+        self.parts: list[str] = []
+        self.pictures: dict[str, str] = {}
+        self._lesson = lesson
+        self._player = player
+        self._draw = draw
+        self._engine: str | None = None
+        self._last_rows: list[str] = []
+
+    def write(self) -> None:
+        """To the end of the lesson; what it says of the score is for who has answered."""
+        player = self._player
+        while not player.over:
+            page = player.page
+            self._begin_section(page)
+            self.parts += _claims(page)
+            if page.asks:
+                self.parts.append(self._question(page))
+            else:
+                self.parts += [f"{to_markdown(page.text)}\n", *self._picture(page)]
+                player.pass_over()
+        undrawn = [number for number in PICKS[self._lesson.name].drawn if self._file(number) not in self.pictures]
+        if undrawn:
+            raise LessonError(
+                f"Lesson {self._lesson.name} has nothing to draw on page {undrawn[0]}: see site/picks.py."
+            )
+
+    def _begin_section(self, page: Page) -> None:
+        """A heading where another engine comes in: they are named for what they show."""
+        if page.engine != self._engine:
+            self._engine = page.engine
+            self.parts.append(f"## {(page.engine or 'the lesson').capitalize()}\n")
+
+    def _question(self, page: Page) -> str:
+        """The question, and folded under it what the engine says, which is the page after it."""
+        question = self._player.question
+        choices = "".join(f"\n{number}. {to_markdown(choice)}" for number, choice in enumerate(page.choices, 1))
+        self._player.pass_over()
+        answer = self._player.page
+        # Seen only in the fold, so a name that comes in with the answer is no section of its own.
+        self._engine = answer.engine
+        told = [*_claims(answer), f"{to_markdown(answer.text)}\n", *_misconceptions(question, self._player.truths[-1])]
+        fold = boxed("success", "The engine’s answer", "\n".join([*told, *self._picture(answer)]), folded=True)
+        if not self._player.over:
+            self._player.forward()
+        asked = f"{to_markdown(page.text)}\n{choices}\n" if choices else f"{to_markdown(page.text)}\n"
+        return boxed("question", "What do you expect?", f"{asked}\n{fold}")
+
+    def _picture(self, page: Page) -> list[str]:
+        """Of a page that was picked; a picture that shows what the last one did is none."""
+        if page.number not in PICKS[self._lesson.name].drawn:
+            return []
+        rows = [page.engine, str(page.focus), *page_picture(page)]
+        if rows == self._last_rows or len(rows) == 2:
+            return []
+        self._last_rows = rows
+        file = self._file(page.number)
+        self.pictures[file] = self._draw(page, f"minivllm lesson {self._lesson.number}")
+        words = describe(page)
+        shown = f"{PICTURES}/{file}"
+        # A picture is a link to itself: on a phone it can be opened and made larger.
+        return [
+            f"[![{attribute(words.alt)}]({shown}){{ loading=lazy }}]({shown})\n",
+            f"{attribute(words.caption)}\n{{ .caption }}\n",
+        ]
+
+    def _file(self, number: int) -> str:
+        return f"{self._lesson.number:02}-{self._lesson.name}-{number:02}.svg"
+
+
+def _claims(page: Page) -> list[str]:
+    """What was checked on the engine before this page."""
+    if not page.claims:
+        return []
+    return ["Checked on the engine just now:\n", "".join(f"- {to_markdown(claim)}\n" for claim in page.claims)]
+
+
+def _misconceptions(question: Predict, truth: Answer) -> list[str]:
+    """The wrong guesses that the lesson knows, each with its sentence."""
+    wrong = [(given, why) for given, why in question.why.items() if not question.is_right(given, truth)]
+    lines = [f"- **{to_markdown(question.shown(given))}**: {to_markdown(why)}" for given, why in wrong]
+    if question.otherwise:
+        lines.append(f"- **another number**: {to_markdown(question.otherwise)}")
+    return ["If you expected\n", "\n".join(lines) + "\n"] if lines else []
+
+
+def _top(lesson: Lesson, model: str) -> str:
+    needs = ", ".join(link_to(find_lesson(name)) for name in lesson.needs)
+    writes = (
+        f"The model is `{READABLE_MODEL}`, a real one, since here it matters what it writes."
+        if model == READABLE_MODEL
+        else f"The model is `{INSTANT_MODEL}`: small and never trained, so what it writes makes no sense. Its memory is handled like that of any other."
+    )
+    return f"""\
+---
+description: "Lesson {lesson.number} of minivllm: {lesson.title}"
+---
+
+# {lesson.number}. {lesson.title}
+
+About {lesson.minutes} minutes.{f" Read first: {needs}." if needs else ""}
+
+This page is the lesson as the engine played it. Guess before you open an answer. To be asked, and to look around in each picture,
+play it yourself:
+
+<!-- not run: opens the dashboard and waits for guesses; tests/lessons/test_lessons.py plays every lesson -->
+```sh
+minivllm lesson {lesson.number}
+```
+
+{writes}
+"""
+
+
+def _bottom(lesson: Lesson) -> str:
+    picks = PICKS[lesson.name]
+    concept = next(one for one in COURSE if one.lesson == lesson.name)
+    source = f"lessons/{lesson.run.__module__.rpartition('.')[2]}.py"
+    exercises = [find_exercise(name) for name in concept.exercises]
+    write = "\n".join(f"- [{one.title}](../exercises/{one.name}.md), {one.minutes} minutes" for one in exercises)
+    return f"""\
+## In the source
+
+{_sources(picks.sources)}
+- [`{source}`](../../{source}): this lesson
+
+## Write it yourself
+
+{write}
+
+## Read on
+
+- [The idea in one piece](../concepts/{picks.concept}.md)
+- [All lessons](index.md)
+"""
+
+
+def _sources(sources: tuple[tuple[str, str], ...]) -> str:
+    def shown(path: str) -> str:
+        file, _, name = path.partition("#")
+        return name or file
+
+    return "\n".join(f"- [`{shown(path)}`](../../{path}): {what}" for path, what in sources)

@@ -1,0 +1,141 @@
+"""What a lesson's page on the site has beside its own words: the moments that are drawn, and where to read on.
+
+A lesson has twenty pages and more, and many of them show what the one before has shown. Which few are worth a picture
+is chosen by hand, by the number that `minivllm lesson NAME --from N` takes. The easy thing to get wrong is a page that moved
+when a lesson was changed: `tests/docs/test_tutorial.py` sees that each is one on which the picture is new.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+
+class Picks(NamedTuple):
+    """Of one lesson."""
+
+    drawn: tuple[int, ...]
+    """Numbers of its pages."""
+    concept: str
+    """The page of docs/concepts that tells the same in one piece."""
+    sources: tuple[tuple[str, str], ...]
+    """A file, with `#` and a name in it, and what is done there."""
+
+
+PICKS: Mapping[str, Picks] = MappingProxyType(
+    {
+        "tokens": Picks(
+            (4, 6, 9, 11, 15),
+            "sampling",
+            (
+                ("minivllm/runtime/tokenizer.py#Tokenizer.encode", "text to tokens"),
+                ("minivllm/stepper.py#Stepper", "one step: schedule, run the model, sample"),
+                ("minivllm/runtime/sampler.py#Sampler", "scores to one token"),
+            ),
+        ),
+        "kv-cache": Picks(
+            (3, 5, 8, 14, 16),
+            "kv-cache",
+            (
+                ("minivllm/runtime/kv_cache.py", "how large the cache may be, and its tensors"),
+                ("minivllm/runtime/torch_attention.py#TorchAttentionBackend", "keys and values written and read"),
+            ),
+        ),
+        "naive-serving": Picks(
+            (3, 8, 9, 13, 15),
+            "kv-cache",
+            (
+                ("minivllm/core/contiguous.py#ContiguousKVCacheManager", "one stretch for each request"),
+                ("minivllm/events/kv_usage.py#KVUsage", "used, reserved, internal and external slots"),
+            ),
+        ),
+        "block-tables": Picks(
+            (3, 4, 6, 12, 14),
+            "block-pool",
+            (
+                ("minivllm/core/kv_cache_manager.py#KVCacheManager.allocate_slots", "blocks for the next tokens"),
+                ("minivllm/core/block_pool.py#FreeKVCacheBlockQueue", "the free queue"),
+                ("minivllm/core/slot_mapping.py#slot_mapping", "which slot a token gets"),
+            ),
+        ),
+        "paged-attention": Picks(
+            (1, 3, 13, 15),
+            "kernels",
+            (
+                ("kernels/decode_grouped.py#decode_grouped_kernel", "the kernel that is watched here"),
+                ("kernels/online_softmax.py#softmax_update", "the running maximum and the running sum"),
+                ("kernels/reference.py", "the same, token by token and slow"),
+            ),
+        ),
+        "batching": Picks(
+            (3, 9, 12, 14, 18),
+            "scheduler",
+            (
+                ("minivllm/core/scheduler.py#Scheduler.schedule", "the list for one step"),
+                ("minivllm/core/admission.py", "the old ways, as a gate before it"),
+            ),
+        ),
+        "token-budget": Picks(
+            (4, 6, 9, 12, 15),
+            "scheduler",
+            (
+                ("minivllm/core/scheduler.py#Scheduler._schedule_running", "who runs is served first"),
+                ("minivllm/core/scheduler.py#Scheduler._schedule_waiting", "who waits gets what is left"),
+            ),
+        ),
+        "prefix-sharing": Picks(
+            (3, 6, 10, 14, 18),
+            "prefix-cache",
+            (
+                ("minivllm/core/block_hash.py#hash_block_tokens", "the name of a block"),
+                ("minivllm/core/kv_cache_manager.py#KVCacheManager.get_computed_blocks", "the search for a prefix"),
+                ("minivllm/core/block_pool.py#BlockPool.release", "let go of, and not forgotten"),
+            ),
+        ),
+        "copy-on-write": Picks(
+            (6, 8, 9, 15, 16),
+            "copy-on-write",
+            (
+                ("minivllm/core/scheduler.py#Scheduler.fork", "one sequence becomes two"),
+                ("minivllm/core/kv_cache_manager.py#KVCacheManager._copy_on_write", "a block of one's own"),
+                ("minivllm/beams.py#BeamDriver", "beam search"),
+            ),
+        ),
+        "preemption": Picks(
+            (5, 8, 10, 15, 21),
+            "scheduler",
+            (
+                ("minivllm/core/preemption.py#Preemption._preempt", "somebody gives up all blocks"),
+                ("minivllm/core/policies.py#RequestQueue.choose_victim", "who that is"),
+            ),
+        ),
+        "serving": Picks(
+            (4, 7, 10, 17, 18),
+            "server",
+            (
+                ("minivllm/engine_thread.py#EngineThread", "requests come in between two steps"),
+                ("minivllm/server/metrics.py", "the numbers of /metrics, counted from events"),
+                ("minivllm/events/types/__init__.py", "all events"),
+            ),
+        ),
+        "kernel-ladder": Picks(
+            (1, 17),
+            "kernels",
+            (
+                ("kernels/decode_naive.py#decode_naive_kernel", "rung 1: a program for each query head"),
+                ("kernels/decode_grouped.py#decode_grouped_kernel", "rung 2: a program for each key head"),
+                ("kernels/decode_split.py#decode_split_kernel", "rung 3: the context in parts"),
+                ("kernels/decode_static.py#StaticDecode", "rung 4: ready for a CUDA graph"),
+            ),
+        ),
+        "way-to-vllm": Picks(
+            (6, 11, 14, 22),
+            "scheduler",
+            (
+                ("minivllm/config.py#EngineConfig", "the options, under vLLM's names"),
+                ("minivllm/server/kv_events.py", "our events as vLLM's KV events"),
+                ("minivllm/core/scheduler.py#Scheduler.schedule", "the rule that lets guesses in"),
+            ),
+        ),
+    }
+)
+"""By the lesson's name."""

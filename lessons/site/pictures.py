@@ -1,0 +1,137 @@
+"""One page of a lesson as a picture: the panels of the dashboard's own lesson screen, at the moment of the page.
+
+The screen is the real one, drawn in this process from the lesson's recording. Its words are left out, for they stand
+beside the picture, and so is what only a person at the keys has a use for. Nothing is dim: on a page nobody can look closer.
+The easy thing to get wrong is the end: an app closes its source when it leaves, and the recording is wanted for the next one.
+"""
+
+import asyncio
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from minivllm.lessons.course import VIEWS
+from minivllm.tui.app import DashboardApp
+from minivllm.tui.context import Context
+from minivllm.tui.lesson import Page
+from minivllm.tui.panels import picture
+from minivllm.tui.svg import standalone
+from minivllm.tui.text import plural, short_name
+from minivllm.tui.transport import Transport
+from minivllm.tui.widgets.xray import XRay
+
+COLUMNS = 88
+_FEWEST_ROWS, _MOST_ROWS = 12, 30
+_ROWS_OF_MAP, _MOST_ROWS_OF_SLOTS = 6, 5
+"""What the lesson screen gives to these two, with their titles, where another panel is lit and the terminal is low."""
+_MOST_NAMES = 6
+_ALL_TILES = 1_000_000
+"""More than a kernel has: the x-ray plays by the clock, and a picture shows its end."""
+
+
+class Words(NamedTuple):
+    """What a picture shows, said."""
+
+    alt: str
+    caption: str
+
+
+class _Still:
+    """`LessonControl` of a lesson that stands at one page."""
+
+    title = ""
+    at_newest = False
+    """So that its place in the recording is gone to, and not played."""
+    score = (0, 0)
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+
+    def forward(self) -> None:
+        """There is no other page."""
+
+    def back(self) -> None:
+        """There is no other page."""
+
+    def answer(self, typed: str) -> None:
+        """Nobody is asked."""
+
+
+class _Lent:
+    """A source that stays open when the app that borrows it leaves."""
+
+    def __init__(self, source: Any) -> None:
+        self._source = source
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._source, name)
+
+    def close(self) -> None:
+        """It is the lesson's."""
+
+
+def draw(page: Page, title: str) -> str:
+    """The picture of a page on which something is lit, as an SVG."""
+    context = _standing_at(page)
+    step = context.transport.view.fold.step
+    return asyncio.run(_draw(page, _rows(page, context), f"{title}, step {step}"))
+
+
+def describe(page: Page) -> Words:
+    """The same in words, at no cost."""
+    fold = _standing_at(page).transport.view.fold
+    when = "Before the first step" if fold.step == 0 else f"Step {fold.step}"
+    which = f" of the engine “{page.engine}”" if page.engine else ""
+    panel = VIEWS[page.focus].name
+    return Words(
+        alt=f"The dashboard at step {fold.step}. Running: {_names(fold.running)}. Waiting: {_names(fold.waiting)}. "
+        f"{sum(block.ref_cnt > 0 for block in fold.blocks)} of {plural(len(fold.blocks), 'block')} in use. The panel {panel} is lit.",
+        caption=f"{when}{which}. Lit: {panel}.",
+    )
+
+
+def _standing_at(page: Page) -> Context:
+    transport = Transport(page.stage.source)
+    while page.stage.source.poll(1.0):
+        pass
+    transport.to_position(page.position)
+    context = Context(transport)
+    if page.chosen is not None:
+        context.selection.choose(page.chosen)
+    return context
+
+
+def _rows(page: Page, context: Context) -> int:
+    """Of a terminal in which the lit panel and its companions just have room."""
+
+    def of(panel: Any) -> int:
+        rows = picture(panel, context, COLUMNS - 2, _MOST_ROWS)
+        # A panel may put its legend at its foot, however far down that is.
+        return sum(bool(row or above) for above, row in pairwise(["", *rows]))
+
+    slots = of("slots") if page.focus == "slots" else min(of("slots"), _MOST_ROWS_OF_SLOTS)
+    blocks = of("blockmap") if page.focus == "blockmap" else _ROWS_OF_MAP
+    lit = 0 if page.focus in ("slots", "blockmap") else of(page.focus)
+    # Slots that are lit get no more than half of the room.
+    enough = max(slots + blocks + lit + 1, 2 * slots if page.focus == "slots" else 0)
+    return min(max(enough, _FEWEST_ROWS), _MOST_ROWS)
+
+
+async def _draw(page: Page, rows: int, title: str) -> str:
+    app = DashboardApp(_Lent(page.stage.source), lesson=_Still(page), state="paused")
+    async with app.run_test(size=(COLUMNS, rows)) as pilot:
+        for widget in app.screen.query("#header, #timeline, #lesson-text, Footer"):
+            widget.display = False
+        for panel in app.screen.query(".-dim"):
+            panel.remove_class("-dim")
+        await pilot.pause()
+        app.draw()
+        for xray in app.screen.query(XRay):
+            xray.move_cursor(_ALL_TILES)
+        await pilot.pause()
+        return standalone(app.export_screenshot(title=title))
+
+
+def _names(seq_ids: list[str]) -> str:
+    if len(seq_ids) > _MOST_NAMES:
+        return plural(len(seq_ids), "sequence")
+    return ", ".join(map(short_name, seq_ids)) or "nobody"

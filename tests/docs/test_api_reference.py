@@ -1,0 +1,116 @@
+"""Each public name of the package says what it is, what it takes and what it raises, and stands in the reference."""
+
+import ast
+import dataclasses
+import inspect
+import re
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from mkdocstrings import Inventory
+
+import minivllm
+
+
+def public_classes() -> list[type]:
+    return [getattr(minivllm, name) for name in minivllm.__all__]
+
+
+def functions_of(cls: type) -> Iterator[tuple[str, object]]:
+    """Public methods and properties that the class itself defines."""
+    for name, member in vars(cls).items():
+        if not name.startswith("_") and isinstance(member, (property, classmethod, staticmethod)):
+            yield name, member.fget if isinstance(member, property) else member.__func__
+        elif not name.startswith("_") and inspect.isfunction(member):
+            yield name, member
+
+
+def attributes_of(cls: type) -> dict[str, str]:
+    """Public annotated names in the body of the class, each with the string under it."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0].body
+    docs = {}
+    for statement, after in zip(body, [*body[1:], None], strict=True):
+        if isinstance(statement, ast.AnnAssign) and not statement.target.id.startswith("_"):
+            is_doc = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
+            docs[statement.target.id] = after.value.value if is_doc else ""
+    return docs
+
+
+def raised_in(function: object) -> set[str]:
+    """Names of the errors that a function raises in its own body."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    raised = (node.exc for node in ast.walk(tree) if isinstance(node, ast.Raise) and node.exc is not None)
+    return {one.func.id for one in raised if isinstance(one, ast.Call)}
+
+
+def parameters_of(function: object) -> set[str]:
+    return set(inspect.signature(function).parameters) - {"self", "cls"}
+
+
+def is_named(name: str, doc: str) -> bool:
+    return re.search(rf"(?<!\w){name}(?!\w)", "".join(re.findall(r"`[^`]+`", doc))) is not None
+
+
+CASES = [
+    pytest.param(cls, name, function, id=f"{cls.__name__}.{name}")
+    for cls in public_classes()
+    for name, function in functions_of(cls)
+]
+
+
+@pytest.mark.parametrize("cls", public_classes())
+def test_a_public_class_and_each_of_its_fields_say_what_they_are(cls: type) -> None:
+    assert inspect.getdoc(cls) and not inspect.getdoc(cls).startswith(f"{cls.__name__}("), "dataclass's own"
+    silent = [name for name, doc in attributes_of(cls).items() if len(doc.split()) < 2]
+    assert silent == []
+
+
+@pytest.mark.parametrize("cls", public_classes())
+def test_a_public_class_names_what_it_is_built_from_and_what_it_refuses(cls: type) -> None:
+    doc = inspect.getdoc(cls)
+    if dataclasses.is_dataclass(cls):
+        check = getattr(cls, "__post_init__", None)
+        undocumented = {field.name for field in dataclasses.fields(cls)} - set(attributes_of(cls))
+    else:
+        check = cls.__init__
+        undocumented = {name for name in parameters_of(check) if not is_named(name, doc)}
+    assert undocumented == set()
+    for error in raised_in(check) if check else ():
+        assert re.search(rf"Raises .*`{error}`", doc, re.DOTALL), error
+
+
+@pytest.mark.parametrize(("cls", "name", "function"), CASES)
+def test_a_public_method_names_its_parameters_and_its_errors(cls: type, name: str, function: object) -> None:
+    doc = inspect.getdoc(function)
+    assert doc, f"{cls.__name__}.{name} has no docstring"
+    assert {one for one in parameters_of(function) if not is_named(one, doc)} == set()
+    for error in raised_in(function):
+        assert re.search(rf"[Rr]aises .*`{error}`", doc, re.DOTALL), error
+
+
+def test_the_built_reference_shows_every_public_name_and_member(site: Path) -> None:
+    with open(site / "objects.inv", "rb") as file:
+        inventory = Inventory.parse_sphinx(file)
+    page = (site / "reference/api.html").read_text(encoding="utf-8")
+    for cls in public_classes():
+        members = [name for name, _ in functions_of(cls)] + list(attributes_of(cls))
+        paths = [f"{cls.__module__}.{cls.__name__}{name}" for name in ("", *(f".{one}" for one in members))]
+        assert [path for path in paths if path not in inventory] == []
+        assert [path for path in paths if f'id="{path}"' not in page] == []
+
+
+def test_a_docstring_is_shown_as_prose_and_lists(site: Path) -> None:
+    page = (site / "reference/api.html").read_text(encoding="utf-8")
+    assert "<li><code>prompts</code>: text" in page
+    assert re.search(r"Raises an <code>InvalidRequestError</code> for the first prompt", page)
+
+
+@pytest.mark.parametrize("name", ["internals", "cli", "events", "metrics", "configuration", "keys"])
+def test_a_page_of_the_reference_shows_no_markup_that_was_not_understood(site: Path, name: str) -> None:
+    html = (site / f"reference/{name}.html").read_text(encoding="utf-8")
+    text = re.sub(r"<(pre|code|script|style)\b.*?</\1>", "", html, flags=re.DOTALL)
+    text = re.sub(r"<[^>]+>", " ", text)
+    assert re.findall(r"\\[*_|<\[{]|^\|.*\|$|\]\(", text, re.MULTILINE) == []
+    assert ":::" not in text

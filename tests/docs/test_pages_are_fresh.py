@@ -1,0 +1,129 @@
+"""The pages that are made from the code say what the code says today, on every machine, and leave nothing out."""
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import msgspec
+import pytest
+
+from minivllm.cli import COMMANDS, build_parser
+from minivllm.errors import ConfigError, InvalidSamplingParamsError
+from minivllm.events.lines import decode_header, decode_line
+from minivllm.events.types import EVENT_KINDS
+
+ROOT = Path(__file__).parents[2]
+MAKE_PAGES = ROOT / "tools/site/make_pages.py"
+
+
+def _load_tool() -> ModuleType:
+    """The command, as a module: tools are no package."""
+    spec = importlib.util.spec_from_file_location("make_pages", MAKE_PAGES)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+TOOL = _load_tool()
+
+
+def committed(page: str) -> str:
+    return (TOOL.DOCS / page).read_text(encoding="utf-8")
+
+
+def tables(page: str, heading: str) -> list[str]:
+    """First cells of the tables under a heading."""
+    section = re.search(rf"^##+ {re.escape(heading)}\n(.*?)(?=^##+ |\Z)", committed(page), re.MULTILINE | re.DOTALL)
+    return re.findall(r"^\| ([^|]+?) \|", section[1], re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", TOOL.PAGES)
+def test_a_page_is_what_the_code_says_today(page: str) -> None:
+    assert TOOL.PAGES[page]() == committed(page), f"docs/{page} has fallen behind: `make docs-pages` writes it again."
+
+
+def test_no_page_depends_on_the_terminal_the_home_folder_or_what_is_set(tmp_path: Path) -> None:
+    strange = {
+        "COLUMNS": "23",
+        "HOME": "/home/somebody",
+        "MINIVLLM_GRADE_SECRET": "hush",
+        "MINIVLLM_EXERCISES": "/else",
+    }
+    only = [word for page in TOOL.PAGES if "events" not in page for word in ("--only", page)]  # it loads a model
+    command = [sys.executable, str(MAKE_PAGES), "--out", str(tmp_path), *only]
+    subprocess.run(command, env={**os.environ, **strange}, check=True, cwd=tmp_path)
+    written = {str(path.relative_to(tmp_path)): path.read_text("utf-8") for path in tmp_path.rglob("*.md")}
+    assert written == {page: committed(page) for page in only[1::2]}
+
+
+def test_every_command_and_subcommand_has_a_section_with_all_its_options() -> None:
+    parsers = []
+    for name in COMMANDS:
+        waiting = [TOOL.cli_reference._subparser(build_parser(name), name)]
+        while waiting:
+            parsers.append(parser := waiting.pop())
+            if subparsers := TOOL.cli_reference._subparsers_of(parser):
+                waiting += subparsers.choices.values()
+    assert len(parsers) > 30
+    for parser in parsers:
+        told = " ".join(tables("reference/cli.md", parser.prog))
+        for title, shared in (("Engine options", "#engine-options"), ("Sampling options", "#sampling-options")):
+            section = committed("reference/cli.md").split(f"# {parser.prog}\n")[1].split("\n##")[0]
+            told += " ".join(tables("reference/cli.md", title)) if shared in section else ""
+        options = {name for action in parser._actions for name in action.option_strings} - {"-h", "--help"}
+        assert {name for name in options if not re.search(rf"`{name}[ `]", told)} == set(), parser.prog
+
+
+def test_every_kind_of_event_has_a_section_with_an_example_that_a_reader_takes() -> None:
+    text = committed("reference/events.md")
+    for kind in EVENT_KINDS:
+        tag = kind.__struct_config__.tag
+        section = text.split(f"### `{tag}`\n")[1].split("\n##")[0]
+        line = re.search(r"```json\n(.*)\n```", section)[1].encode()
+        _, event = decode_line(line)
+        assert type(event) is kind
+        fields = {field.name for field in msgspec.structs.fields(kind)} - {"seq", "step", "t"}
+        assert {name.strip("`") for name in tables("reference/events.md", f"`{tag}`")} >= fields
+    assert decode_header("the page", re.search(r'\{"ev":"meta".*', text)[0].encode()).num_blocks == 24
+
+
+def test_every_word_for_a_common_field_is_used() -> None:
+    events = TOOL.events_reference
+    structs = (*EVENT_KINDS, events.ev.LogHeader, events.ev.TracedProgram, events.ev.TracedRead, events.ev.TracedTile)
+    silent = {name for one in structs for name, doc in events.field_docs(one).items() if not doc}
+    assert silent == set(events.COMMON)
+
+
+def test_what_the_page_says_is_refused_together_is_refused() -> None:
+    configuration = TOOL.configuration_reference
+    for cls, cases in configuration.TOGETHER.items():
+        for given in cases:
+            with pytest.raises((ConfigError, InvalidSamplingParamsError)):
+                cls(**given)
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ('import os\nos.environ.get("A", "")', ["A"]),
+        ('import os\nKEY = "B"\nos.environ[KEY]', ["B"]),
+        ('import os\nKEYS = ("C", "D")\nmap(os.environ.get, KEYS)', ["C", "D"]),
+        ('import os\n"E" in os.environ', ["E"]),
+        ('import os\n{**os.environ, "F": "1"}', []),
+    ],
+)
+def test_an_environment_variable_is_found_however_it_is_asked_for(source: str, names: list[str]) -> None:
+    environment = TOOL.configuration_reference.environment_reference
+    assert list(environment._asked_for(environment.ast.parse(source))) == names
+
+
+def test_a_text_for_a_terminal_becomes_no_markup() -> None:
+    prose = sys.modules["page_text"].prose
+    assert prose("a * b, _c_, <d>, [e], f|g, {h} and\n  snake_case") == (
+        r"a \* b, \_c\_, &lt;d>, \[e\], f\|g, \{h\} and snake_case"
+    )
+    assert prose("`a * <b>` stays, * does not") == r"`a * <b>` stays, \* does not"

@@ -1,0 +1,143 @@
+"""The pages on lessons and exercises are what the lessons and exercises say today, and nobody else's answers.
+
+The words of all of them are compared, and the pictures of two lessons; those of the others, drawn by the same code from the
+same kind of recording, are compared by the slow tests.
+"""
+
+import re
+from itertools import pairwise
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from one_thread import one_thread  # noqa: F401  (a fixture)
+
+from minivllm.errors import LessonError
+from minivllm.lessons.exercises.catalogue import Exercise, exercises
+from minivllm.lessons.exercises.markers import solution
+from minivllm.lessons.library import find_lesson, lessons
+from minivllm.lessons.script import Lesson
+from minivllm.lessons.site import lesson_page as module
+from minivllm.lessons.site.__main__ import main, other_pages
+from minivllm.lessons.site.lesson_page import lesson_page
+from minivllm.lessons.site.markdown import to_markdown
+from minivllm.lessons.site.picks import PICKS
+from minivllm.lessons.site.pictures import draw
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+MADE_BY = "made by: python -m minivllm.lessons.site docs"
+DRAWN = ("naive-serving", "copy-on-write")
+"""Lessons whose pictures are drawn again: blocks, waiting, slots, timelines; inspector, decisions, a fork."""
+
+
+def comparable(svg: str) -> list[tuple]:
+    """Every element, without the number in every id, which hangs on all of the content."""
+    elements = ElementTree.fromstring(re.sub(r"terminal-\d+", "terminal", svg)).iter()
+    return [(one.tag, sorted(one.attrib.items()), one.text) for one in elements]
+
+
+def undrawn(page: object, title: str) -> str:
+    """In place of a picture, where only the words are compared."""
+    return ""
+
+
+def stale_pictures(pictures: dict[str, str]) -> list[str]:
+    """Those that the lesson would draw otherwise today."""
+    folder = DOCS / "assets/lessons"
+    return [
+        file
+        for file, svg in pictures.items()
+        if not (folder / file).is_file() or comparable((folder / file).read_text(encoding="utf-8")) != comparable(svg)
+    ]
+
+
+@pytest.mark.parametrize("lesson", lessons(), ids=lambda lesson: lesson.name)
+def test_the_page_of_a_lesson_says_what_the_lesson_says_today(lesson: Lesson, smollm2_path: Path) -> None:
+    drawn_again = lesson.name in DRAWN
+    page = lesson_page(lesson, draw=draw if drawn_again else undrawn)
+    assert (DOCS / "tutorial" / page.name).read_text(encoding="utf-8") == page.text, MADE_BY
+    assert 2 <= len(page.pictures) <= 5
+    assert stale_pictures(page.pictures if drawn_again else {}) == [], MADE_BY
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lesson", [one for one in lessons() if one.name not in DRAWN], ids=lambda lesson: lesson.name)
+def test_the_pictures_of_every_other_lesson_are_those_of_today(lesson: Lesson, smollm2_path: Path) -> None:
+    assert stale_pictures(lesson_page(lesson).pictures) == [], MADE_BY
+
+
+@pytest.mark.parametrize("name", other_pages())
+def test_the_lists_and_the_exercises_are_those_of_today(name: str) -> None:
+    assert (DOCS / name).read_text(encoding="utf-8") == other_pages()[name], MADE_BY
+
+
+def test_no_page_and_no_picture_is_left_of_something_that_is_no_more() -> None:
+    pages = {path.name for path in (DOCS / "tutorial").iterdir()} - {"index.md"}
+    assert pages == {module.page_name(one) for one in lessons()}
+    assert {path.name for path in (DOCS / "exercises").iterdir()} - {"index.md"} == {
+        f"{one.name}.md" for one in exercises()
+    }
+    picked = {f"{one.number:02}-{one.name}-{page:02}.svg" for one in lessons() for page in PICKS[one.name].drawn}
+    assert {path.name for path in (DOCS / "assets/lessons").iterdir()} == picked
+
+
+def test_every_page_is_in_the_sites_own_list() -> None:
+    listed = (DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8")
+    assert [name for name in other_pages() if name not in listed] == []
+    assert [module.page_name(one) for one in lessons() if f"tutorial/{module.page_name(one)}" not in listed] == []
+
+
+def test_the_pictures_of_all_lessons_are_small_and_ask_no_other_host() -> None:
+    pictures = [path.read_text(encoding="utf-8") for path in (DOCS / "assets/lessons").iterdir()]
+    assert sum(map(len, pictures)) < 4_000_000
+    for svg in pictures:
+        assert set(re.findall(r"\w+://[^\"'\s]*", svg)) <= {"http://www.w3.org/2000/svg", "https://www.textualize.io"}
+
+
+@pytest.mark.parametrize("exercise", exercises(), ids=lambda exercise: exercise.name)
+def test_no_page_of_an_exercise_shows_its_solution_or_the_last_hint(exercise: Exercise) -> None:
+    text = other_pages()[f"exercises/{exercise.name}.md"]
+    shown = [line.strip() for line in text.splitlines()]
+    holes = solution(exercise.source_file.read_text(encoding="utf-8"), exercise.name)
+    written = [line.strip() for hole in holes for line in hole.splitlines() if line.strip() not in ("", '"""')]
+    # A line alone may be a common one (`else:`); two that follow one another are not.
+    pairs = {(a, b) for a, b in pairwise(written)}
+    inside = [pair for pair in pairwise(shown) if pair in pairs and not _is_head(pair)]
+    assert inside == []
+    assert "](../../" not in text and to_markdown(exercise.hints[-1]) not in text
+    assert to_markdown(exercise.hints[0]) in text and to_markdown(exercise.hints[1]) in text
+
+
+def _is_head(pair: tuple[str, str]) -> bool:
+    """Part of a signature or of what is said under it."""
+    return any(line.startswith(("def ", '"""', "#", "@")) for line in pair)
+
+
+@pytest.mark.parametrize("exercise", exercises(), ids=lambda exercise: exercise.name)
+def test_the_page_of_an_exercise_shows_the_head_of_each_hole(exercise: Exercise) -> None:
+    text = other_pages()[f"exercises/{exercise.name}.md"]
+    holes = solution(exercise.source_file.read_text(encoding="utf-8"), exercise.name)
+    named = sorted(
+        int(number)
+        for line in re.findall(rf"# TODO {exercise.name}, (.*)", text)
+        for number in re.findall(r"\d+", line)
+    )
+    assert named == list(range(1, len(holes) + 1))
+
+
+def test_what_only_looks_like_a_mark_is_shown_as_it_is() -> None:
+    assert to_markdown("**a** `b_c*` d_e <|x|>") == r"**a** `b_c*` d\_e \<\|x\|\>"
+    assert to_markdown("1. of all") == r"1\. of all"
+    assert to_markdown("# no title [no](link)") == r"\# no title \[no\](link)"
+
+
+def test_a_pick_on_which_nothing_is_new_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    again = {**PICKS, "naive-serving": PICKS["naive-serving"]._replace(drawn=(3, 5))}
+    monkeypatch.setattr(module, "PICKS", again)
+    with pytest.raises(LessonError, match="nothing to draw on page 5"):
+        lesson_page(find_lesson("naive-serving"), draw=undrawn)
+
+
+def test_the_command_asks_for_the_folder_in_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="is no folder: name the docs/ of the repository"):
+        main([str(tmp_path / "nowhere")])

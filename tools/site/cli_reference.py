@@ -1,0 +1,175 @@
+"""docs/reference/cli.md: every command of `minivllm` with all of its options, read from argparse's own parsers.
+
+The parsers are walked and their help is not parsed: argparse wraps and words its help differently from one Python to the
+next. The easy thing to get wrong is the machine: a default that was read from the environment, or a path below somebody's
+home folder, must not reach the page.
+
+A dozen commands take the same options of the engine. They are told once, and a command's section says where it differs.
+"""
+
+import argparse
+from pathlib import Path
+
+from page_text import GENERATED, code, prose, sentence, source_link, table
+
+from minivllm.cli import COMMANDS, build_parser
+from minivllm.cli.options import add_engine_options, add_sampling_options
+
+Row = tuple[str, str]
+"""An option and its meaning, as two cells of a table."""
+
+SHARED = {"engine": "Engine options", "sampling": "Sampling options"}
+"""Title of a group that many commands have -> heading of the section that tells it once."""
+_HEAD = f"""# Command line
+
+{GENERATED} `minivllm COMMAND --help` tells the same in a terminal.
+
+Every command begins with `minivllm`; `python -m minivllm` is the same. It ends with exit status 0 if it worked, 1 if it did
+not, 2 for wrong usage (`exercise` also: it could not be run), 130 after Ctrl-C, and 141 when nobody reads its output any more. What goes wrong is told in one
+sentence on standard error.
+
+An option takes its value after a space or a `=`. Options of the whole command: `--version` prints the version, and `--help` or `-h`, also after
+a command, prints what there is to say.
+
+"""
+
+
+def page() -> str:
+    shared = _shared_groups()
+    parsers = {name: _subparser(build_parser(name), name) for name in COMMANDS}
+    text = _HEAD + table(
+        ("Command", "What it does"),
+        ((f"[{code(name)}](#minivllm-{name})", prose(sentence(summary))) for name, summary in COMMANDS.items()),
+    )
+    for name, parser in parsers.items():
+        text += _section(parser, 2, shared, source=f"minivllm.cli.{name}")
+    for title, rows in shared.items():
+        text += f"\n## {SHARED[title]}\n\nThe fields of "
+        cls = {"engine": "EngineConfig", "sampling": "SamplingParams"}[title]
+        text += f"[`{cls}`](configuration.md#{cls.lower()}), for the commands above that say so.\n\n"
+        text += table(("Option", "Meaning"), rows.values())
+    return text
+
+
+def _shared_groups() -> dict[str, dict[str, Row]]:
+    parser = argparse.ArgumentParser(add_help=False)
+    add_engine_options(parser)
+    add_sampling_options(parser)
+    return {group.title: _rows(group._group_actions) for group in parser._action_groups if group.title in SHARED}
+
+
+def _subparser(parser: argparse.ArgumentParser, name: str) -> argparse.ArgumentParser:
+    return _subparsers_of(parser).choices[name]
+
+
+def _subparsers_of(parser: argparse.ArgumentParser) -> argparse._SubParsersAction | None:
+    return next((one for one in parser._actions if isinstance(one, argparse._SubParsersAction)), None)
+
+
+def _section(parser: argparse.ArgumentParser, level: int, shared: dict[str, dict[str, Row]], source: str = "") -> str:
+    text = f"\n{'#' * level} {parser.prog}\n\n{prose(parser.description or '')}"
+    text += f" Source: {source_link(source)}.\n" if source else "\n"
+    text += f"\n```text\n{usage(parser)}\n```\n"
+    tables: dict[str, dict[str, Row]] = {}
+    for group in parser._action_groups:
+        # argparse's own two groups, whose titles are worded differently by different Pythons, have no title of ours.
+        title = group.title or "" if group not in (parser._positionals, parser._optionals) else ""
+        tables[title] = tables.get(title, {}) | _rows(group._group_actions)
+    for title, rows in tables.items():
+        if rows and title in shared:
+            text += "\n" + _compared(rows, shared[title], title)
+        elif rows:
+            text += (
+                "\n" + (f"{sentence(title + ':')}\n\n" if title else "") + table(("Option", "Meaning"), rows.values())
+            )
+    for group in parser._mutually_exclusive_groups:
+        names = " and ".join(code(one.option_strings[0]) for one in group._group_actions if one.option_strings)
+        text += f"\nOnly one of {names} can be given.\n"
+    if parser.epilog:
+        laid_out = issubclass(parser.formatter_class, argparse.RawDescriptionHelpFormatter)
+        text += f"\n```text\n{parser.epilog.strip()}\n```\n" if laid_out else f"\n{prose(parser.epilog)}\n"
+    if (subparsers := _subparsers_of(parser)) is not None:
+        for one in dict.fromkeys(subparsers.choices.values()):
+            text += _section(one, level + 1, shared)
+    return text
+
+
+def usage(parser: argparse.ArgumentParser) -> str:
+    """The command in one line; options that can be left out are not named one by one."""
+    words = [parser.prog]
+    required = [one for one in parser._actions if one.option_strings and one.required]
+    words += [f"{one.option_strings[0]} {_value(one)}".strip() for one in required]
+    if any(one.option_strings and not one.required and one.dest != "help" for one in parser._actions):
+        words.append("[OPTIONS]")
+    for one in parser._actions:
+        if isinstance(one, argparse._SubParsersAction):
+            words.append(f"{one.metavar} ...")
+        elif not one.option_strings:
+            words.append(_positional(one))
+    return " ".join(words)
+
+
+def _positional(action: argparse.Action) -> str:
+    name = _metavar(action)
+    return {None: name, "?": f"[{name}]", "*": f"[{name} ...]", "+": f"{name} ..."}.get(action.nargs, name)
+
+
+def _rows(actions: list[argparse.Action]) -> dict[str, Row]:
+    """By `dest`; without `--help`, which everything has, and what is not meant to be seen."""
+    shown = (
+        one
+        for one in actions
+        if one.help != argparse.SUPPRESS and not isinstance(one, (argparse._HelpAction, argparse._SubParsersAction))
+    )
+    return {one.dest: (_names(one), _meaning(one)) for one in shown}
+
+
+def _names(action: argparse.Action) -> str:
+    if not action.option_strings:
+        return code(_positional(action))
+    value = _value(action)
+    return ", ".join(code(f"{name} {value}".strip()) for name in action.option_strings)
+
+
+def _value(action: argparse.Action) -> str:
+    """What follows the name of an option."""
+    if action.nargs == 0:
+        return ""
+    name = _metavar(action)
+    return {"+": f"{name} ...", "*": f"[{name} ...]", "?": f"[{name}]"}.get(action.nargs, name)
+
+
+def _metavar(action: argparse.Action) -> str:
+    if isinstance(action.metavar, tuple):
+        return " ".join(action.metavar)
+    if action.metavar:
+        return action.metavar
+    if not action.option_strings:
+        return action.dest
+    return "CHOICE" if action.choices is not None else action.option_strings[0].lstrip("-").upper()
+
+
+def _meaning(action: argparse.Action) -> str:
+    values = {name: value for name, value in vars(action).items() if value is not argparse.SUPPRESS}
+    help_ = (action.help or "") % values
+    # A default that the help does not tell, as far as it is one and not just "nothing was given".
+    if "default:" not in help_ and action.default not in (None, argparse.SUPPRESS, False, (), [], ""):
+        help_ += f" (default: {action.default})"
+    cell = prose(sentence(help_))
+    if action.choices is not None:
+        cell += f" One of {', '.join(code(one) for one in action.choices)}."
+    home = str(Path.home())
+    return cell.strip().replace(home, "~") if home != "/" else cell.strip()
+
+
+def _compared(rows: dict[str, Row], shared: dict[str, Row], title: str) -> str:
+    heading = SHARED[title]
+    link = f"[{heading.lower()}](#{heading.lower().replace(' ', '-')})"
+    missing = [
+        code(shared[dest][0].strip("`").split(" ")[0].rstrip(",").strip("`")) for dest in shared if dest not in rows
+    ]
+    text = f"All {link}" + (f" but {', '.join(missing)}" if missing else "")
+    different = [row for dest, row in rows.items() if row != shared.get(dest)]
+    if not different:
+        return f"{text}.\n"
+    return f"{text}; here these are different:\n\n" + table(("Option", "Meaning"), different)

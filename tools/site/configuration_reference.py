@@ -1,0 +1,141 @@
+"""docs/reference/configuration.md: every option of the engine, of a request and of the server, with what is refused.
+
+Types, defaults and meanings are read from the dataclasses. What is refused is found by trying: each field is given values that
+cannot be, and the sentence of the error, without the value, stands in the table. The easy thing to get wrong is a rule about two
+fields, which no single value breaks: those are tried by name.
+"""
+
+import dataclasses
+import re
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from types import MappingProxyType
+from typing import Any
+
+import environment_reference
+from page_text import GENERATED, code, field_docs, prose, sentence, source_link, table, type_name
+
+from minivllm.config import EngineConfig
+from minivllm.errors import ConfigError, InvalidSamplingParamsError
+from minivllm.sampling_params import SamplingParams
+from minivllm.server.options import ServerOptions
+
+_PROBES: tuple[object, ...] = (-1000.5, "?", -(10**30), 10**30, "")
+"""Values of which at least one cannot be, for any field that refuses anything by itself."""
+_OURS = frozenset({"kv_cache_allocator", "batching", "batch_delay", "batch_size", "check_invariants"})
+"""Options of the engine that vLLM does not have: what paging and continuous batching replaced, and the checks."""
+
+TOGETHER: Mapping[type, tuple[dict[str, Any], ...]] = MappingProxyType(
+    {
+        EngineConfig: (
+            {"kv_cache_allocator": "contiguous", "enable_prefix_caching": True},
+            {"batch_size": 4},
+            {"enable_chunked_prefill": False, "max_num_batched_tokens": 512, "max_model_len": 2048},
+            {"custom_ops": ["all", "rms_norm"]},
+        ),
+        SamplingParams: (
+            {"n": 4, "best_of": 2},
+            {"max_tokens": 4, "min_tokens": 8},
+            {"length_penalty": 2.0},
+            {"use_beam_search": True},
+            {"n": 4, "beam_width": 2},
+            {"best_of": 4, "beam_width": 4},
+            {"beam_width": 4, "top_p": 0.5},
+        ),
+        ServerOptions: ({"host": "0.0.0.0"}, {"api_key": ("",)}),
+    }
+)
+"""What is refused only because of something else that was given, or left out."""
+
+_HEAD = f"""# Configuration
+
+{GENERATED}
+
+| Part | Read it for |
+| --- | --- |
+| [`EngineConfig`](#engineconfig) | how an engine is built; the options of `minivllm` commands, and of `LLM(...)` |
+| [`SamplingParams`](#samplingparams) | what one request asks for |
+| [`ServerOptions`](#serveroptions) | how `minivllm serve` serves |
+| [Environment variables](#environment-variables) | what is read from outside |
+| [Files](#files) | what is written where |
+
+A value that cannot be is refused at once, with a sentence that says what to change; nothing is rounded to something that would be legal.
+"""
+_ABOUT: Mapping[type, str] = MappingProxyType(
+    {
+        EngineConfig: (
+            "Names are vLLM's, and mean the same, but for these, which vLLM does not have: "
+            f"{', '.join(code(name) for name in sorted(_OURS))}. `attention_backend` and `custom_ops` are vLLM's words with our choices. "
+            "A field `max_num_seqs` is `--max-num-seqs` on the [command line](cli.md#engine-options). What is refused raises `ConfigError`."
+        ),
+        SamplingParams: (
+            "Names and ranges are vLLM's. `best_of`, `use_beam_search`, `length_penalty` and `early_stopping` are those of its first versions, "
+            "`beam_width` that of its present `BeamSearchParams`. Most are options of the [command line](cli.md#sampling-options), too. "
+            "What is refused raises `InvalidSamplingParamsError`."
+        ),
+        ServerOptions: (
+            "For who builds a server in Python. On the [command line](cli.md#minivllm-serve) `allowed_hosts` is `--allowed-host` and "
+            "`drain_timeout` is vLLM's `--shutdown-timeout`; `max_body_bytes` and `body_timeout` have no option. What is refused raises `ConfigError`."
+        ),
+    }
+)
+
+
+def page() -> str:
+    return (
+        _HEAD
+        + "".join(map(_section, (EngineConfig, SamplingParams, ServerOptions)))
+        + "\n"
+        + environment_reference.section()
+    )
+
+
+def _section(cls: type) -> str:
+    text = f"\n## {cls.__name__}\n\nSource: {source_link(f'{cls.__module__}:{cls.__name__}')}. {_ABOUT[cls]}\n\n"
+    text += table(("Field", "Type", "Default", "Meaning"), _rows(cls))
+    text += "\nRefused together, with what the error says:\n\n"
+    return text + table(
+        ("Given", "Error"), ((_call(given), prose(str(refusal(cls, given)))) for given in TOGETHER[cls])
+    )
+
+
+def _rows(cls: type) -> Iterable[tuple[str, ...]]:
+    docs = field_docs(cls)
+    for field in dataclasses.fields(cls):
+        if not docs[field.name]:
+            raise LookupError(f"{cls.__name__}.{field.name} says nowhere what it means: write a string under it.")
+        meaning = " ".join(filter(None, (sentence(docs[field.name]), _rule(cls, field.name))))
+        yield code(field.name), type_name(cls, field.name), code(_default(field)), prose(meaning)
+
+
+def _default(field: dataclasses.Field) -> object:
+    value = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+    if isinstance(value, Enum):
+        return f"{type(value).__name__}.{value.name}"
+    return repr(value)
+
+
+def _rule(cls: type, name: str) -> str:
+    """What a value must be, in the words of the errors that others raise; empty where the type says it all."""
+    rules: dict[str, None] = {}
+    for probe in _PROBES:
+        # A sentence that begins with another field's name, or with no "must", is about two fields.
+        rule = re.match(rf"{name} (must .*?)(; got |$)", str(refusal(cls, {name: probe})))
+        if rule and not rule[1].startswith(("must be one of", "must be True or False")):
+            rules[sentence(rule[1])] = None
+    return " ".join(rules)
+
+
+def refusal(cls: type, given: dict[str, Any]) -> ConfigError | InvalidSamplingParamsError | None:
+    """The error that `cls` raises for these values."""
+    try:
+        cls(**given)
+    except (ConfigError, InvalidSamplingParamsError) as error:
+        return error
+    except TypeError:  # a value that no check was made for: the field takes anything of its type
+        pass
+    return None
+
+
+def _call(given: dict[str, Any]) -> str:
+    return ", ".join(code(f"{name}={value!r}") for name, value in given.items())

@@ -1,0 +1,111 @@
+"""The environment variables that minivllm reads, and the files that it writes: a part of docs/reference/configuration.md.
+
+What a variable means is written here, and which ones there are is found in the source: a variable that the code reads and this table
+lacks, or the other way round, is an error. The easy thing to get wrong is a name that stands in a constant, so constants are looked up.
+"""
+
+import ast
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+from page_text import ROOT, code, prose, source_link, table
+
+FOLDERS = ("minivllm", "kernels", "tui", "lessons")
+
+VARIABLES: Mapping[str, str] = MappingProxyType(
+    {
+        "MINIVLLM_CACHE": "Folder of the models that minivllm has made or fetched (default: `minivllm` in `XDG_CACHE_HOME`).",
+        "MINIVLLM_EXERCISES": "Folder of your exercises (default: `~/minivllm-exercises`).",
+        "MINIVLLM_GRADE_SECRET": "Makes the random cases of `minivllm exercise grade` yours, as its option `--secret` does.",
+        "MINIVLLM_PROGRESS": "File that remembers lessons and exercises (default: `~/.minivllm/progress.json`).",
+        "OPENAI_API_KEY": "`minivllm bench serve` sends it where there is no `VLLM_API_KEY`.",
+        "TEXTUAL_DRIVER": "Set by `textual serve`: tells that the dashboard is shown in a browser, where there is no terminal.",
+        "TRITON_INTERPRET": "`1`: Triton interprets kernels in Python, on any machine and slowly. On a CPU minivllm sets it itself.",
+        "VLLM_API_KEY": "`minivllm serve` asks its clients for this key; `attach`, `once` and `bench serve` send it.",
+        "XDG_CACHE_HOME": "Folder of all caches (default: `~/.cache`).",
+        "XDG_CONFIG_HOME": "Folder of all configuration (default: `~/.config`).",
+    }
+)
+
+OF_LIBRARIES: Mapping[str, str] = MappingProxyType(
+    {
+        "HF_HOME": "Where `huggingface_hub` keeps what it has downloaded (default: `~/.cache/huggingface`).",
+        "HF_ENDPOINT": "A mirror of the Hub.",
+        "HF_TOKEN": "Your key to the Hub, for models that ask for one.",
+        "HF_HUB_OFFLINE": "`1`: ask the Hub nothing, take what is there.",
+        "OMP_NUM_THREADS": "How many CPU threads torch uses.",
+        "CUDA_VISIBLE_DEVICES": "Which GPUs torch sees.",
+        "NO_COLOR": "Any value: the dashboard draws in grey.",
+    }
+)
+
+FILES: tuple[tuple[str, str, str], ...] = (
+    ("`~/.cache/minivllm`", "Models made here, GGUF files turned into checkpoints. It can be removed: what is needed is made or fetched again.",
+     "minivllm.runtime.model_cache:default_cache_root"),
+    ("`~/.cache/huggingface`", "What was downloaded from the Hub, in Hugging Face's own layout.", "minivllm.runtime.hub"),
+    ("`~/.minivllm/progress.json`", "How far you are with lessons and exercises.", "minivllm.lessons.progress:default_path"),
+    ("`~/minivllm-exercises`", "Your solutions, a file each.", "minivllm.lessons.exercises.workspace:default_root"),
+    ("`~/.config/minivllm/keys.toml`", "Keys of your own for the dashboard ([Key bindings](keys.md)). It is only read.",
+     "minivllm.tui.keymap:default_path"),
+    ("`minivllm-step-N.svg`", "In the folder where you are: what `ctrl+s` saves in the dashboard.", "minivllm.tui.actions"),
+    ("`minivllm-TIME.jsonl`, `minivllm-TIME.perfetto.json`", "In the folder where you are: what `E` saves in the dashboard.",
+     "minivllm.tui.actions"),
+    ("what `--record FILE` names", "A recording: every event as a line of JSON ([Events](events.md)).", "minivllm.events.log:LogWriter"),
+)  # fmt: skip
+
+
+def section() -> str:
+    read = set(variables_read())
+    if read != set(VARIABLES):
+        raise LookupError(f"Read by the code or in the table VARIABLES, and not both: {sorted(read ^ set(VARIABLES))}.")
+    text = "## Environment variables\n\nAll that the code of minivllm asks for.\n\n"
+    text += table(("Variable", "What it does"), ((code(name), prose(doc)) for name, doc in VARIABLES.items()))
+    text += "\nLibraries under it have their own. These matter most:\n\n"
+    text += table(("Variable", "What it does"), ((code(name), prose(doc)) for name, doc in OF_LIBRARIES.items()))
+    text += "\n## Files\n\nBeside these there are the files that an option of a command names; `minivllm compare` without `--record` "
+    text += "leaves its recordings in a new temporary folder. On a GPU Triton keeps its compiled kernels in `~/.triton`.\n\n"
+    return text + table(("Where", "What", "Source"), ((where, what, source_link(at)) for where, what, at in FILES))
+
+
+def variables_read() -> Iterator[str]:
+    """Every name that the source asks `os.environ` for; setting one is asking, too."""
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            text = path.read_text(encoding="utf-8")
+            if "environ" in text:
+                yield from _asked_for(ast.parse(text))
+
+
+def _asked_for(tree: ast.Module) -> Iterator[str]:
+    constants = {
+        target.id: statement.value
+        for statement in tree.body
+        if isinstance(statement, ast.Assign)
+        for target in statement.targets
+        if isinstance(target, ast.Name)
+    }
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=func, args=[asked, *_]) if _is_of_environ(func):
+                yield from _names(asked, constants)
+            case ast.Call(args=[asker, asked]) if _is_of_environ(asker):  # map(os.environ.get, NAMES)
+                yield from _names(asked, constants)
+            case ast.Subscript(value=value, slice=asked) if _is_environ(value):
+                yield from _names(asked, constants)
+            case ast.Compare(left=asked, comparators=[value]) if _is_environ(value):
+                yield from _names(asked, constants)
+
+
+def _is_environ(node: ast.expr) -> bool:
+    return ast.unparse(node) == "os.environ"
+
+
+def _is_of_environ(node: ast.expr) -> bool:
+    return isinstance(node, ast.Attribute) and _is_environ(node.value)
+
+
+def _names(node: ast.expr, constants: Mapping[str, ast.expr]) -> Iterator[str]:
+    if isinstance(node, ast.Name):
+        node = constants[node.id]
+    value = ast.literal_eval(node)
+    yield from value if isinstance(value, tuple) else (value,)

@@ -1,0 +1,140 @@
+"""docs/reference/events.md: every kind of event with its fields, what emits it, and a real line of it.
+
+Read from the structs in `minivllm.events.types`, the strings under their fields and the source they lie in. The easy thing to get wrong
+is a field without a word: it is an error here, so that no page can be written that leaves one out.
+"""
+
+import inspect
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType, ModuleType
+
+import msgspec
+from example_events import example_lines
+from page_text import GENERATED, code, field_docs, paragraphs, prose, sentence, source_link, table, type_name
+
+from minivllm.events import types as ev
+from minivllm.events.types import blocks, kernels, requests, steps
+
+COMMON: Mapping[str, str] = MappingProxyType(
+    {
+        "request_id": "Name of the request.",
+        "seq_id": "The sequence, named after its request: `ada.0` is the first sequence of `ada`.",
+        "block_id": "The block, from 0 to `num_blocks` - 1.",
+        "logical": "Entry of the sequence's block table, from 0.",
+        "slot": "Slot in the batch, from 0 to `max_num_seqs` - 1.",
+        "position": "Place in the queue that the text above names, 0 is first.",
+        "num_cached_tokens": "Tokens whose keys and values were found in the prefix cache.",
+        "num_computed_tokens": "Tokens that need no computing: the first chunk starts here.",
+        "token_id": "The token, as the model's vocabulary numbers it.",
+        "num_blocks": "Blocks of the KV cache.",
+        "block_size": "Tokens that one block holds.",
+        "max_num_seqs": "Slots of the batch.",
+        "max_num_batched_tokens": "The token budget of a step.",
+        "max_model_len": "Most tokens of one sequence, prompt and output.",
+        "scheduling_policy": "`fcfs` or `priority`.",
+        "enable_prefix_caching": "Whether blocks are found again by the hash of their tokens.",
+        "schema": "What kind of file it is.",
+        "version": "Of the schema. It goes up when an old reader would misread a new log; new kinds and fields do not need it.",
+        "model": "What the engine was told to load.",
+        "clock": "Whose seconds `t` are: the system's, or a virtual clock's that moves by 0.01 a step on every machine.",
+        "mono": "The engine's clock when the log began, in seconds.",
+        "kernel": "Name of the Triton kernel.",
+    }
+)
+"""What a field means wherever it stands without words of its own in the source."""
+
+_HEAD = f"""# Events
+
+{GENERATED} The structs are in {source_link("minivllm.events.types")}.
+
+The engine tells every decision as an event, at the moment when it is made. The dashboard, recordings, `/events` of the server and the
+metrics are made of these events alone. Whoever folds all of them, in order, knows exactly what the engine knows; {source_link("minivllm.events.fold:Fold")} does it.
+
+## A recording
+
+A recording is a file of lines, and each line is a JSON object whose `ev` says what it is. The first is `meta`. If the recording begins in the middle of a run, the second is `log.state`, with the whole
+state of the engine as it was then. After that each line is one event. `GET /events` of a server sends the same objects.
+
+A reader passes over kinds and fields that it does not know: they are a newer engine's. A field that has its default is left out of the line.
+
+### `meta`
+
+"""
+_SUBJECTS: tuple[tuple[str, ModuleType], ...] = (
+    ("Requests", requests),
+    ("Steps, tokens and the log", steps),
+    ("Blocks", blocks),
+    ("Kernels", kernels),
+)
+
+
+def page() -> str:
+    lines = example_lines()
+    text = _HEAD + f"{paragraphs(ev.LogHeader.__doc__)}\n\n" + _fields(ev.LogHeader) + _example(lines["meta"])
+    text += "\n### The envelope\n\nEvery event begins with the same three fields.\n\n" + _fields(ev.Event, own=False)
+    text += (
+        "\nNumbers have no gaps. A reader that meets a jump which no [`log.gap`](#loggap) explains says at which line the recording is "
+        "damaged. Times are seconds: on a real engine's monotonic clock, whose zero means nothing (`wall` and `mono` of `meta` tie it to the "
+        "calendar), or on the virtual clock of a recording that is to be the same everywhere.\n"
+    )
+    text += "\n## All kinds\n\n" + table(("Kind", "What happened"), (_summary(kind) for kind in ev.EVENT_KINDS))
+    for title, module in _SUBJECTS:
+        kinds = [kind for kind in ev.EVENT_KINDS if kind.__module__ == module.__name__]
+        text += f"\n## {title}\n"
+        text += "".join(_section(kind, lines[_tag(kind)]) for kind in kinds)
+        for part in _parts(module, kinds):
+            text += f"\n### {part.__name__}\n\n{paragraphs(part.__doc__)}\n\n{_fields(part, own=False)}"
+    return text
+
+
+def _tag(kind: type[msgspec.Struct]) -> str:
+    return kind.__struct_config__.tag
+
+
+def _anchor(kind: type[ev.Event]) -> str:
+    return "#" + _tag(kind).replace(".", "")
+
+
+def _summary(kind: type[ev.Event]) -> tuple[str, str]:
+    first = " ".join(inspect.cleandoc(kind.__doc__).split("\n\n")[0].split())
+    return f"[{code(_tag(kind))}]({_anchor(kind)})", prose(first)
+
+
+def _section(kind: type[ev.Event], line: str) -> str:
+    where = source_link(kind.rule)
+    return (
+        f"\n### `{_tag(kind)}`\n\n{paragraphs(kind.__doc__)}\n\nEmitted by {where}. As a struct: "
+        f"{source_link(f'{kind.__module__}:{kind.__name__}')}.\n\n{_fields(kind)}{_example(line)}"
+    )
+
+
+def _example(line: str) -> str:
+    return f"\n```json\n{line}\n```\n"
+
+
+def _fields(struct: type[msgspec.Struct], own: bool = True) -> str:
+    """A table of the fields; of an event without those of the envelope."""
+    envelope_fields = ev.Event.__struct_fields__ if own and issubclass(struct, ev.Event) else ()
+    shown = [one for one in msgspec.structs.fields(struct) if one.name not in envelope_fields]
+    docs = field_docs(struct)
+    return table(("Field", "Type", "Meaning"), (_row(struct, one, docs) for one in shown))
+
+
+def _row(struct: type[msgspec.Struct], field: msgspec.structs.FieldInfo, docs: dict[str, str]) -> tuple[str, str, str]:
+    meaning = docs.get(field.name) or COMMON.get(field.name)
+    if meaning is None:
+        raise LookupError(f"{struct.__name__}.{field.name} says nowhere what it means: write a string under it.")
+    if not field.required:
+        default = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
+        meaning = f"{sentence(meaning)} If left out: `{_as_json(default)}`."
+    return code(field.name), type_name(struct, field.name), prose(meaning)
+
+
+def _as_json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _parts(module: ModuleType, kinds: Iterable[type[ev.Event]]) -> list[type[msgspec.Struct]]:
+    """Structs of a module that are no events: what a field of one is made of."""
+    structs = [one for one in vars(module).values() if isinstance(one, type) and issubclass(one, msgspec.Struct)]
+    return [one for one in structs if one.__module__ == module.__name__ and one not in set(kinds)]

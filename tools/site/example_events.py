@@ -1,0 +1,109 @@
+"""One real line of a recording for each kind of event: from the committed traces, and for what no scenario shows from an engine.
+
+That engine runs here, on noise (`tiny-random`) and the virtual clock, and is asked for an x-ray and for attention mass, has an option
+changed and a request aborted, loses lines to a disk that is full, and in the end has its memory spoiled. The easy thing to
+get wrong is the last digit of a float, which differs from one processor to another: such numbers are rounded.
+"""
+
+import io
+import json
+from collections.abc import Iterable
+from contextlib import suppress
+
+from page_text import ROOT
+
+from minivllm.clock import VirtualClock
+from minivllm.config import EngineConfig
+from minivllm.engine import LLMEngine
+from minivllm.errors import InvariantError
+from minivllm.events import types as ev
+from minivllm.events.lines import encode_event
+from minivllm.events.log import LogWriter
+from minivllm.sampling_params import SamplingParams
+
+TRACES = ("memory-pressure.jsonl", "shared-prefix.jsonl", "parallel-sampling.jsonl", "beams.jsonl")
+_DIGITS = 3
+
+
+def example_lines() -> dict[str, str]:
+    """Tag -> a line, for `meta` and for every kind. Those of the traces come first: their texts are a model's."""
+    traces = [(ROOT / "docs/assets/traces" / name).read_text(encoding="utf-8").splitlines() for name in TRACES]
+    return _best(_engine_lines()) | _best(line for lines in traces for line in lines)
+
+
+def _best(lines: Iterable[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for line in lines:
+        tag = line.removeprefix('{"ev":"').split('"', 1)[0]
+        if tag not in found or _worth(line) > _worth(found[tag]):
+            found[tag] = line
+    return found
+
+
+def _worth(line: str) -> tuple[int, int]:
+    """More fields first (defaults are left out of a line), then the shorter line."""
+    return len(json.loads(line)), -len(line)
+
+
+def _engine_lines() -> list[str]:
+    """The events of a run that does what no scenario does."""
+    config = EngineConfig(
+        model="tiny-random", device="cpu", dtype="float32", attention_backend="torch", max_model_len=64,
+        num_gpu_blocks_override=16, block_size=8, max_num_batched_tokens=64, check_invariants=True,
+    )  # fmt: skip
+    engine = LLMEngine.from_config(config, clock=VirtualClock())
+    events: list[ev.Event] = []
+    engine.subscribe(events.append)
+    disk = _FullDisk()
+    log = LogWriter(disk, engine.log_header())
+    engine.subscribe(log.write)
+    greedy = SamplingParams(temperature=0.0, max_tokens=4, ignore_eos=True)
+    engine.add_request("ada", "Hello, world", greedy)
+    engine.add_request("bob", "Good morning", greedy)
+    engine.step()
+    engine.set_option("max_num_seqs", 8)
+    engine.record_attention_mass(True)
+    engine.trace_kernel("ada.0")
+    disk.is_full = True
+    engine.step()
+    disk.is_full = False
+    engine.abort_request("bob")
+    engine.record_attention_mass(False)
+    while engine.has_unfinished_requests():
+        engine.step()
+    engine.add_request("eve", "Hello, world", _stop_that_does_not_come(events, greedy))
+    while engine.has_unfinished_requests():
+        engine.step()
+    engine.add_request("zoe", "Hello, world", greedy)
+    engine.step()
+    engine._scheduler.kv_cache_manager.pool.blocks[0].ref_cnt += 1
+    with suppress(InvariantError):
+        engine.step()
+    log.flush()
+    gaps = [line for line in disk.getvalue().decode().splitlines() if line.startswith('{"ev":"log.gap"')]
+    return gaps + [_rounded(encode_event(one).decode().strip()) for one in events]
+
+
+def _stop_that_does_not_come(events: list[ev.Event], params: SamplingParams) -> SamplingParams:
+    """The same request once more, with a stop string that its last visible character could begin."""
+    text = "".join(one.text for one in events if isinstance(one, ev.TokenSampled) and one.seq_id == "ada.0")
+    return SamplingParams(
+        temperature=params.temperature, max_tokens=params.max_tokens, ignore_eos=True, stop=[f"{text[-1]} and so on"]
+    )
+
+
+def _rounded(line: str) -> str:
+    return json.dumps(
+        json.loads(line, parse_float=lambda text: round(float(text), _DIGITS)),
+        separators=(",", ":"),
+        ensure_ascii=False,
+    )
+
+
+class _FullDisk(io.BytesIO):
+    """A file on a disk that is full for a while."""
+
+    is_full = False
+
+    def write(self, data: bytes) -> int:
+        return 0 if self.is_full else super().write(data)

@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+"""Writes the pages of the docs that are made from the code; `make docs-pages` does the same.
+
+    tools/site/make_pages.py                                  # all of them, in place
+    tools/site/make_pages.py --only reference/cli.md          # this one alone; may be given several times
+    tools/site/make_pages.py --out /tmp/pages                 # elsewhere than into docs/
+
+A page is a function that returns its text. The easy thing to get wrong is a text that depends on the machine: the pages
+are committed, and tests/docs/test_pages_are_fresh.py compares each with what this would write today.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import cli_reference
+import configuration_reference
+import events_reference
+import metrics_reference
+
+from minivllm.tui import commands
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+PAGES: Mapping[str, Callable[[], str]] = MappingProxyType(
+    {
+        "reference/cli.md": cli_reference.page,
+        "reference/configuration.md": configuration_reference.page,
+        "reference/events.md": events_reference.page,
+        "reference/keys.md": commands.page,
+        "reference/metrics.md": metrics_reference.page,
+    }
+)
+"""A page, as a path below docs/ -> what makes its text."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Write the pages of the docs that are made from the code.")
+    parser.add_argument("--out", type=Path, default=DOCS, metavar="FOLDER", help="(default: docs)")
+    parser.add_argument("--only", choices=tuple(PAGES), action="append", help="(default: all of them)")
+    args = parser.parse_args()
+    for name in args.only or PAGES:
+        path = args.out / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(PAGES[name](), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""docs/reference/metrics.md: what `GET /metrics` tells, from the registry that makes its text.
+
+A server's registry is filled by an engine that has done nothing yet; names, types, labels and buckets are there from the first scrape on.
+The easy thing to get wrong is what comes and goes with the machine: the `process_*` of `prometheus_client` exist only on Linux, so they are
+told in words.
+"""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from page_text import GENERATED, code, prose, sentence, source_link, table
+from prometheus_client.metrics_core import Metric
+
+from minivllm.events.types import LogHeader
+from minivllm.server.histograms import token_buckets
+from minivllm.server.http_totals import HttpTotals
+from minivllm.server.metrics import EngineMetrics
+
+_MAX_MODEL_LEN = 2048
+_HEADER = LogHeader(
+    engine="0", model="MODEL", clock="virtual", wall=0.0, mono=0.0, num_blocks=1, block_size=16, max_num_seqs=1,
+    max_num_batched_tokens=16, max_model_len=_MAX_MODEL_LEN, scheduling_policy="fcfs", enable_prefix_caching=True,
+)  # fmt: skip
+LABELS: Mapping[str, str] = MappingProxyType(
+    {
+        "model_name": "What clients call the model: `--served-model-name`, or what it was loaded by.",
+        "engine": "Always `0`: there is one engine; vLLM numbers them because it may have several.",
+        "finished_reason": "How a sequence ended: `stop`, `length`, `abort`, or `error` if it failed.",
+        "sleep_state": "`awake`, `weights_offloaded` or `discard_all`; always awake.",
+        "block_size": "The option of this name.",
+        "num_gpu_blocks": "Blocks of the KV cache, on any device.",
+        "enable_prefix_caching": "The option of this name: `True` or `False`.",
+        "cache_dtype": "The option `dtype`.",
+        "handler": "The route that was reached, as it is written in the server; `none` where no route was.",
+        "status": "The status by its class: `2xx`, `4xx`, `5xx`.",
+        "method": "The HTTP method; `other` for one that is not HTTP's own.",
+    }
+)
+_HEAD = f"""# Metrics
+
+{GENERATED} They come from {source_link("minivllm.server.metrics")}, and what is counted how from {source_link("minivllm.server.engine_totals:EngineTotals")}.
+
+`GET /metrics` of [the server](../server.md) answers in Prometheus' text format. Names, types, labels and buckets of all that begins with `vllm:` are those of vLLM V1, so its boards and tools
+read them unchanged; [Feeds and metrics](../observability.md#metrics-prometheus-under-vllms-names) tells where a number means something else than there. No metric is ours alone:
+`http_requests_total` and `process_*` stand beside vLLM's own, too.
+
+Prometheus adds endings to names: a counter has `_total`, and a histogram has `_bucket`, `_sum` and `_count`.
+
+"""
+
+
+def page() -> str:
+    metrics = EngineMetrics(_HEADER)
+    HttpTotals(metrics.registry).count({"path": "/v1/completions", "method": "POST"}, 200)
+    families = [one for one in metrics.registry.collect() if not one.name.startswith("process_")]
+    text = _HEAD
+    for kind, title in (("gauge", "Gauges"), ("counter", "Counters"), ("histogram", "Histograms")):
+        these = [one for one in families if one.type == kind]
+        head = ("Name", "Labels", "What it is", "Buckets") if kind == "histogram" else ("Name", "Labels", "What it is")
+        text += f"## {title}\n\n" + table(head, (_row(one) for one in these)) + "\n"
+    text += "## Labels\n\n" + table(("Label", "What it says"), _labels(families)) + "\n"
+    return text + _TAIL
+
+
+_TAIL = """## The process
+
+On Linux `prometheus_client` adds what the process takes: `process_cpu_seconds_total`, `process_resident_memory_bytes`, `process_virtual_memory_bytes`,
+`process_start_time_seconds`, `process_open_fds` and `process_max_fds`, without labels.
+"""
+
+
+def _row(family: Metric) -> tuple[str, ...]:
+    name = f"{family.name}_total" if family.type == "counter" else family.name
+    cells = code(name), " ".join(code(one) for one in _names_of_labels(family)), prose(sentence(family.documentation))
+    return (*cells, _buckets(family)) if family.type == "histogram" else cells
+
+
+def _names_of_labels(family: Metric) -> list[str]:
+    return list(dict.fromkeys(name for sample in family.samples for name in sample.labels if name != "le"))
+
+
+def _labels(families: Iterable[Metric]) -> Iterable[tuple[str, str]]:
+    for name in dict.fromkeys(name for family in families for name in _names_of_labels(family)):
+        yield code(name), prose(LABELS[name])
+
+
+def _buckets(family: Metric) -> str:
+    bounds = [float(one.labels["le"]) for one in family.samples if one.labels.get("le", "+Inf") != "+Inf"]
+    if bounds == [float(one) for one in token_buckets(_MAX_MODEL_LEN)]:
+        return "1, 2, 5, 10, 20, 50 and so on, up to `max_model_len`"
+    return ", ".join(f"{bound:g}" for bound in bounds)

@@ -1,0 +1,106 @@
+"""What the generated pages are made of: tables, prose with its special characters escaped, links into the source, docs of fields.
+
+Knows nothing of what a page is about. The easy thing to get wrong is a text that was written for a terminal or for a reader
+of the source: a `*` or a `<` in it would become markup. What stands between backticks is left as it is.
+"""
+
+import ast
+import inspect
+import re
+import textwrap
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+ROOT = Path(__file__).resolve().parents[2]
+GENERATED = "This page is made from the code: `make docs-pages` writes it again."
+_CODE = re.compile(r"(`+.*?`+)", re.DOTALL)
+_SPECIAL = re.compile(r"([\\*\[\]{}|]|(?<!\w)_|_(?!\w))")
+
+
+def prose(text: str) -> str:
+    """Text of one paragraph as markdown, fit for a table: in one line, with nothing that could be taken for markup."""
+    pieces = _CODE.split(" ".join(text.split()))
+    for i in range(0, len(pieces), 2):
+        pieces[i] = _SPECIAL.sub(r"\\\1", pieces[i]).replace("<", "&lt;")
+    for i in range(1, len(pieces), 2):
+        pieces[i] = pieces[i].replace("|", r"\|")
+    return "".join(pieces)
+
+
+def paragraphs(doc: str | None) -> str:
+    """A docstring as markdown."""
+    return "\n\n".join(prose(one) for one in inspect.cleandoc(doc or "").split("\n\n"))
+
+
+def code(text: object) -> str:
+    """A word of code, fit for a table."""
+    return f"`{text}`".replace("|", r"\|")
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A markdown table; cells are markdown already."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def sentence(text: str) -> str:
+    """With a capital letter, unless an address or a name of the code begins it, and a full stop."""
+    text = text.strip()
+    if not re.search(r"://|_", text.split(" ")[0]):
+        text = text[:1].upper() + text[1:]
+    return text if not text or text.endswith((".", "!", "?", ":")) else f"{text}."
+
+
+def source_link(target: str, text: str | None = None) -> str:
+    """A link from a page in docs/reference to `package.module:Name.name`, or to a module; the site carries the file."""
+    module, _, name = target.partition(":")
+    path = _path_of(module)
+    shown = code(text or name or module)
+    return f"[{shown}](../../{path}{'#' if name else ''}{name})"
+
+
+def _path_of(module: str) -> str:
+    # Three folders are packages of minivllm, and lie beside it in the repository.
+    parts = module.split(".")
+    if parts[:1] == ["minivllm"] and parts[1:2] and parts[1] in ("kernels", "tui", "lessons"):
+        parts = parts[1:]
+    path = Path(*parts)
+    return f"{path}/__init__.py" if (ROOT / path).is_dir() else f"{path}.py"
+
+
+@cache
+def field_docs(cls: type) -> dict[str, str]:
+    """The strings under the fields of a class, its bases' among them, in the order of the source."""
+    docs: dict[str, str] = {}
+    for one in reversed(cls.__mro__):
+        if not one.__module__.startswith("minivllm"):
+            continue
+        body = ast.parse(textwrap.dedent(inspect.getsource(one))).body[0].body
+        for statement, after in zip(body, [*body[1:], None], strict=True):
+            if not isinstance(statement, ast.AnnAssign) or "ClassVar" in ast.unparse(statement.annotation):
+                continue
+            is_doc = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
+            docs[statement.target.id] = str(after.value.value) if is_doc else ""
+    return docs
+
+
+def type_name(cls: type, name: str) -> str:
+    """A field's type as markdown, each of its alternatives by itself: a `|` in a table's code is shown differently everywhere."""
+    hint = get_type_hints(cls)[name]
+    alternatives = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    shown = [one for alternative in alternatives for one in _alternatives(alternative)]
+    return " or ".join(map(code, shown)) if len(shown) < 3 else ", ".join(map(code, shown))
+
+
+def _alternatives(hint: Any) -> list[str]:
+    if hint is NoneType:
+        return ["None"]
+    if get_origin(hint) is Literal:
+        return [f'"{one}"' for one in get_args(hint)]
+    if get_origin(hint) is None:
+        return [hint.__name__]
+    inner = (" or ".join(_alternatives(one)) if one is not ... else "..." for one in get_args(hint))
+    return [f"{get_origin(hint).__name__}[{', '.join(inner)}]"]
