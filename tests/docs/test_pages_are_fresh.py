@@ -127,3 +127,11 @@ def test_a_text_for_a_terminal_becomes_no_markup() -> None:
         r"a \* b, \_c\_, &lt;d>, \[e\], f\|g, \{h\} and snake_case"
     )
     assert prose("`a * <b>` stays, * does not") == r"`a * <b>` stays, \* does not"
+
+
+def test_every_metric_of_a_server_stands_on_the_page_under_the_name_that_a_scrape_has() -> None:
+    metrics = TOOL.metrics_reference.EngineMetrics(TOOL.metrics_reference._HEADER)
+    scraped = set(re.findall(r"^# TYPE (\S+)", metrics.text().decode(), re.MULTILINE))
+    page = committed("reference/metrics.md")
+    assert len(scraped) > 25
+    assert {name for name in scraped if f"| `{name}` |" not in page} == set()

@@ -92,7 +92,7 @@ def page() -> str:
 
 def _section(cls: type) -> str:
     text = f"\n## {cls.__name__}\n\nSource: {source_link(f'{cls.__module__}:{cls.__name__}')}. {_ABOUT[cls]}\n\n"
-    text += table(("Field", "Type", "Default", "Meaning"), _rows(cls))
+    text += table(("Field", "Type, and what it is if left out", "Meaning"), _rows(cls))
     text += "\nRefused together, with what the error says:\n\n"
     return text + table(
         ("Given", "Error"), ((_call(given), prose(str(refusal(cls, given)))) for given in TOGETHER[cls])
@@ -105,7 +105,7 @@ def _rows(cls: type) -> Iterable[tuple[str, ...]]:
         if not docs[field.name]:
             raise LookupError(f"{cls.__name__}.{field.name} says nowhere what it means: write a string under it.")
         meaning = " ".join(filter(None, (sentence(docs[field.name]), _rule(cls, field.name))))
-        yield code(field.name), type_name(cls, field.name), code(_default(field)), prose(meaning)
+        yield code(field.name), f"{type_name(cls, field.name)}; {code(_default(field))}", prose(meaning)
 
 
 def _default(field: dataclasses.Field) -> object:

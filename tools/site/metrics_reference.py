@@ -54,10 +54,16 @@ def page() -> str:
     HttpTotals(metrics.registry).count({"path": "/v1/completions", "method": "POST"}, 200)
     families = [one for one in metrics.registry.collect() if not one.name.startswith("process_")]
     text = _HEAD
-    for kind, title in (("gauge", "Gauges"), ("counter", "Counters"), ("histogram", "Histograms")):
-        these = [one for one in families if one.type == kind]
-        head = ("Name", "Labels", "What it is", "Buckets") if kind == "histogram" else ("Name", "Labels", "What it is")
-        text += f"## {title}\n\n" + table(head, (_row(one) for one in these)) + "\n"
+    for kind, title in (("gauge", "Gauges"), ("counter", "Counters")):
+        rows = ((_name(one), _meaning(one), _labels_of(one)) for one in families if one.type == kind)
+        text += f"## {title}\n\n" + table(("Name", "What it is", "Labels"), rows) + "\n"
+    histograms = [one for one in families if one.type == "histogram"]
+    (labels,) = {_labels_of(one) for one in histograms}  # the same for all, so it is said once
+    text += f"## Histograms\n\nEach has the labels {labels}. Times are in seconds.\n\n"
+    text += (
+        table(("Name", "What it is", "Buckets"), ((_name(one), _meaning(one), _buckets(one)) for one in histograms))
+        + "\n"
+    )
     text += "## Labels\n\n" + table(("Label", "What it says"), _labels(families)) + "\n"
     return text + _TAIL
 
@@ -69,10 +75,16 @@ On Linux `prometheus_client` adds what the process takes: `process_cpu_seconds_t
 """
 
 
-def _row(family: Metric) -> tuple[str, ...]:
-    name = f"{family.name}_total" if family.type == "counter" else family.name
-    cells = code(name), " ".join(code(one) for one in _names_of_labels(family)), prose(sentence(family.documentation))
-    return (*cells, _buckets(family)) if family.type == "histogram" else cells
+def _name(family: Metric) -> str:
+    return code(f"{family.name}_total" if family.type == "counter" else family.name)
+
+
+def _meaning(family: Metric) -> str:
+    return prose(sentence(family.documentation))
+
+
+def _labels_of(family: Metric) -> str:
+    return ", ".join(map(code, _names_of_labels(family)))
 
 
 def _names_of_labels(family: Metric) -> list[str]:
