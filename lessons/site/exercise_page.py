@@ -149,8 +149,8 @@ def _run(exercise: Exercise) -> str:
 
 <!-- not run: needs the folder that `start` made; tests/exercises/test_cli_exercise.py begins and checks exercises -->
 ```sh
-minivllm exercise check {exercise.name}     # red at first; a failure comes with the smallest case that shows it
-minivllm exercise diff {exercise.name}      # the dashboard, at the first step that differs from the engine's
+minivllm exercise check {exercise.name}     # red at first; shows the smallest case that fails
+minivllm exercise diff {exercise.name}      # the dashboard, at the first step that differs
 minivllm exercise demo {exercise.name}      # the dashboard's demo on your code
 minivllm exercise next
 ```

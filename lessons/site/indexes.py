@@ -11,15 +11,15 @@ from minivllm.lessons.site.exercise_page import engine_file
 from minivllm.lessons.site.exercise_page import page_name as exercise_file
 from minivllm.lessons.site.lesson_page import link_to
 from minivllm.lessons.site.lesson_page import page_name as lesson_file
+from minivllm.lessons.site.picks import PICKS
 
 
 def lessons_index() -> str:
     """docs/tutorial/index.md."""
-    concepts = {one.lesson: one for one in COURSE}
     parts = [_LESSONS]
     for one in lessons():
         needs = ", ".join(str(find_lesson(name).number) for name in one.needs) or "nothing"
-        parts.append(f"| {link_to(one)} | {one.minutes} | {concepts[one.name].name} | {needs} |\n")
+        parts.append(f"| {link_to(one)} | {one.minutes} | {PICKS[one.name].teaches} | {needs} |\n")
     parts.append(_PLACES)
     parts += [f"| {one.name} | {_lesson(one)} | {_views(one)} | {_exercises(one)} |\n" for one in COURSE]
     return "".join(parts)
@@ -64,7 +64,7 @@ description: The lessons of minivllm, one page each
 
 # Tutorial
 
-Thirteen lessons, about ten minutes each, from a token to the way into vLLM's source. A lesson is watched and guessed at: it runs
+Lessons of about ten minutes each, from a token to the way into vLLM's source. A lesson is watched and guessed at: it runs
 the real engine on a clock that stands still between keys, and asks what will happen before it shows it. Each claim is
 checked on the engine while you read it.
 
@@ -74,7 +74,7 @@ There are two ways to take one.
 - **On the pages below**, which are the same lessons as the engine played them: the same words, the answers folded, and
   pictures of the moments that matter. Nothing needs to be installed.
 
-| lesson | minutes | what it is about | after |
+| lesson | minutes | what you see | after |
 |---|---|---|---|
 """
 
@@ -126,10 +126,10 @@ _HOW = """
 ```sh
 minivllm exercise list                # all of them, and how far you are
 minivllm exercise start block-pool    # a folder outside the repository
-minivllm exercise check block-pool    # red at first; a failure comes with the smallest case that shows it
+minivllm exercise check block-pool    # red at first; shows the smallest case that fails
 minivllm exercise check --watch       # again at each save
 minivllm exercise hint block-pool     # one of three hints, a step at a time
-minivllm exercise diff block-pool     # the dashboard, at the first step that differs from the engine's
+minivllm exercise diff block-pool     # the dashboard, at the first step that differs
 minivllm exercise demo block-pool     # the dashboard's demo on your code
 minivllm exercise next
 ```

@@ -13,6 +13,8 @@ from typing import NamedTuple
 class Picks(NamedTuple):
     """Of one lesson."""
 
+    teaches: str
+    """In one sentence, for the list."""
     drawn: tuple[int, ...]
     """Numbers of its pages."""
     concept: str
@@ -24,6 +26,7 @@ class Picks(NamedTuple):
 PICKS: Mapping[str, Picks] = MappingProxyType(
     {
         "tokens": Picks(
+            "Text is cut into tokens, and each pass of the model writes one more.",
             (4, 6, 9, 11, 15),
             "sampling",
             (
@@ -33,6 +36,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             ),
         ),
         "kv-cache": Picks(
+            "Why keys and values are kept, how many bytes a token takes, and that the cache grows with the text.",
             (3, 5, 8, 14, 16),
             "kv-cache",
             (
@@ -41,6 +45,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             ),
         ),
         "naive-serving": Picks(
+            "Three ways in which memory is lost when each request reserves for its longest answer.",
             (3, 8, 9, 13, 15),
             "kv-cache",
             (
@@ -49,6 +54,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             ),
         ),
         "block-tables": Picks(
+            "Memory in blocks, given out when a token needs one; which slot a token gets.",
             (3, 4, 6, 12, 14),
             "block-pool",
             (
@@ -58,6 +64,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             ),
         ),
         "paged-attention": Picks(
+            "How a kernel reads through the table, tile by tile, with a running softmax.",
             (1, 3, 13, 15),
             "kernels",
             (
@@ -67,6 +74,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             ),
         ),
         "batching": Picks(
+            "Why a batch that is made anew for each step leaves no slot empty.",
             (3, 9, 12, 14, 18),
             "scheduler",
             (
@@ -75,6 +83,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             ),
         ),
         "token-budget": Picks(
+            "One budget a step for prompts and answers; a long prompt goes through in chunks.",
             (4, 6, 9, 12, 15),
             "scheduler",
             (
@@ -83,6 +92,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             ),
         ),
         "prefix-sharing": Picks(
+            "How a prompt that was here before is found; a freed block is not forgotten.",
             (3, 6, 10, 14, 18),
             "prefix-cache",
             (
@@ -92,6 +102,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             ),
         ),
         "copy-on-write": Picks(
+            "Several answers share blocks until one of them writes.",
             (6, 8, 9, 15, 16),
             "copy-on-write",
             (
@@ -101,6 +112,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             ),
         ),
         "preemption": Picks(
+            "What happens when no block is free, and who feels it.",
             (5, 8, 10, 15, 21),
             "scheduler",
             (
@@ -109,6 +121,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             ),
         ),
         "serving": Picks(
+            "What a request over HTTP becomes, and the few numbers that tell how a server does.",
             (4, 7, 10, 17, 18),
             "server",
             (
@@ -118,6 +131,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             ),
         ),
         "kernel-ladder": Picks(
+            "Why a decode is as slow as the memory it reads, and four kernels that read less.",
             (1, 17),
             "kernels",
             (
@@ -128,6 +142,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             ),
         ),
         "way-to-vllm": Picks(
+            "Which names and options are vLLM's, and where it has more.",
             (6, 11, 14, 22),
             "scheduler",
             (

@@ -14,7 +14,7 @@ from one_thread import one_thread  # noqa: F401  (a fixture)
 
 from minivllm.errors import LessonError
 from minivllm.lessons.exercises.catalogue import Exercise, exercises
-from minivllm.lessons.exercises.markers import solution
+from minivllm.lessons.exercises.markers import solution, stub
 from minivllm.lessons.library import find_lesson, lessons
 from minivllm.lessons.script import Lesson
 from minivllm.lessons.site import lesson_page as module
@@ -97,20 +97,18 @@ def test_the_pictures_of_all_lessons_are_small_and_ask_no_other_host() -> None:
 @pytest.mark.parametrize("exercise", exercises(), ids=lambda exercise: exercise.name)
 def test_no_page_of_an_exercise_shows_its_solution_or_the_last_hint(exercise: Exercise) -> None:
     text = other_pages()[f"exercises/{exercise.name}.md"]
-    shown = [line.strip() for line in text.splitlines()]
-    holes = solution(exercise.source_file.read_text(encoding="utf-8"), exercise.name)
-    written = [line.strip() for hole in holes for line in hole.splitlines() if line.strip() not in ("", '"""')]
+    source = exercise.source_file.read_text(encoding="utf-8")
     # A line alone may be a common one (`else:`); two that follow one another are not.
-    pairs = {(a, b) for a, b in pairwise(written)}
-    inside = [pair for pair in pairwise(shown) if pair in pairs and not _is_head(pair)]
+    written = {pair for hole in solution(source, exercise.name) for pair in _pairs_of_lines(hole)}
+    handed_out = set(_pairs_of_lines(stub(source, exercise.name)))
+    inside = [pair for pair in _pairs_of_lines(text) if pair in written - handed_out]
     assert inside == []
     assert "](../../" not in text and to_markdown(exercise.hints[-1]) not in text
     assert to_markdown(exercise.hints[0]) in text and to_markdown(exercise.hints[1]) in text
 
 
-def _is_head(pair: tuple[str, str]) -> bool:
-    """Part of a signature or of what is said under it."""
-    return any(line.startswith(("def ", '"""', "#", "@")) for line in pair)
+def _pairs_of_lines(text: str) -> list[tuple[str, str]]:
+    return list(pairwise(line.strip() for line in text.splitlines() if line.strip()))
 
 
 @pytest.mark.parametrize("exercise", exercises(), ids=lambda exercise: exercise.name)
