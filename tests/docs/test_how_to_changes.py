@@ -1,0 +1,74 @@
+"""The changes that the how-to pages propose, made to a copy of the source: they apply, and do what the page says."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from doc_blocks import ROOT, blocks
+
+
+def copy_of_the_source(folder: Path) -> Path:
+    """The package as it is installed: with kernels, tui and lessons inside."""
+    ignore = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "minivllm", folder / "minivllm", ignore=ignore)
+    for name in ("kernels", "tui", "lessons"):
+        shutil.copytree(ROOT / name, folder / "minivllm" / name, ignore=ignore)
+    return folder
+
+
+def files_of_page(page: str, folder: Path) -> None:
+    for block in blocks((ROOT / page).read_text()):
+        if block.title is not None:
+            (folder / block.title).write_text(block.text)
+
+
+def run(folder: Path, *command: str) -> subprocess.CompletedProcess:
+    environment = os.environ | {"PYTHONPATH": str(folder), "GIT_CEILING_DIRECTORIES": str(folder.parent)}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=200)
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    return copy_of_the_source(tmp_path)
+
+
+def test_the_policy_of_the_page_is_one_more_policy_of_the_engine(copy: Path):
+    files_of_page("docs/how-to/add-a-policy.md", copy)
+    command = (sys.executable, "-m", "minivllm", "demo", "--scenario", "burst", "--scheduling-policy", "shortest-prompt")
+    command = (*command, "--headless", "--model", "tiny-random", "--record", "run.jsonl")
+    assert run(copy, *command).returncode == 2
+    applied = run(copy, "git", "apply", "shortest.diff")
+    assert applied.returncode == 0, applied.stderr
+
+    played = run(copy, *command)
+    assert played.returncode == 0, played.stderr
+    chosen_among = _prompts_at_each_admission(copy / "run.jsonl")
+    assert all(chosen == min(waiting) for chosen, waiting in chosen_among)
+    assert any(len(set(waiting)) > 1 and waiting[0] != chosen for chosen, waiting in chosen_among), "fcfs would do the same"
+
+
+def _prompts_at_each_admission(recording: Path) -> list[tuple[int, list[int]]]:
+    """For each admission: the length of the prompt that came in, and of those that waited, in order of arrival."""
+    waiting: dict[str, int] = {}
+    found = []
+    for event in map(json.loads, recording.read_text().splitlines()):
+        if event["ev"] == "request.arrived":
+            waiting[event["seq_id"]] = len(event["prompt_token_ids"])
+        elif event["ev"] == "request.admitted":
+            lengths = list(waiting.values())
+            found.append((waiting.pop(event["seq_id"]), lengths))
+    return found
+
+
+def test_the_model_of_the_page_gives_the_tokens_of_transformers(copy: Path):
+    files_of_page("docs/how-to/add-a-model.md", copy)
+    before = run(copy, sys.executable, "check_phi3.py")
+    assert "UnsupportedModelError: This model's architecture (Phi3ForCausalLM) is not supported" in before.stderr
+    applied = run(copy, "git", "apply", "phi3.diff")
+    assert applied.returncode == 0, applied.stderr
+    after = run(copy, sys.executable, "check_phi3.py")
+    assert after.stdout.splitlines()[-1:] == ["4 prompts, the same tokens as transformers"], after.stderr
