@@ -31,6 +31,7 @@ pictures: setup ## draw the pictures of the docs from the committed traces
 
 docs-pages: setup ## write the pages of the docs that are made from the code
 	$(BIN)/python tools/site/make_pages.py
+	$(BIN)/python -m minivllm.lessons.site docs
 
 docs: setup ## build the site into site/; open site/index.html, no server is needed
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
