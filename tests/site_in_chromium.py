@@ -19,8 +19,15 @@ PHONE = {"width": 390, "height": 844}
 DESKTOP = {"width": 1280, "height": 800}
 Scheme = Literal["light", "dark"]
 
-_BROKEN_PICTURES = """() => [...document.images]
-    .filter(image => !(image.complete && image.naturalWidth > 0)).map(image => image.getAttribute("src"))"""
+# A picture that is to be loaded once it is scrolled to, or unfolded, is loaded now.
+_BROKEN_PICTURES = """async () => {
+    const broken = []
+    for (const image of document.images) {
+        image.loading = "eager"
+        await image.decode().catch(() => broken.push(image.getAttribute("src")))
+    }
+    return broken
+}"""
 _DRAWN = "() => new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(drawn)))"
 _OVERFLOW = """() => {
     const root = document.documentElement, over = root.scrollWidth - root.clientWidth
