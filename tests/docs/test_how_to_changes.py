@@ -38,7 +38,16 @@ def copy(tmp_path: Path) -> Path:
 
 def test_the_policy_of_the_page_is_one_more_policy_of_the_engine(copy: Path):
     files_of_page("docs/how-to/add-a-policy.md", copy)
-    command = (sys.executable, "-m", "minivllm", "demo", "--scenario", "burst", "--scheduling-policy", "shortest-prompt")
+    command = (
+        sys.executable,
+        "-m",
+        "minivllm",
+        "demo",
+        "--scenario",
+        "burst",
+        "--scheduling-policy",
+        "shortest-prompt",
+    )
     command = (*command, "--headless", "--model", "tiny-random", "--record", "run.jsonl")
     assert run(copy, *command).returncode == 2
     applied = run(copy, "git", "apply", "shortest.diff")
@@ -48,7 +57,9 @@ def test_the_policy_of_the_page_is_one_more_policy_of_the_engine(copy: Path):
     assert played.returncode == 0, played.stderr
     chosen_among = _prompts_at_each_admission(copy / "run.jsonl")
     assert all(chosen == min(waiting) for chosen, waiting in chosen_among)
-    assert any(len(set(waiting)) > 1 and waiting[0] != chosen for chosen, waiting in chosen_among), "fcfs would do the same"
+    assert any(len(set(waiting)) > 1 and waiting[0] != chosen for chosen, waiting in chosen_among), (
+        "fcfs would do the same"
+    )
 
 
 def _prompts_at_each_admission(recording: Path) -> list[tuple[int, list[int]]]:
