@@ -8,18 +8,21 @@ WORKERS ?= 2
 
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+DEV_INSTALLED := $(VENV)/.installed-dev
 CACHES := .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 .DEFAULT_GOAL := help
-.PHONY: help setup model demo docs docs-serve docs-pages pictures test test-slow test-browser test-gpu conformance soak overhead gpu-report gpu-wheels lint format bench clean
+.PHONY: help install setup model demo docs docs-serve docs-pages pictures test test-slow test-browser test-gpu conformance soak overhead gpu-report gpu-wheels lint format bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo "A Python of your own: make PYTHON=python3.12 TARGET. It must be 3.11, 3.12 or 3.13."
 
-setup: $(INSTALLED) ## make the virtual environment and install everything into it
+install: $(INSTALLED) ## make the virtual environment and install minivllm into it, for whoever uses it
 
-model: setup ## download the default model, unless it is there
+setup: $(DEV_INSTALLED) ## the same, and all that tests, benches and the site need
+
+model: install ## download the default model, unless it is there
 	$(BIN)/minivllm model fetch $(MODEL)
 
 demo: model ## watch a real chat model answer several users at once
@@ -41,10 +44,10 @@ docs-serve: setup ## show the site on http://127.0.0.1:8008, and again whenever 
 
 # A worker, up to 3 GiB, for each of so many cores; with a thread each they do not wait for one another's. In their own order:
 # else files with few tests come last, among them the longest ones, and one worker waits for the other.
-test: model ## run the tests
+test: setup model ## run the tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow and not gpu and not browser" --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-test-slow: model ## run the tests that take minutes
+test-slow: setup model ## run the tests that take minutes
 	$(BIN)/python -m pytest -m slow --timeout 3600
 
 test-browser: setup ## visit every page of the site in a Chromium that is on this machine
@@ -53,17 +56,17 @@ test-browser: setup ## visit every page of the site in a Chromium that is on thi
 test-gpu: setup ## run the tests that need a CUDA device
 	$(BIN)/python -m pytest -m gpu
 
-conformance: model ## run other projects' clients against the server: lm-eval, litellm, guidellm
+conformance: setup model ## run other projects' clients against the server: lm-eval, litellm, guidellm
 	for client in lm-eval litellm guidellm; do \
 		test -x .venv-conformance/$$client/bin/python || $(PYTHON) -m venv .venv-conformance/$$client || exit 1; \
 		.venv-conformance/$$client/bin/pip install -q -r tools/conformance/$$client.txt || exit 1; \
 	done
 	$(BIN)/python tools/conformance/run.py --environments .venv-conformance --model $(MODEL)
 
-soak: model ## serve 200 streams for ten minutes, then 10,000 clients that leave (SOAK=... for other options)
+soak: setup model ## serve 200 streams for ten minutes, then 10,000 clients that leave (SOAK=... for other options)
 	$(BIN)/python tools/soak.py --model $(MODEL) $(SOAK)
 
-overhead: model ## time per output token of 16 streams, served against offline (OVERHEAD=... for other options)
+overhead: setup model ## time per output token of 16 streams, served against offline (OVERHEAD=... for other options)
 	$(BIN)/python tools/overhead.py --model $(MODEL) $(OVERHEAD)
 
 gpu-report: setup ## on a machine with a CUDA device: its tests, the speed of kernels and of the engine, into the folder OUT
@@ -82,7 +85,7 @@ format: setup ## mend what ruff can mend, and format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: model ## measure throughput on each workload against transformers, in the same run
+bench: setup model ## measure throughput on each workload against transformers, in the same run
 	for workload in decode ragged shared-prefix single; do \
 		$(BIN)/minivllm bench throughput --workload $$workload --model $(MODEL) --dtype float32 --vs transformers || exit 1; \
 	done
@@ -91,9 +94,13 @@ clean: ## remove caches and build outputs (the virtual environment and the model
 	rm -rf $(CACHES) build dist *.egg-info
 	find . -path ./$(VENV) -prune -o -type d -name __pycache__ -exec rm -rf {} +
 
-# The stamp lies in the environment, so removing one removes both.
+# The stamps lie in the environment, so removing one removes all. A newcomer's `make demo` waits for the first one alone.
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; (3, 11) <= sys.version_info[:2] <= (3, 13) or sys.exit("minivllm needs Python 3.11, 3.12 or 3.13 and $(PYTHON) is %d.%d; name another one, for example: make PYTHON=python3.12" % sys.version_info[:2])'
 	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -c constraints.txt -e '.[kv-events,lessons,serve]'
+	@touch $@
+
+$(DEV_INSTALLED): $(INSTALLED)
 	$(BIN)/python -m pip install -c constraints.txt -e '.[dev]'
 	@touch $@

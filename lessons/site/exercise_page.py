@@ -86,7 +86,7 @@ def _heads(source: str, name: str) -> list[str]:
             head = dedent("\n".join(lines[first - 1 : _end_of_head(function)]))
             parts = ", ".join(line.strip().removeprefix(f"# TODO {name}, ") for line in (lines[n - 1] for n in mine))
             of = f"# of {scope}\n" if scope else ""
-            found[first] = f"{of}{head}\n    # TODO {name}, {parts}"
+            found[first] = f"{of}{head}\n    ...  # TODO {name}, {parts}"
     return [found[line] for line in sorted(found)]
 
 

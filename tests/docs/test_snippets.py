@@ -6,11 +6,13 @@ import pytest
 from doc_blocks import ROOT, pages
 from doc_runs import faults, is_slow
 
-PAGES = pages()
-
 
 def name(page: Path) -> str:
     return str(page.relative_to(ROOT))
+
+
+# What stands in cli.md is how commands are written, `[OPTIONS]` and all, and it is made from the parser itself.
+PAGES = [page for page in pages() if name(page) != "docs/reference/cli.md"]
 
 
 def told(page: Path, found: list[str]) -> str:
