@@ -27,11 +27,15 @@ def read_arrivals(path: Path) -> list[Arrival]:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise SimulationError(f"The arrival file {path} cannot be read ({why}): name a file, or poisson or bursty.") from error
+        raise SimulationError(
+            f"The arrival file {path} cannot be read ({why}): name a file, or poisson or bursty."
+        ) from error
     groups: dict[str, int] = {}
     found = [_arrival(fields, f"{path}, line {number}", groups) for number, fields in _lines(text, path)]
     if not found:
-        raise SimulationError(f"The arrival file {path} holds no request: it needs a line for each ({', '.join(NEEDED)}).")
+        raise SimulationError(
+            f"The arrival file {path} holds no request: it needs a line for each ({', '.join(NEEDED)})."
+        )
     found.sort(key=lambda one: one.at)
     return [one._replace(at=one.at - found[0].at) for one in found]
 

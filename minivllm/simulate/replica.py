@@ -11,6 +11,7 @@ Tokens have no meaning here: all of a request's own tokens are one number, which
 for the prefix cache. What a sequence says is one dot a token.
 """
 
+import math
 from array import array
 from dataclasses import dataclass, field
 
@@ -44,8 +45,8 @@ class Life:
     output_tokens: int
     priority: int
     admitted: float | None = None
-    first_token: float = 0.0
-    last_token: float = 0.0
+    first_token: float | None = None
+    last_token: float | None = None
 
 
 @dataclass(slots=True)
@@ -84,7 +85,7 @@ class Replica:
         self._plan: SchedulerOutput | None = None
         self._last_plan: SchedulerOutput | None = None
         self._ends = 0.0
-        self._last_end = 0.0
+        self._last_end = math.nan  # equal to no time at which anybody had a token
 
     # ---- requests in ----
 
@@ -138,7 +139,7 @@ class Replica:
                 if life.admitted is None:
                     life.admitted = now
         num_tokens = plan.total_num_scheduled_tokens
-        seconds = self._times.seconds(num_tokens, num_decodes, context + num_tokens) if num_tokens else IDLE_SECONDS
+        seconds = self._times.seconds(num_tokens, num_decodes, context) if num_tokens else IDLE_SECONDS
         self._ends = now + seconds
         pool, samples = scheduler.kv_cache_manager.pool, self.samples
         samples.began.append(now)
@@ -162,7 +163,7 @@ class Replica:
                 life = lives[sequence]
                 if life.last_token == before:  # nearly all: they had a token in the step before this one
                     num_usual += 1
-                elif life.last_token:
+                elif life.last_token is not None:
                     self.gaps.seconds.append(now - life.last_token)
                     self.gaps.counts.append(1)
                 else:

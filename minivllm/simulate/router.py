@@ -10,7 +10,8 @@ is to follow the cache alone: one popular prefix would send everybody to one rep
 To add a router: one more class here, and its name in `ROUTERS`.
 """
 
-from collections.abc import Callable, Mapping, Sequence as Seq
+from collections.abc import Callable, Mapping
+from collections.abc import Sequence as Seq
 from random import Random
 from types import MappingProxyType
 from typing import Protocol

@@ -6,7 +6,8 @@ ahead: the router would see the future.
 """
 
 import gc
-from collections.abc import Callable, Sequence as Seq
+from collections.abc import Callable
+from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 
 from minivllm.config import EngineConfig

@@ -25,7 +25,7 @@ class StepPoint:
     num_decodes: int
     num_prefill_tokens: int
     num_context_tokens: int
-    """Keys that the step's sequences look back on: each one's length after the step, summed."""
+    """Tokens before this step's own, of all its sequences together."""
     seconds: float
 
 
