@@ -29,25 +29,25 @@ WIDTH = 60
 MAX_PICTURES = 3
 """Of more configurations the table is easier to read alone; `--plot` draws all."""
 _LATENCIES = {
-    "ttft": "first token after",
-    "itl": "between tokens",
-    "tpot": "a token of an answer, on average",
-    "e2el": "last token after",
-    "queue": "waiting to be admitted",
+    "ttft": "first token (TTFT)",
+    "itl": "between tokens (ITL)",
+    "tpot": "a token, mean (TPOT)",
+    "e2el": "last token (E2EL)",
+    "queue": "waiting for a slot",
 }
 _ROWS = (
-    ("requests a second", "request_throughput", "{:.3g}"),
-    ("output tokens a second", "output_throughput", "{:,.1f}"),
-    ("goodput, requests a second", "request_goodput", "{:.3g}"),
-    ("  share that meets all targets", "goodput_share", "{:.1%}"),
+    ("requests/s", "request_throughput", "{:.3g}"),
+    ("output tokens/s", "output_throughput", "{:,.1f}"),
+    ("goodput, requests/s", "request_goodput", "{:.3g}"),
+    ("  of all requests", "goodput_share", "{:.1%}"),
     ("KV cache in use, mean", "kv_use_mean", "{:.1%}"),
     ("  peak", "kv_use_peak", "{:.1%}"),
     ("prefix hit rate", "prefix_hit_rate", "{:.1%}"),
     ("preemptions", "preemptions", "{:,}"),
-    ("running, mean of a replica", "running_mean", "{:.1f}"),
-    ("waiting, mean of a replica", "waiting_mean", "{:.1f}"),
+    ("running, mean", "running_mean", "{:.1f}"),
+    ("waiting, mean", "waiting_mean", "{:.1f}"),
     ("  peak", "waiting_peak", "{:,}"),
-    ("busiest replica over the mean", "replica_imbalance", "{:.2f}"),
+    ("busiest replica / mean", "replica_imbalance", "{:.2f}"),
     ("simulated seconds", "duration", "{:,.0f}"),
 )
 _COLUMNS = (
@@ -55,8 +55,7 @@ _COLUMNS = (
     ("goodput", "goodput_share", "{:.0%}"),
     ("TTFT p50", "p50_ttft_ms", "{:,.0f}"),
     ("p99", "p99_ttft_ms", "{:,.0f}"),
-    ("ITL p50", "p50_itl_ms", "{:,.0f}"),
-    ("p99", "p99_itl_ms", "{:,.0f}"),
+    ("ITL p99", "p99_itl_ms", "{:,.0f}"),
     ("KV", "kv_use_mean", "{:.0%}"),
     ("hits", "prefix_hit_rate", "{:.0%}"),
     ("preempted", "preemptions", "{:,}"),
@@ -151,8 +150,9 @@ def _one_in_detail(one: Simulated) -> Table:
 
 
 def _row_for_each(simulated: list[Simulated]) -> Table:
+    # A column that says "nothing" in every row only takes room.
     columns_ = [
-        (label, key, form) for label, key, form in _COLUMNS if any(_cell(x.answer, key, form) for x in simulated)
+        column for column in _COLUMNS if {_cell(one.answer, *column[1:]) for one in simulated} - {"", "0", "0%", "1.00"}
     ]
     names = varied([one.variant for one in simulated])
     header = (*(VARIED[name] for name in names), *(label for label, _, _ in columns_))

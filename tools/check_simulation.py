@@ -1,0 +1,151 @@
+"""Checks `minivllm simulate` against the real engine on this machine: the same crowd through both.
+
+    .venv/bin/python tools/check_simulation.py --json        # SmolLM2, three rounds of about half a minute each
+
+Each round draws a crowd, runs it through the engine in real time, and simulates it with step times that were measured on
+the same engine, half of them before the round and half after it, on other requests. What is reported are ratios,
+simulated over measured: of throughput (goal: within 10 %) and of the p50 latencies (goal: within 15 %).
+
+The easy thing to get wrong is a machine that others use, too: its speed an hour ago is not its speed now. Hence the
+points around each round, and the spread between rounds, which says how far to trust one of them.
+"""
+
+import argparse
+import statistics
+import time
+
+import numpy as np
+
+from minivllm.bench.environment import describe_environment, set_num_threads
+from minivllm.bench.report import add_json_argument, add_model_arguments, positive_int, print_report
+from minivllm.bench.step_points import RandomRequests, StepPoint, measure_points
+from minivllm.clock import MonotonicClock
+from minivllm.config import EngineConfig
+from minivllm.engine import LLMEngine
+from minivllm.events import types as ev
+from minivllm.sampling_params import RequestOutputKind, SamplingParams
+from minivllm.simulate.configurations import comfortable_rate
+from minivllm.simulate.fit import fit_step_times
+from minivllm.simulate.measure import summarise
+from minivllm.simulate.replica import make_request
+from minivllm.simulate.run import Setup, build_replicas, simulate
+from minivllm.simulate.workload import Arrival, CrowdOptions, at_rate, draw_crowd
+
+METRICS = ("output_throughput", "p50_ttft_ms", "p50_itl_ms", "p50_tpot_ms", "p50_e2el_ms")
+BATCH_SIZES = [1, 2, 4, 8, 16]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add_model_arguments(parser)
+    parser.add_argument("--requests", type=positive_int, default=60, help="of a round (default: %(default)s)")
+    parser.add_argument("--rounds", type=positive_int, default=3, help="default: %(default)s")
+    parser.add_argument("--seed", type=int, default=0, help="of the first round's crowd (default: %(default)s)")
+    add_json_argument(parser)
+    args = parser.parse_args()
+    set_num_threads(args.num_threads)
+    config = EngineConfig(model=args.model, dtype=args.dtype, max_model_len=2048, num_gpu_blocks_override=1456)
+    engine = LLMEngine.from_config(config)
+    points = calibrate(engine, args.seed)  # the first time pays for everything that is made once
+    points = calibrate(engine, args.seed)
+    rounds = []
+    for number in range(args.rounds):
+        options = CrowdOptions(
+            num_prompts=args.requests, random_output_len=64, random_range_ratio=0.5, seed=args.seed + number
+        )
+        crowd = draw_crowd(options, config.max_model_len)
+        setup = Setup(config, num_replicas=1, router="random")
+        crowd = at_rate(crowd, comfortable_rate(crowd, setup, fit_step_times(points)))
+        measured = run_for_real(engine, crowd, first_number=number * args.requests)
+        before, points = points, calibrate(engine, args.seed + number + 1)
+        fit = fit_step_times(before + points)
+        replicas = build_replicas(setup, fit)
+        simulate(setup, replicas, crowd)
+        simulated = summarise(replicas, {})
+        rounds.append(
+            {
+                "measured": measured,
+                "simulated": {name: simulated[name] for name in METRICS},
+                "ratio": {name: simulated[name] / measured[name] for name in METRICS},
+                "fit_r_squared": fit.quality.r_squared,
+                "fit_median_relative_error": fit.quality.median_relative_error,
+            }
+        )
+    report(args, rounds)
+    return 0
+
+
+def calibrate(engine: LLMEngine, seed: int) -> list[StepPoint]:
+    """Steps of many kinds, on requests that no crowd has."""
+    return measure_points(engine, RandomRequests(engine, seed), MonotonicClock(), BATCH_SIZES)
+
+
+def run_for_real(engine: LLMEngine, crowd: list[Arrival], first_number: int) -> dict[str, float]:
+    """Send each request when its time has come, and measure as the simulation does.
+
+    Requests are numbered from `first_number`: one with the number of an earlier round would find its prompt in the cache.
+    """
+    tokens: dict[str, list[float]] = {}
+
+    def note(event: ev.Event) -> None:
+        if isinstance(event, ev.TokenSampled):
+            tokens.setdefault(event.seq_id, []).append(event.t)
+
+    unsubscribe = engine.subscribe(note)
+    waiting = list(reversed(list(enumerate(crowd, first_number))))
+    began = time.monotonic()
+    while waiting or engine.has_unfinished_requests():
+        now = time.monotonic() - began
+        while waiting and waiting[-1][1].at <= now:
+            number, arrival = waiting.pop()
+            params = SamplingParams(
+                temperature=0,
+                max_tokens=arrival.output_tokens,
+                ignore_eos=True,
+                output_kind=RequestOutputKind.FINAL_ONLY,
+            )
+            prompt = {"prompt_token_ids": make_request(number, arrival).prompt_token_ids}
+            engine.add_request(str(number), prompt, params)
+        if engine.has_unfinished_requests():
+            engine.step()
+        else:
+            time.sleep(max(0.0, waiting[-1][1].at - now))
+    ended = time.monotonic() - began
+    unsubscribe()
+    times = [np.array(tokens[f"{number}.0"]) - began for number, _ in enumerate(crowd, first_number)]
+    arrivals = [arrival.at for arrival in crowd]
+    milliseconds = {
+        "p50_ttft_ms": [own[0] - at for own, at in zip(times, arrivals, strict=True)],
+        "p50_itl_ms": np.concatenate([np.diff(own) for own in times]),
+        "p50_tpot_ms": [(own[-1] - own[0]) / (len(own) - 1) for own in times if len(own) > 1],
+        "p50_e2el_ms": [own[-1] - at for own, at in zip(times, arrivals, strict=True)],
+    }
+    measured = {name: float(np.percentile(seconds, 50)) * 1000 for name, seconds in milliseconds.items()}
+    return {"output_throughput": sum(map(len, times)) / (ended - arrivals[0]), **measured}
+
+
+def report(args: argparse.Namespace, rounds: list[dict[str, object]]) -> None:
+    rows = []
+    for name in METRICS:
+        ratios = [one["ratio"][name] for one in rounds]
+        pairs = [f"{one['simulated'][name]:,.1f} / {one['measured'][name]:,.1f}" for one in rounds]
+        rows.append((name, *pairs, f"{statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f})"))
+    result = {
+        "check": "simulation",
+        "model": args.model,
+        "dtype": args.dtype,
+        "threads": args.num_threads,
+        "requests": args.requests,
+        "rounds": rounds,
+        "median_ratio": {name: statistics.median(one["ratio"][name] for one in rounds) for name in METRICS},
+        **describe_environment("torch"),
+    }
+    title = (
+        f"Simulated / measured, {args.model} {args.dtype}, {args.num_threads} threads, {args.requests} requests a round"
+    )
+    header = ("", *(f"round {number + 1}" for number in range(len(rounds))), "ratio")
+    print_report(title, header, rows, [], result, args.json)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
