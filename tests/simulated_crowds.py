@@ -1,10 +1,10 @@
 """Small crowds and step times for tests of the simulator."""
 
+from minivllm.bench.step_points import StepPoint
 from minivllm.config import EngineConfig
 from minivllm.simulate.fit import Fit, FitQuality
 from minivllm.simulate.replica import Replica
 from minivllm.simulate.run import Setup, build_replicas, simulate
-from minivllm.simulate.step_times import StepPoint
 from minivllm.simulate.workload import Arrival
 
 STEP = 1 / 64

@@ -2,15 +2,16 @@
 
     .venv/bin/python tools/check_simulation.py --json        # SmolLM2, three rounds of about half a minute each
 
-Each round draws a crowd, runs it through the engine in real time, and simulates it with step times that were measured on
-the same engine, half of them before the round and half after it, on other requests. What is reported are ratios,
-simulated over measured: of throughput (goal: within 10 %) and of the p50 latencies (goal: within 15 %).
+Each round draws a crowd, runs it through the engine in real time, and simulates it twice: with step times that were measured
+on other requests, half of them before the round and half after it, and with those of the round's own steps. What is
+reported are ratios, simulated over measured: of throughput (goal: within 10 %) and of the p50 latencies (goal: within 15 %).
 
-The easy thing to get wrong is a machine that others use, too: its speed an hour ago is not its speed now. Hence the
-points around each round, and the spread between rounds, which says how far to trust one of them.
+The easy thing to get wrong is a machine that others use, too: its speed a minute ago is not its speed now. The first kind of
+ratio has that in it and the second has not, so where they differ it was the machine that changed.
 """
 
 import argparse
+import itertools
 import statistics
 import time
 
@@ -18,7 +19,7 @@ import numpy as np
 
 from minivllm.bench.environment import describe_environment, set_num_threads
 from minivllm.bench.report import add_json_argument, add_model_arguments, positive_int, print_report
-from minivllm.bench.step_points import RandomRequests, StepPoint, measure_points
+from minivllm.bench.step_points import RandomRequests, StepPoint, measure_points, timed_step
 from minivllm.clock import MonotonicClock
 from minivllm.config import EngineConfig
 from minivllm.engine import LLMEngine
@@ -32,6 +33,7 @@ from minivllm.simulate.run import Setup, build_replicas, simulate
 from minivllm.simulate.workload import Arrival, CrowdOptions, at_rate, draw_crowd
 
 METRICS = ("output_throughput", "p50_ttft_ms", "p50_itl_ms", "p50_tpot_ms", "p50_e2el_ms")
+KINDS = ("other steps", "own steps")
 BATCH_SIZES = [1, 2, 4, 8, 16]
 
 
@@ -46,8 +48,9 @@ def main() -> int:
     set_num_threads(args.num_threads)
     config = EngineConfig(model=args.model, dtype=args.dtype, max_model_len=2048, num_gpu_blocks_override=1456)
     engine = LLMEngine.from_config(config)
-    points = calibrate(engine, args.seed)  # the first time pays for everything that is made once
-    points = calibrate(engine, args.seed)
+    seeds = itertools.count(1000 * args.seed)  # the same requests again would find themselves in the cache
+    calibrate(engine, next(seeds))  # the first time pays for everything that is made once
+    points = calibrate(engine, next(seeds))
     rounds = []
     for number in range(args.rounds):
         options = CrowdOptions(
@@ -56,21 +59,11 @@ def main() -> int:
         crowd = draw_crowd(options, config.max_model_len)
         setup = Setup(config, num_replicas=1, router="random")
         crowd = at_rate(crowd, comfortable_rate(crowd, setup, fit_step_times(points)))
-        measured = run_for_real(engine, crowd, first_number=number * args.requests)
-        before, points = points, calibrate(engine, args.seed + number + 1)
-        fit = fit_step_times(before + points)
-        replicas = build_replicas(setup, fit)
-        simulate(setup, replicas, crowd)
-        simulated = summarise(replicas, {})
-        rounds.append(
-            {
-                "measured": measured,
-                "simulated": {name: simulated[name] for name in METRICS},
-                "ratio": {name: simulated[name] / measured[name] for name in METRICS},
-                "fit_r_squared": fit.quality.r_squared,
-                "fit_median_relative_error": fit.quality.median_relative_error,
-            }
-        )
+        measured, own_steps = run_for_real(engine, crowd, first_number=number * args.requests)
+        before, points = points, calibrate(engine, next(seeds))
+        by = {"other steps": predict(setup, crowd, before + points), "own steps": predict(setup, crowd, own_steps)}
+        ratio = {kind: {name: one[name] / measured[name] for name in METRICS} for kind, one in by.items()}
+        rounds.append({"measured": measured, "simulated": by, "ratio": ratio})
     report(args, rounds)
     return 0
 
@@ -80,7 +73,19 @@ def calibrate(engine: LLMEngine, seed: int) -> list[StepPoint]:
     return measure_points(engine, RandomRequests(engine, seed), MonotonicClock(), BATCH_SIZES)
 
 
-def run_for_real(engine: LLMEngine, crowd: list[Arrival], first_number: int) -> dict[str, float]:
+def predict(setup: Setup, crowd: list[Arrival], points: list[StepPoint]) -> dict[str, float]:
+    """The simulation of `crowd`, with a fit to `points`."""
+    fit = fit_step_times(points)
+    replicas = build_replicas(setup, fit)
+    simulate(setup, replicas, crowd)
+    answer = summarise(replicas, {})
+    quality = {"r_squared": fit.quality.r_squared, "median_relative_error": fit.quality.median_relative_error}
+    return {name: answer[name] for name in METRICS} | quality
+
+
+def run_for_real(
+    engine: LLMEngine, crowd: list[Arrival], first_number: int
+) -> tuple[dict[str, float], list[StepPoint]]:
     """Send each request when its time has come, and measure as the simulation does.
 
     Requests are numbered from `first_number`: one with the number of an earlier round would find its prompt in the cache.
@@ -93,9 +98,11 @@ def run_for_real(engine: LLMEngine, crowd: list[Arrival], first_number: int) -> 
 
     unsubscribe = engine.subscribe(note)
     waiting = list(reversed(list(enumerate(crowd, first_number))))
-    began = time.monotonic()
+    steps: list[StepPoint] = []
+    clock = MonotonicClock()
+    began = clock.now()
     while waiting or engine.has_unfinished_requests():
-        now = time.monotonic() - began
+        now = clock.now() - began
         while waiting and waiting[-1][1].at <= now:
             number, arrival = waiting.pop()
             params = SamplingParams(
@@ -107,10 +114,10 @@ def run_for_real(engine: LLMEngine, crowd: list[Arrival], first_number: int) -> 
             prompt = {"prompt_token_ids": make_request(number, arrival).prompt_token_ids}
             engine.add_request(str(number), prompt, params)
         if engine.has_unfinished_requests():
-            engine.step()
+            steps.append(timed_step(engine, clock))
         else:
             time.sleep(max(0.0, waiting[-1][1].at - now))
-    ended = time.monotonic() - began
+    ended = clock.now() - began
     unsubscribe()
     times = [np.array(tokens[f"{number}.0"]) - began for number, _ in enumerate(crowd, first_number)]
     arrivals = [arrival.at for arrival in crowd]
@@ -121,15 +128,19 @@ def run_for_real(engine: LLMEngine, crowd: list[Arrival], first_number: int) -> 
         "p50_e2el_ms": [own[-1] - at for own, at in zip(times, arrivals, strict=True)],
     }
     measured = {name: float(np.percentile(seconds, 50)) * 1000 for name, seconds in milliseconds.items()}
-    return {"output_throughput": sum(map(len, times)) / (ended - arrivals[0]), **measured}
+    return {"output_throughput": sum(map(len, times)) / (ended - arrivals[0]), **measured}, steps
 
 
 def report(args: argparse.Namespace, rounds: list[dict[str, object]]) -> None:
     rows = []
-    for name in METRICS:
-        ratios = [one["ratio"][name] for one in rounds]
-        pairs = [f"{one['simulated'][name]:,.1f} / {one['measured'][name]:,.1f}" for one in rounds]
-        rows.append((name, *pairs, f"{statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f})"))
+    median: dict[str, dict[str, float]] = {}
+    for kind in KINDS:
+        for name in METRICS:
+            ratios = [one["ratio"][kind][name] for one in rounds]
+            pairs = [f"{one['simulated'][kind][name]:,.1f} / {one['measured'][name]:,.1f}" for one in rounds]
+            median.setdefault(kind, {})[name] = statistics.median(ratios)
+            spread = f"{statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f})"
+            rows.append((f"{name}, {kind}", *pairs, spread))
     result = {
         "check": "simulation",
         "model": args.model,
@@ -137,7 +148,7 @@ def report(args: argparse.Namespace, rounds: list[dict[str, object]]) -> None:
         "threads": args.num_threads,
         "requests": args.requests,
         "rounds": rounds,
-        "median_ratio": {name: statistics.median(one["ratio"][name] for one in rounds) for name in METRICS},
+        "median_ratio": median,
         **describe_environment("torch"),
     }
     title = (

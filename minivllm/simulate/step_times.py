@@ -11,22 +11,11 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
+from minivllm.bench.step_points import StepPoint
 from minivllm.errors import SimulationError
 
 REMEDY = "make one with `minivllm bench step --json > FILE`"
 COUNTS = ("num_scheduled_tokens", "num_decodes", "num_prefill_tokens", "num_context_tokens")
-
-
-@dataclass(frozen=True, slots=True)
-class StepPoint:
-    """One kind of step and its time."""
-
-    num_scheduled_tokens: int
-    num_decodes: int
-    num_prefill_tokens: int
-    num_context_tokens: int
-    """Tokens before this step's own, of all its sequences together."""
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
