@@ -1,13 +1,16 @@
 """Checks `minivllm simulate` against the real engine on this machine: the same crowd through both.
 
-    .venv/bin/python tools/check_simulation.py --json        # SmolLM2, three rounds of about half a minute each
+    .venv/bin/python tools/check_simulation.py --json                               # SmolLM2, three rounds
+    .venv/bin/python tools/check_simulation.py --clock cpu --num-threads 1 --json   # on a machine that others use, too
 
 Each round draws a crowd, runs it through the engine in real time, and simulates it twice: with step times that were measured
 on other requests, half of them before the round and half after it, and with those of the round's own steps. What is
 reported are ratios, simulated over measured: of throughput (goal: within 10 %) and of the p50 latencies (goal: within 15 %).
 
 The easy thing to get wrong is a machine that others use, too: its speed a minute ago is not its speed now. The first kind of
-ratio has that in it and the second has not, so where they differ it was the machine that changed.
+ratio has that in it and the second has not, so where they differ it was the machine that changed. `--clock cpu` leaves
+the others out: time is then what this process has had of the processor, for arrivals, steps and latencies alike. It needs
+one thread, since the time of two would count twice.
 """
 
 import argparse
@@ -20,7 +23,7 @@ import numpy as np
 from minivllm.bench.environment import describe_environment, set_num_threads
 from minivllm.bench.report import add_json_argument, add_model_arguments, positive_int, print_report
 from minivllm.bench.step_points import RandomRequests, StepPoint, measure_points, timed_step
-from minivllm.clock import MonotonicClock
+from minivllm.clock import Clock, MonotonicClock
 from minivllm.config import EngineConfig
 from minivllm.engine import LLMEngine
 from minivllm.events import types as ev
@@ -34,7 +37,30 @@ from minivllm.simulate.workload import Arrival, CrowdOptions, at_rate, draw_crow
 
 METRICS = ("output_throughput", "p50_ttft_ms", "p50_itl_ms", "p50_tpot_ms", "p50_e2el_ms")
 KINDS = ("other steps", "own steps")
-BATCH_SIZES = [1, 2, 4, 8, 16]
+BATCH_SIZES = [1, 4, 16]
+
+
+class WallClock(MonotonicClock):
+    """Time as everybody knows it."""
+
+    def wait(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+class CpuClock(MonotonicClock):
+    """The processor time of this process; while it has nothing to do, time is let pass."""
+
+    def __init__(self) -> None:
+        self._waited = 0.0
+
+    def now(self) -> float:
+        return time.process_time() + self._waited
+
+    def wait(self, seconds: float) -> None:
+        self._waited += seconds
+
+
+CLOCKS = {"wall": WallClock, "cpu": CpuClock}
 
 
 def main() -> int:
@@ -43,14 +69,18 @@ def main() -> int:
     parser.add_argument("--requests", type=positive_int, default=60, help="of a round (default: %(default)s)")
     parser.add_argument("--rounds", type=positive_int, default=3, help="default: %(default)s")
     parser.add_argument("--seed", type=int, default=0, help="of the first round's crowd (default: %(default)s)")
+    parser.add_argument("--clock", choices=CLOCKS, default="wall", help="what a second is (default: %(default)s)")
     add_json_argument(parser)
     args = parser.parse_args()
+    if args.clock == "cpu" and args.num_threads > 1:
+        parser.error("--clock cpu needs --num-threads 1")
     set_num_threads(args.num_threads)
     config = EngineConfig(model=args.model, dtype=args.dtype, max_model_len=2048, num_gpu_blocks_override=1456)
-    engine = LLMEngine.from_config(config)
+    clock = CLOCKS[args.clock]()
+    engine = LLMEngine.from_config(config, clock=clock)
     seeds = itertools.count(1000 * args.seed)  # the same requests again would find themselves in the cache
-    calibrate(engine, next(seeds))  # the first time pays for everything that is made once
-    points = calibrate(engine, next(seeds))
+    calibrate(engine, clock, next(seeds))  # the first time pays for everything that is made once
+    points = calibrate(engine, clock, next(seeds))
     rounds = []
     for number in range(args.rounds):
         options = CrowdOptions(
@@ -59,8 +89,8 @@ def main() -> int:
         crowd = draw_crowd(options, config.max_model_len)
         setup = Setup(config, num_replicas=1, router="random")
         crowd = at_rate(crowd, comfortable_rate(crowd, setup, fit_step_times(points)))
-        measured, own_steps = run_for_real(engine, crowd, first_number=number * args.requests)
-        before, points = points, calibrate(engine, next(seeds))
+        measured, own_steps = run_for_real(engine, clock, crowd, first_number=number * args.requests)
+        before, points = points, calibrate(engine, clock, next(seeds))
         by = {"other steps": predict(setup, crowd, before + points), "own steps": predict(setup, crowd, own_steps)}
         ratio = {kind: {name: one[name] / measured[name] for name in METRICS} for kind, one in by.items()}
         rounds.append({"measured": measured, "simulated": by, "ratio": ratio})
@@ -68,9 +98,9 @@ def main() -> int:
     return 0
 
 
-def calibrate(engine: LLMEngine, seed: int) -> list[StepPoint]:
+def calibrate(engine: LLMEngine, clock: Clock, seed: int) -> list[StepPoint]:
     """Steps of many kinds, on requests that no crowd has."""
-    return measure_points(engine, RandomRequests(engine, seed), MonotonicClock(), BATCH_SIZES)
+    return measure_points(engine, RandomRequests(engine, seed), clock, BATCH_SIZES)
 
 
 def predict(setup: Setup, crowd: list[Arrival], points: list[StepPoint]) -> dict[str, float]:
@@ -84,7 +114,7 @@ def predict(setup: Setup, crowd: list[Arrival], points: list[StepPoint]) -> dict
 
 
 def run_for_real(
-    engine: LLMEngine, crowd: list[Arrival], first_number: int
+    engine: LLMEngine, clock: WallClock | CpuClock, crowd: list[Arrival], first_number: int
 ) -> tuple[dict[str, float], list[StepPoint]]:
     """Send each request when its time has come, and measure as the simulation does.
 
@@ -99,7 +129,6 @@ def run_for_real(
     unsubscribe = engine.subscribe(note)
     waiting = list(reversed(list(enumerate(crowd, first_number))))
     steps: list[StepPoint] = []
-    clock = MonotonicClock()
     began = clock.now()
     while waiting or engine.has_unfinished_requests():
         now = clock.now() - began
@@ -116,7 +145,7 @@ def run_for_real(
         if engine.has_unfinished_requests():
             steps.append(timed_step(engine, clock))
         else:
-            time.sleep(max(0.0, waiting[-1][1].at - now))
+            clock.wait(max(0.0, waiting[-1][1].at - now))
     ended = clock.now() - began
     unsubscribe()
     times = [np.array(tokens[f"{number}.0"]) - began for number, _ in enumerate(crowd, first_number)]
@@ -146,14 +175,13 @@ def report(args: argparse.Namespace, rounds: list[dict[str, object]]) -> None:
         "model": args.model,
         "dtype": args.dtype,
         "threads": args.num_threads,
+        "clock": args.clock,
         "requests": args.requests,
         "rounds": rounds,
         "median_ratio": median,
         **describe_environment("torch"),
     }
-    title = (
-        f"Simulated / measured, {args.model} {args.dtype}, {args.num_threads} threads, {args.requests} requests a round"
-    )
+    title = f"Simulated / measured, {args.model} {args.dtype}, {args.num_threads} threads, {args.clock} clock, {args.requests} requests a round"
     header = ("", *(f"round {number + 1}" for number in range(len(rounds))), "ratio")
     print_report(title, header, rows, [], result, args.json)
 

@@ -70,7 +70,7 @@ def _point(entry: object, number: int, name: str) -> StepPoint:
 
 def _label(content: Mapping[str, object]) -> str:
     machine, versions = content.get("machine"), content.get("versions")
-    parts = [content.get("model"), content.get("dtype")]
+    parts = [content.get("model"), content.get("dtype"), content.get("note")]
     if isinstance(content.get("threads"), int):
         parts.append(f"{content['threads']} threads")
     if isinstance(machine, Mapping):
