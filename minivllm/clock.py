@@ -1,6 +1,6 @@
-"""Time as a dependency: the real clock for serving, a virtual one for tests and lessons.
+"""Time as a dependency: the real clock for serving, a virtual one for tests and lessons, a told one for simulations.
 
-With the virtual clock a run is a function of its inputs alone, so its recording is the same byte
+With a virtual clock a run is a function of its inputs alone, so its recording is the same byte
 for byte every time. Nothing else in the package may ask the system what time it is.
 """
 
@@ -55,3 +55,24 @@ class VirtualClock:
 
     def idle(self) -> None:
         """The step's end moves the time."""
+
+
+class SimulatedClock:
+    """Stands still until whoever simulates says what time it is; never goes back."""
+
+    name: Literal["monotonic", "virtual"] = "virtual"
+
+    def __init__(self) -> None:
+        self._now = 0.0
+
+    def now(self) -> float:
+        return self._now
+
+    def advance_to(self, now: float) -> None:
+        self._now = max(self._now, now)
+
+    def end_step(self) -> None:
+        """A simulated step ends when its model of time says so: `advance_to`."""
+
+    def idle(self) -> None:
+        """The next arrival moves the time."""

@@ -21,11 +21,9 @@ from minivllm import __version__
 from minivllm.beams import BeamDriver
 from minivllm.clock import Clock, MonotonicClock
 from minivllm.config import EngineConfig
-from minivllm.core.admission import AdmissionPolicy, refuse_if_too_large
-from minivllm.core.contiguous import create_kv_cache_manager
-from minivllm.core.policies import create_request_queue
+from minivllm.core.admission import refuse_if_too_large
+from minivllm.core.assembly import create_scheduler
 from minivllm.core.request import Request
-from minivllm.core.scheduler import Scheduler
 from minivllm.errors import EngineDeadError, StepInProgressError
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus, Listener
@@ -76,17 +74,7 @@ class LLMEngine:
         self._runner = runner
         self._clock = clock or MonotonicClock()
         self._bus = EventBus(self._clock)
-        config.check_whole_prompts_fit(runner.max_model_len, config.max_num_batched_tokens)
-        self._scheduler = Scheduler(
-            create_kv_cache_manager(config, runner.num_blocks, runner.max_model_len, self._bus),
-            create_request_queue(config.scheduling_policy),
-            AdmissionPolicy(config.batching, config.batch_delay, config.batch_size or config.max_num_seqs),
-            max_num_seqs=config.max_num_seqs,
-            max_num_batched_tokens=config.max_num_batched_tokens,
-            max_model_len=runner.max_model_len,
-            enable_chunked_prefill=config.enable_chunked_prefill,
-            bus=self._bus,
-        )
+        self._scheduler = create_scheduler(config, runner.num_blocks, runner.max_model_len, self._bus)
         self._validator = RequestValidator(config, tokenizer.vocab_size, tokenizer.eos_token_ids, runner.max_model_len)
         self._output_processor = OutputProcessor(tokenizer)
         self._beams = BeamDriver(

@@ -151,6 +151,10 @@ class BenchError(MinivllmError, RuntimeError):
     """A measurement that would not mean what it says: an engine, the peer or a recording did other work than asked."""
 
 
+class SimulationError(MinivllmError, ValueError):
+    """A simulation has nothing to go by: step times, arrivals or requests that cannot be read or cannot be served."""
+
+
 class LessonError(MinivllmError, RuntimeError):
     """A lesson cannot be given as asked for: there is none of that name, or it claims what the engine does not show."""
 

@@ -32,6 +32,7 @@ COMMANDS = {
     "once": "tell the state of an engine from a recording, at its end or after a step",
     "export": "turn a recording into a trace for Perfetto",
     "compare": "run one trace through two configurations of the engine, side by side",
+    "simulate": "ask what a crowd would see: the real scheduler and memory, with modelled step times",
     "bench": "measure the engine",
 }
 """Name of a subcommand, which is also its module in this package -> what it does."""

@@ -6,6 +6,7 @@ from importlib import import_module
 BENCHES = {
     "throughput": "output tokens per second, alone or against transformers in the same run",
     "core": "how long the scheduler takes to plan a step, without a model",
+    "step": "where each millisecond of a step goes, against the limits of the machine",
     "events": "what recording costs, and how fast a recording is searched",
     "dashboard": "how quickly the dashboard answers, and what it costs to watch",
     "sharing": "KV cache memory saved by samples and beams that share blocks",

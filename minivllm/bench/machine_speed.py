@@ -1,0 +1,50 @@
+"""What the machine gives at best: bytes read from memory a second, and floating-point operations a second.
+
+Measured with torch itself, on as many threads as the engine has and in the same run, because a floor is only worth something
+beside a time that was taken on the same machine in the same minute. Knows no model.
+
+Easy to get wrong: the cache. What is read must be many times as large as the largest one, or its speed is measured instead; and
+the best of several runs counts, since what comes from outside only ever slows a machine down.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from minivllm.clock import Clock
+
+READ_BYTES = 256 << 20
+MATRIX_SIZE = 1024
+NUM_RUNS = 9
+
+
+@dataclass(frozen=True, slots=True)
+class MachineSpeed:
+    """The limits of one machine, for one dtype."""
+
+    read_gb_per_s: float
+    gemm_gflop_per_s: float
+
+    def seconds_to_read(self, num_bytes: int) -> float:
+        return num_bytes / self.read_gb_per_s / 1e9
+
+
+def measure_machine_speed(dtype: torch.dtype, device: torch.device, clock: Clock) -> MachineSpeed:
+    """The best of a few runs of a sum over `READ_BYTES` and of a product of two square matrices. Takes a second."""
+    numbers = torch.ones(READ_BYTES // 4, device=device)
+    a, b = (torch.randn(MATRIX_SIZE, MATRIX_SIZE, device=device).to(dtype) for _ in range(2))
+    read = _fastest(lambda: numbers.sum(), clock, device)
+    multiply = _fastest(lambda: a @ b, clock, device)
+    return MachineSpeed(READ_BYTES / read / 1e9, 2 * MATRIX_SIZE**3 / multiply / 1e9)
+
+
+def _fastest(work: Callable[[], torch.Tensor], clock: Clock, device: torch.device) -> float:
+    runs = []
+    for _ in range(NUM_RUNS):
+        started = clock.now()
+        work()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        runs.append(clock.now() - started)
+    return min(runs)

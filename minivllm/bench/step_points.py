@@ -1,0 +1,102 @@
+"""Real steps of an engine as points: what was in a step, and how long it took. A model of step times is fitted to them.
+
+Covers what a step can hold: decodes alone at several contexts, prompts alone, later chunks of long prompts, and decodes beside a
+chunk. Knows nothing of the model that will be fitted.
+
+Easy to get wrong: what a step attends to. Its context are the tokens *before* it; those that it computes itself are the
+scheduled ones.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+
+from minivllm.clock import Clock
+from minivllm.core.scheduler_output import SchedulerOutput
+from minivllm.engine import LLMEngine
+from minivllm.sampling_params import SamplingParams
+
+PROMPT_LENGTHS = (8, 32, 128, 256, 512, 900)
+"""Of prompts that are run one at a time; the longest ones take more than one step of the default budget."""
+PROMPT_LENGTHS_IN_BATCHES = (8, 48)
+NUM_DECODES = 6
+"""Decode steps after each batch's prompts."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepPoint:
+    """One step."""
+
+    num_scheduled_tokens: int
+    num_decodes: int
+    """Sequences that got one token after those known before."""
+    num_prefill_tokens: int
+    num_context_tokens: int
+    """Tokens before this step's own, of all its sequences together."""
+    seconds: float
+
+
+def point_of(plan: SchedulerOutput, seconds: float) -> StepPoint:
+    prefills = [item.num_tokens for item in plan.scheduled if item.kind == "prefill"]
+    return StepPoint(
+        num_scheduled_tokens=plan.total_num_scheduled_tokens,
+        num_decodes=len(plan.scheduled) - len(prefills),
+        num_prefill_tokens=sum(prefills),
+        num_context_tokens=sum(item.start for item in plan.scheduled),
+        seconds=seconds,
+    )
+
+
+class RandomRequests:
+    """Adds greedy requests of random tokens, no two alike, to one engine."""
+
+    def __init__(self, engine: LLMEngine, seed: int) -> None:
+        self._engine = engine
+        self._random = Random(f"step/{seed}")
+        self._added = 0
+
+    def add(self, prompt_len: int, max_tokens: int) -> None:
+        token_ids = [self._random.randrange(self._engine.tokenizer.vocab_size) for _ in range(prompt_len)]
+        params = SamplingParams(temperature=0, max_tokens=max_tokens, ignore_eos=True)
+        self._engine.add_request(str(self._added), {"prompt_token_ids": token_ids}, params)
+        self._added += 1
+
+
+def timed_step(engine: LLMEngine, clock: Clock) -> StepPoint:
+    """Run the next step."""
+    started = clock.now()
+    engine.step()
+    seconds = clock.now() - started
+    return point_of(engine._stepper.last_plan, seconds)
+
+
+def measure_points(
+    engine: LLMEngine, requests: RandomRequests, clock: Clock, batch_sizes: list[int]
+) -> list[StepPoint]:
+    """Steps of prompts one at a time, of batches, and of prompts that arrive while a batch decodes."""
+    points: list[StepPoint] = []
+    longest = engine.max_model_len - NUM_DECODES - 1
+    prompt_lengths = [length for length in PROMPT_LENGTHS if length <= longest]
+    for length in prompt_lengths:
+        requests.add(length, max_tokens=NUM_DECODES)
+        points += _run_to_end(engine, clock)
+    for batch_size in batch_sizes:
+        for length in PROMPT_LENGTHS_IN_BATCHES:
+            for _ in range(batch_size):
+                requests.add(length, max_tokens=NUM_DECODES)
+            points += _run_to_end(engine, clock)
+    # The others of the batch decode while these prompts come, one after the other.
+    for batch_size in {size for size in batch_sizes if size > 1}:
+        for _ in range(batch_size - 1):
+            requests.add(prompt_lengths[0], max_tokens=2 * len(prompt_lengths))
+        points.append(timed_step(engine, clock))
+        for length in prompt_lengths:
+            requests.add(length, max_tokens=1)
+            points.append(timed_step(engine, clock))
+        points += _run_to_end(engine, clock)
+    return points
+
+
+def _run_to_end(engine: LLMEngine, clock: Clock) -> Iterator[StepPoint]:
+    while engine.has_unfinished_requests():
+        yield timed_step(engine, clock)

@@ -1,0 +1,178 @@
+"""`minivllm simulate`: what a crowd would see, before there is a crowd, and before anything is bought.
+
+    minivllm simulate --requests 100000 --arrival poisson --replicas 4 --router least-loaded --json
+
+The scheduler, the KV cache and the block pool are the engine's own; only the time that a step takes comes from a formula,
+fitted to steps that were measured. The easy thing to get wrong is to believe it without looking at the fit: how wrong
+it is on steps that it has not seen is printed with every answer.
+"""
+
+import argparse
+import math
+from pathlib import Path
+from typing import get_args
+
+from minivllm.bench.environment import describe_environment
+from minivllm.bench.report import add_json_argument, positive_int
+from minivllm.cli.options import ENGINE_HELP
+from minivllm.config import SchedulingPolicy
+from minivllm.errors import ConfigError
+from minivllm.simulate.arrival_file import read_arrivals
+from minivllm.simulate.configurations import (
+    check_single,
+    comfortable_rate,
+    listed,
+    one_of,
+    rate,
+    variants,
+)
+from minivllm.simulate.fit import Fit, fit_step_times
+from minivllm.simulate.measure import parse_goodput
+from minivllm.simulate.report import print_answers, run_all
+from minivllm.simulate.router import ROUTERS
+from minivllm.simulate.step_times import read_step_times
+from minivllm.simulate.workload import BURSTY, Arrival, CrowdOptions, Lengths, check_fits, draw_crowd
+
+_MANY = " (several, separated by commas, are compared)"
+_CROWD_HELP = {
+    "random_input_len": "tokens of a prompt, on average",
+    "random_output_len": "tokens of an answer, on average",
+    "random_range_ratio": "lengths are drawn evenly from mean * (1 - X) to mean * (1 + X)",
+    "length_sigma": "how long the tail is: standard deviation of the logarithm of a length",
+    "random_prefix_len": "tokens before each prompt that all of a prefix group share",
+    "prefix_groups": "how many different shared prefixes there are",
+    "urgent_share": "part of the requests with priority 0, the others have 1 (with --scheduling-policy priority)",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    _add_crowd(parser.add_argument_group("the crowd"))
+    _add_servers(parser.add_argument_group("the servers"))
+    out = parser.add_argument_group("answers")
+    out.add_argument(
+        "--step-times",
+        type=Path,
+        metavar="FILE",
+        help="what `minivllm bench step --json` printed (default: steps of one CPU)",
+    )
+    out.add_argument(
+        "--goodput", nargs="+", default=[], metavar="METRIC:MS", help="targets, as in `ttft:500 tpot:50`; also e2el"
+    )
+    out.add_argument("--plot", type=Path, metavar="FILE", help="draw the answers into FILE (.svg, .png, .pdf)")
+    out.add_argument("--record", type=Path, metavar="FILE", help="record the first replica, for `minivllm replay FILE`")
+    add_json_argument(out)
+
+
+def _add_crowd(group: argparse._ArgumentGroup) -> None:
+    defaults = CrowdOptions()
+    group.add_argument(
+        "--requests", "--num-prompts", type=positive_int, dest="num_prompts", metavar="N",
+        help=f"how many (default: {defaults.num_prompts}, or all of a file)",
+    )  # fmt: skip
+    group.add_argument(
+        "--arrival",
+        default="poisson",
+        metavar="{poisson,bursty}|FILE",
+        help="when they come; a file has JSON lines or CSV",
+    )
+    group.add_argument(
+        "--rate", "--request-rate", type=listed(rate), metavar="X",
+        help="requests a second, or inf (default: four fifths of what the servers could do)" + _MANY,
+    )  # fmt: skip
+    group.add_argument(
+        "--burstiness",
+        type=float,
+        metavar="X",
+        help=f"of the gaps: 1 is poisson, less comes in bursts (bursty: {BURSTY})",
+    )
+    group.add_argument("--length-distribution", choices=get_args(Lengths), default=defaults.length_distribution)
+    for name, help_ in _CROWD_HELP.items():
+        default = getattr(defaults, name)
+        group.add_argument(
+            f"--{name.replace('_', '-')}", type=type(default), default=default,
+            metavar="N" if isinstance(default, int) else "X", help=f"{help_} (default: %(default)s)",
+        )  # fmt: skip
+    group.add_argument("--seed", type=int, default=0, help="draws everything (default: %(default)s)")
+
+
+def _add_servers(group: argparse._ArgumentGroup) -> None:
+    def add(name: str, read: type, default: object, help_: str) -> None:
+        group.add_argument(name, type=listed(read), default=[default], help=f"{help_} (default: {default}){_MANY}")
+
+    add("--replicas", positive_int, 1, "engines that share the crowd")
+    add("--router", one_of(ROUTERS), "random", f"who gets a request: {', '.join(ROUTERS)}")
+    policies = one_of(get_args(SchedulingPolicy))
+    add("--scheduling-policy", policies, "fcfs", ENGINE_HELP["scheduling_policy"])
+    add("--max-num-batched-tokens", positive_int, 512, ENGINE_HELP["max_num_batched_tokens"])
+    add("--max-num-seqs", positive_int, 16, ENGINE_HELP["max_num_seqs"])
+    # What 1 GiB holds of SmolLM2-135M in float32: the engine's own default on a CPU.
+    add("--num-gpu-blocks-override", positive_int, 1456, ENGINE_HELP["num_gpu_blocks_override"])
+    for name, default in (("block_size", 16), ("max_model_len", 8192)):
+        help_ = f"{ENGINE_HELP[name]} (default: {default})"
+        group.add_argument(f"--{name.replace('_', '-')}", type=positive_int, default=default, metavar="N", help=help_)
+    for name in ("enable_prefix_caching", "enable_chunked_prefill"):
+        flag = f"--{name.replace('_', '-')}"
+        group.add_argument(flag, action=argparse.BooleanOptionalAction, default=True, help=ENGINE_HELP[name])
+
+
+def run(args: argparse.Namespace) -> int:
+    goodput = parse_goodput(args.goodput)
+    if args.plot is not None:
+        from minivllm.compare.plot import check_plot
+
+        check_plot(args.plot)
+    step_times = read_step_times(args.step_times)
+    fit = fit_step_times(step_times.points)
+    crowd = _crowd(args)
+    check_fits(crowd, args.max_model_len)
+    names = ("block_size", "max_model_len", "enable_prefix_caching", "enable_chunked_prefill")
+    common = {name: getattr(args, name) for name in names}
+    all_variants = variants(args, common, _rates(args, crowd, common, fit))
+    if args.record is not None:
+        check_single(all_variants, "--record")
+    simulated = run_all(all_variants, crowd, fit, goodput, args.record, f"simulated: {step_times.label}")
+    result = {
+        "arrival": args.arrival,
+        "requests": len(crowd),
+        "seed": args.seed,
+        "goodput": goodput,
+        "step_times": step_times.label,
+        "record": None if args.record is None else str(args.record),
+        "plot": None if args.plot is None else str(args.plot),
+        **describe_environment("numpy"),
+    }
+    print_answers(simulated, fit, step_times, result, args.json)
+    if args.plot is not None:
+        from minivllm.simulate.plot import plot_simulations
+
+        plot_simulations(
+            f"{len(crowd):,} requests, steps of {step_times.label}",
+            [(one.name, one.replicas) for one in simulated],
+            args.plot,
+        )
+    return 0
+
+
+def _crowd(args: argparse.Namespace) -> list[Arrival]:
+    """At one request a second on average, if it is drawn; as it was, if it comes from a file."""
+    if args.arrival not in ("poisson", "bursty"):
+        if args.rate is not None or args.burstiness is not None:
+            raise ConfigError("A file says when its requests come: leave out --rate and --burstiness.")
+        return read_arrivals(Path(args.arrival))[: args.num_prompts]
+    if args.arrival == "poisson" and args.burstiness not in (None, 1.0):
+        raise ConfigError("A Poisson process has a burstiness of 1: take --arrival bursty, or leave out --burstiness.")
+    usual = BURSTY if args.arrival == "bursty" else 1.0
+    given = {name: getattr(args, name) for name in (*_CROWD_HELP, "length_distribution", "seed")}
+    burstiness = usual if args.burstiness is None else args.burstiness
+    count = args.num_prompts or CrowdOptions().num_prompts
+    return draw_crowd(CrowdOptions(num_prompts=count, burstiness=burstiness, **given), args.max_model_len)
+
+
+def _rates(args: argparse.Namespace, crowd: list[Arrival], common: dict[str, object], fit: Fit) -> list[float | None]:
+    if args.arrival not in ("poisson", "bursty"):
+        return [None]
+    if args.rate is not None:
+        return args.rate
+    # The first of the configurations sets it, so that all are asked the same.
+    first = variants(args, common, [math.inf])[0]
+    return [comfortable_rate(crowd, first.setup, fit)]

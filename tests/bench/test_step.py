@@ -1,0 +1,146 @@
+"""The step bench: its parts add up, it leaves the engine as it was, its points say what was in a step."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from safetensors import safe_open
+
+from minivllm.bench.step import StepBench, batch_sizes
+from minivllm.bench.step_parts import MODEL_PARTS, OUTSIDE_PARTS, watch
+from minivllm.bench.step_points import RandomRequests, measure_points
+from minivllm.bench.step_report import weight_bytes
+from minivllm.bench.step_trace import write_trace
+from minivllm.bench.stopwatch import Stopwatch
+from minivllm.cli import main
+from minivllm.clock import MonotonicClock
+from minivllm.config import EngineConfig
+from minivllm.engine import LLMEngine
+from minivllm.runtime.model_store import resolve_model
+
+
+@pytest.fixture
+def engine() -> LLMEngine:
+    return LLMEngine.from_config(EngineConfig(model="tiny-random", device="cpu", max_num_seqs=4, max_model_len=1024))
+
+
+class CountingClock:
+    """A second passes between any two looks."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def now(self) -> float:
+        self.seconds += 1.0
+        return self.seconds
+
+
+class Worker:
+    def outer(self) -> None:
+        self.inner()
+        self.inner()
+
+    def inner(self) -> None:
+        pass
+
+
+def test_a_moment_counts_for_the_innermost_part_alone() -> None:
+    stopwatch, worker = Stopwatch(CountingClock().now), Worker()
+    with stopwatch.methods([(worker, "outer", "a"), (worker, "inner", "b")]):
+        worker.outer()
+    # Looked at 6 times: a, b in, b out, b in, b out, a out.
+    assert stopwatch.seconds == {"a": 3.0, "b": 2.0}
+    assert vars(worker) == {}
+
+
+def test_a_part_that_raises_has_ended() -> None:
+    stopwatch, worker = Stopwatch(CountingClock().now), Worker()
+    worker.fail = lambda: 1 / 0
+    with stopwatch.methods([(worker, "inner", "b")]):
+        timed = stopwatch._timed(worker.fail, "a")
+        with pytest.raises(ZeroDivisionError):
+            timed()
+        stopwatch.clear()
+        worker.inner()
+    assert stopwatch.seconds == {"b": 1.0}
+
+
+def test_every_part_that_is_told_of_is_seen_in_a_step(engine: LLMEngine) -> None:
+    bench = StepBench(engine, MonotonicClock(), seed=0)
+    times = bench.measure_decodes(batch_size=3, context=20, num_steps=4)
+    assert set(times.parts) == {*MODEL_PARTS, *OUTSIDE_PARTS}
+    assert len(times.plain) == len(times.watched) == len(times.recorded) == 4
+    assert min(times.plain) > 0 and all(seconds > 0 for seconds in times.parts.values())
+
+
+def test_watching_changes_no_token_and_leaves_no_trace(engine: LLMEngine) -> None:
+    def tokens(is_watched: bool) -> list[list[int]]:
+        requests = RandomRequests(engine, seed=7)
+        requests.add(20, max_tokens=6)
+        outputs = []
+        while engine.has_unfinished_requests():
+            if is_watched:
+                with watch(engine, Stopwatch(MonotonicClock().now)):
+                    outputs = engine.step()
+            else:
+                outputs = engine.step()
+        return [output.outputs[0].token_ids for output in outputs]
+
+    decoder = engine._runner._model.decoder
+    assert tokens(is_watched=False) == tokens(is_watched=True)
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in decoder.modules())
+    assert "step" not in vars(engine) and "compute_logits" not in vars(decoder)
+
+
+def test_points_cover_prompts_chunks_with_context_decodes_and_both_at_once(engine: LLMEngine) -> None:
+    points = measure_points(engine, RandomRequests(engine, seed=0), MonotonicClock(), [1, 4])
+    kinds = {(bool(point.num_decodes), bool(point.num_prefill_tokens)) for point in points}
+    assert kinds == {(True, False), (False, True), (True, True)}
+    chunks = [point for point in points if not point.num_decodes and point.num_context_tokens]
+    assert [(chunk.num_prefill_tokens, chunk.num_context_tokens) for chunk in chunks] == [(388, 512)]
+    for point in points:
+        assert point.num_scheduled_tokens == point.num_decodes + point.num_prefill_tokens
+        assert point.seconds > 0
+
+
+def test_all_weights_count_but_the_table_of_a_model_that_has_another_head(engine: LLMEngine) -> None:
+    model = engine._runner._model
+    with safe_open(resolve_model("tiny-random") / "model.safetensors", "pt") as file:
+        sizes = {name: file.get_tensor(name).numel() for name in file.keys()}  # noqa: SIM118 (it is no dict)
+    table = sizes["model.embed_tokens.weight"]
+    assert weight_bytes(model) == 4 * (sum(sizes.values()) - table)
+    tied = replace(model, config=replace(model.config, tie_word_embeddings=True))
+    assert weight_bytes(tied) == 4 * (sum(sizes.values()) - sizes["lm_head.weight"])
+
+
+def test_a_trace_holds_operations_inside_the_engines_own_steps(engine: LLMEngine, tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    write_trace(engine, RandomRequests(engine, seed=0), batch_size=2, context=20, path=str(path))
+    records = json.loads(path.read_text())["traceEvents"]
+    steps = [r for r in records if r.get("cat") == "step"]
+    marked = [r for r in records if r.get("cat") == "user_annotation" and r["name"].startswith("step ")]
+    products = [r for r in records if "linear_pointwise" in r.get("name", "") or r.get("name") == "aten::linear"]
+    assert len(steps) == len(marked) and products
+    for step, mark in zip(steps, marked, strict=True):
+        # The engine's step lies in the call that made it, to the few microseconds that both clocks round and wait.
+        assert mark["ts"] - 500 <= step["ts"] and step["ts"] + step["dur"] <= mark["ts"] + mark["dur"] + 500
+    assert all(marked[0]["ts"] <= one["ts"] <= marked[-1]["ts"] + marked[-1]["dur"] for one in products)
+
+
+@pytest.mark.parametrize(("text", "sizes"), [("1", [1]), ("1,4,16", [1, 4, 16])])
+def test_batch_sizes_are_numbers_separated_by_commas(text: str, sizes: list[int]) -> None:
+    assert batch_sizes(text) == sizes
+
+
+@pytest.mark.parametrize("text", ["", "0", "1,,2", "x", "5000"])
+def test_batch_sizes_that_no_engine_takes_are_refused_by_the_parser(text: str, capsys) -> None:
+    assert main(["bench", "step", "--batch-sizes", text]) == 2
+    assert "must be" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", [["--context", "100000"], ["--trace", "/nowhere/at/all.json"]])
+def test_what_cannot_work_is_said_before_anything_is_measured(option: list[str], capsys) -> None:
+    assert main(["bench", "step", "--model", "tiny-random", "--batch-sizes", "1", "--num-threads", "1", *option]) != 0
+    error = capsys.readouterr().err.strip().splitlines()[-1]
+    assert option[1].split("/")[-1] in error and error.endswith(".")

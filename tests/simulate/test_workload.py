@@ -1,0 +1,98 @@
+"""Drawn crowds: reproducible, with the lengths and gaps that were asked for, and changed by nothing else."""
+
+import numpy as np
+import pytest
+
+from minivllm.errors import ConfigError, SimulationError
+from minivllm.simulate.workload import CrowdOptions, at_rate, check_fits, draw_crowd
+
+MANY = 20_000
+
+
+def test_the_same_seed_draws_the_same_crowd_and_another_seed_another():
+    options = {"num_prompts": 50, "random_range_ratio": 0.5, "random_prefix_len": 8, "prefix_groups": 3}
+    first = draw_crowd(CrowdOptions(**options, seed=1), 512)
+    assert first == draw_crowd(CrowdOptions(**options, seed=1), 512)
+    assert first != draw_crowd(CrowdOptions(**options, seed=2), 512)
+
+
+def test_other_lengths_do_not_change_when_requests_come():
+    short = draw_crowd(CrowdOptions(num_prompts=50, random_input_len=10), 512)
+    long = draw_crowd(CrowdOptions(num_prompts=50, random_input_len=100, length_distribution="lognormal"), 512)
+    assert [one.at for one in short] == [one.at for one in long]
+
+
+@pytest.mark.parametrize("burstiness", [0.25, 1.0, 4.0])
+def test_gaps_have_the_mean_of_the_rate_and_the_spread_of_the_burstiness(burstiness: float):
+    crowd = at_rate(draw_crowd(CrowdOptions(num_prompts=MANY, burstiness=burstiness), 512), rate=5.0)
+    gaps = np.diff([one.at for one in crowd])
+    assert gaps.mean() == pytest.approx(0.2, rel=0.05)
+    # A gamma distribution of shape k varies by 1 / sqrt(k) of its mean.
+    assert gaps.std() / gaps.mean() == pytest.approx(burstiness**-0.5, rel=0.05)
+
+
+def test_uniform_lengths_fill_their_range_and_no_more():
+    crowd = draw_crowd(CrowdOptions(num_prompts=MANY, random_input_len=100, random_range_ratio=0.5), 512)
+    lengths = [one.prompt_tokens for one in crowd]
+    assert (min(lengths), max(lengths)) == (50, 150)
+    assert np.mean(lengths) == pytest.approx(100, rel=0.02)
+    fixed = draw_crowd(CrowdOptions(num_prompts=20, random_output_len=7), 512)
+    assert {one.output_tokens for one in fixed} == {7}
+
+
+def test_lognormal_lengths_have_the_mean_that_was_asked_for_and_a_long_tail():
+    options = CrowdOptions(num_prompts=MANY, random_output_len=100, length_distribution="lognormal", length_sigma=0.8)
+    lengths = np.array([one.output_tokens for one in draw_crowd(options, 100_000)])
+    assert lengths.mean() == pytest.approx(100, rel=0.03)
+    assert np.median(lengths) == pytest.approx(100 * np.exp(-0.32), rel=0.05)
+    cut = draw_crowd(options, 300)
+    assert max(one.prompt_tokens + one.output_tokens for one in cut) == 300
+
+
+def test_members_of_a_group_share_a_prefix_that_counts_as_part_of_the_prompt():
+    options = CrowdOptions(num_prompts=200, random_input_len=10, random_prefix_len=32, prefix_groups=4)
+    crowd = draw_crowd(options, 512)
+    assert {one.prefix_group for one in crowd} == {0, 1, 2, 3}
+    assert {(one.prefix_tokens, one.prompt_tokens) for one in crowd} == {(32, 42)}
+
+
+def test_the_urgent_share_has_priority_zero_and_the_others_one():
+    crowd = draw_crowd(CrowdOptions(num_prompts=MANY, urgent_share=0.1), 512)
+    assert np.mean([one.priority == 0 for one in crowd]) == pytest.approx(0.1, abs=0.01)
+    assert {one.priority for one in crowd} == {0, 1}
+    assert {one.priority for one in draw_crowd(CrowdOptions(num_prompts=9), 512)} == {0}
+
+
+def test_an_infinite_rate_has_everybody_wait_at_the_door():
+    assert {one.at for one in at_rate(draw_crowd(CrowdOptions(num_prompts=9), 512), float("inf"))} == {0.0}
+
+
+@pytest.mark.parametrize("rate", [0.0, -1.0, float("nan")])
+def test_a_rate_that_is_none_is_refused(rate: float):
+    with pytest.raises(ConfigError, match="--rate must be over 0"):
+        at_rate(draw_crowd(CrowdOptions(num_prompts=2), 512), rate)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_prompts": 0}, "--num-prompts must be at least 1"),
+        ({"random_output_len": 0}, "--random-output-len must be at least 1"),
+        ({"burstiness": 0.0}, "--burstiness must be over 0"),
+        ({"random_range_ratio": 1.0}, "--random-range-ratio must be from 0 to under 1"),
+        ({"length_sigma": 0.0}, "--length-sigma must be over 0"),
+        ({"urgent_share": 1.5}, "--urgent-share must be from 0 to 1"),
+        ({"random_prefix_len": -1}, "--random-prefix-len must be 0 or more"),
+        ({"prefix_groups": 3}, "--prefix-groups has no effect"),
+    ],
+)
+def test_options_that_make_no_crowd_are_refused(options: dict[str, object], message: str):
+    with pytest.raises(ConfigError, match=message):
+        CrowdOptions(**options)
+
+
+def test_a_prompt_that_the_engine_would_refuse_is_found_before_anything_runs():
+    crowd = draw_crowd(CrowdOptions(num_prompts=3, random_input_len=512), 512)
+    with pytest.raises(SimulationError, match=r"A prompt has 512 tokens, but max_model_len is 512"):
+        check_fits(crowd, 512)
+    check_fits(crowd, 513)

@@ -1,0 +1,34 @@
+"""Small crowds and step times for tests of the simulator."""
+
+from minivllm.bench.step_points import StepPoint
+from minivllm.config import EngineConfig
+from minivllm.simulate.fit import Fit, FitQuality
+from minivllm.simulate.replica import Replica
+from minivllm.simulate.run import Setup, build_replicas, simulate
+from minivllm.simulate.workload import Arrival
+
+STEP = 1 / 64
+"""Seconds of a step where all take the same time; a power of two, so that sums are exact."""
+EVEN = Fit((STEP, *[0.0] * 8), FitQuality(0, 1.0, 0.0, 0.0))
+"""Every step takes `STEP` seconds."""
+CPU = Fit((0.02, *[0.001] * 6, 0.0005, 1e-7), FitQuality(0, 1.0, 0.0, 0.0))
+"""Something like a small model on a CPU."""
+
+
+def point(tokens: int, decodes: int, context: int, seconds: float) -> StepPoint:
+    return StepPoint(tokens, decodes, tokens - decodes, context, seconds)
+
+
+def config(**options: object) -> EngineConfig:
+    usual = {"max_model_len": 512, "num_gpu_blocks_override": 64, "max_num_seqs": 4, "max_num_batched_tokens": 64}
+    return EngineConfig(**usual | options)
+
+
+def run(
+    crowd: list[Arrival], fit: Fit = EVEN, replicas: int = 1, router: str = "random", **options: object
+) -> list[Replica]:
+    """Serve `crowd` to its end; the replicas afterwards."""
+    setup = Setup(config(**options), replicas, router)
+    built = build_replicas(setup, fit)
+    simulate(setup, built, crowd)
+    return built

@@ -1,0 +1,131 @@
+"""`minivllm simulate`: the command, its answers, its recording and what it refuses."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from minivllm import cli
+from minivllm.events.recording import Recording
+
+SMALL = ("--requests", "60", "--random-output-len", "16")
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[dict, str]:
+    status = cli.main(["simulate", "--json", *arguments])
+    said = capsys.readouterr()
+    assert status == 0, said.err
+    return json.loads(said.out.splitlines()[-1]), said.out
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert cli.main(["simulate", *arguments]) != 0
+    said = capsys.readouterr()
+    assert said.out == "" and "Traceback" not in said.err
+    return said.err.splitlines()[-1]
+
+
+def test_one_configuration_is_answered_with_its_fit_and_two_small_pictures(capsys):
+    result, shown = answer(capsys, *SMALL, "--goodput", "ttft:5000", "tpot:200")
+    (one,) = result["configurations"]
+    assert one["completed"] == 60 and one["total_output_tokens"] == 60 * 16
+    assert 0 <= one["goodput_share"] <= 1 and one["request_goodput"] <= one["request_throughput"]
+    assert result["fit"]["num_points"] >= 12 and result["fit"]["r_squared"] > 0.5
+    assert "measured steps, each predicted without itself: R²" in shown
+    assert "share of the requests whose first token came within" in shown and "KV cache in use over" in shown
+
+
+def test_every_combination_of_listed_options_has_a_row(capsys):
+    result, shown = answer(
+        capsys, *SMALL, "--scheduling-policy", "fcfs,priority", "--max-num-batched-tokens", "64,256", "--rate", "2"
+    )
+    rows = [(one["scheduling_policy"], one["max_num_batched_tokens"]) for one in result["configurations"]]
+    assert rows == [("fcfs", 64), ("fcfs", 256), ("priority", 64), ("priority", 256)]
+    assert "policy" in shown and "budget" in shown and "…" not in shown
+    # The same crowd for all of them.
+    assert len({one["total_input_tokens"] for one in result["configurations"]}) == 1
+
+
+def test_the_same_seed_gives_the_same_answer_and_another_seed_another(capsys):
+    def answers(seed: str) -> list[dict]:
+        result, _ = answer(capsys, *SMALL, "--arrival", "bursty", "--replicas", "2", "--seed", seed)
+        return [{**one, "simulated_in_s": None} for one in result["configurations"]]
+
+    assert answers("1") == answers("1") != answers("2")
+
+
+def test_the_usual_rate_keeps_the_servers_busy_and_does_not_drown_them(capsys):
+    result, _ = answer(capsys, "--requests", "600", "--replicas", "2", "--router", "least-loaded")
+    (one,) = result["configurations"]
+    assert all(0.6 < replica["busy"] <= 1 for replica in one["per_replica"])
+    assert one["waiting_peak"] < 60
+
+
+def test_bursts_make_longer_waits_than_a_poisson_process(capsys):
+    p99 = {
+        arrival: answer(capsys, "--requests", "600", "--arrival", arrival)[0]["configurations"][0]["p99_ttft_ms"]
+        for arrival in ("poisson", "bursty")
+    }
+    assert p99["bursty"] > p99["poisson"]
+
+
+def test_the_recording_of_a_simulation_opens_like_any_other(capsys, tmp_path: Path):
+    file = tmp_path / "sim.jsonl"
+    result, shown = answer(capsys, *SMALL, "--record", str(file))
+    assert f"minivllm replay {file}" in shown
+    state = Recording(file).view_at_step(10**9)
+    assert state.counters.finished_requests == 60 and state.counters.generation_tokens == 60 * 16
+    assert cli.main(["once", str(file), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["counters"]["finished_requests"] == 60
+    assert result["record"] == str(file)
+
+
+def test_a_plot_is_drawn_in_the_format_of_its_name(capsys, tmp_path: Path):
+    pytest.importorskip("matplotlib")
+    file = tmp_path / "sim.svg"
+    answer(capsys, *SMALL, "--replicas", "1,2", "--plot", str(file))
+    drawn = file.read_text()
+    assert drawn.startswith("<?xml") and "</svg>" in drawn and len(drawn) < 500_000
+
+
+def test_a_file_of_arrivals_says_who_comes_when(capsys, tmp_path: Path):
+    file = tmp_path / "arrivals.csv"
+    file.write_text("arrival,prompt_tokens,output_tokens\n5,16,4\n7,16,4\n1000,16,4\n")
+    result, shown = answer(capsys, "--arrival", str(file))
+    (one,) = result["configurations"]
+    assert one["completed"] == 3 and 995 < one["duration"] < 1000 and one["rate"] is None
+    assert "arriving as the file says" in shown
+    assert answer(capsys, "--arrival", str(file), "--requests", "2")[0]["requests"] == 2
+
+
+def test_steps_longer_than_any_measured_one_are_told(capsys):
+    _, shown = answer(capsys, *SMALL, "--max-num-batched-tokens", "100000")
+    assert "Careful: the longest measured step has" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--rate", "0"), "must be over 0 requests a second"),
+        (("--rate", "-3"), "must be over 0 requests a second"),
+        (("--router", "clever"), "must be one of random, least-loaded, prefix-aware; got 'clever'"),
+        (("--scheduling-policy", "fcfs,fair"), "must be one of fcfs, priority; got 'fair'"),
+        (("--goodput", "ttft:0"), "can never be met"),
+        (("--random-input-len", "9000"), "A prompt has 9000 tokens, but max_model_len is 8192"),
+        (("--num-gpu-blocks-override", "4"), "KV cache blocks"),
+        (("--step-times", "nowhere.json"), "nowhere.json cannot be read"),
+        (("--arrival", "nowhere.csv"), "nowhere.csv cannot be read"),
+        (("--arrival", "nowhere.csv", "--rate", "3"), "leave out --rate"),
+        (("--arrival", "poisson", "--burstiness", "0.5"), "A Poisson process has a burstiness of 1"),
+        (("--record", "x.jsonl", "--replicas", "1,2"), "--record takes one configuration"),
+        (("--plot", "x.txt"), "--plot draws .svg"),
+        (("--requests", "0"), "at least 1"),
+        (("--replicas", "0"), "at least 1"),
+        (("--no-enable-chunked-prefill",), "a step must hold the longest prompt"),
+    ],
+)
+def test_what_cannot_be_simulated_is_refused_in_one_sentence(capsys, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    assert message in refusal(capsys, *arguments)
+    assert list(tmp_path.iterdir()) == []
