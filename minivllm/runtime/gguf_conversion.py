@@ -29,9 +29,6 @@ from minivllm.runtime.safetensors_file import write_float32
 
 T = TypeVar("T")
 
-CONVERTER_VERSION = 1
-"""Part of the cache key: raise it when the output for the same file changes."""
-
 _MODEL_CLASSES = {"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM"}
 """GGUF architecture -> Hugging Face class; the architecture's name is also the `model_type`."""
 _NAMES = {
