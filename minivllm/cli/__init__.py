@@ -33,8 +33,9 @@ COMMANDS = {
     "export": "turn a recording into a trace for Perfetto",
     "compare": "run one trace through two configurations of the engine, side by side",
     "bench": "measure the engine",
+    "to-vllm": "the same configuration for vLLM, on one GPU or many: its command and its script",
 }
-"""Name of a subcommand, which is also its module in this package -> what it does."""
+"""Name of a subcommand, which is also its module in this package, with underscores -> what it does."""
 
 USAGE_ERROR = 2
 INTERRUPTED = 128 + 2
@@ -55,7 +56,7 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
             name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.", allow_abbrev=False
         )
         if name == command:
-            module = import_module(f"minivllm.cli.{name}")
+            module = import_module(f"minivllm.cli.{name.replace('-', '_')}")
             module.add_arguments(subparser)
             subparser.set_defaults(run=module.run)
     return parser
