@@ -11,10 +11,10 @@ INSTALLED := $(VENV)/.installed
 CACHES := .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 .DEFAULT_GOAL := help
-.PHONY: help setup model demo pictures test test-slow test-gpu conformance soak overhead gpu-report gpu-wheels lint format bench clean
+.PHONY: help setup model demo pictures test test-slow test-gpu conformance soak overhead gpu-report gpu-wheels lint format bench bench-check bench-update clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo "A Python of your own: make PYTHON=python3.12 TARGET. It must be 3.11, 3.12 or 3.13."
 
 setup: $(INSTALLED) ## make the virtual environment and install everything into it
@@ -68,10 +68,14 @@ format: setup ## mend what ruff can mend, and format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: model ## measure throughput on each workload against transformers, in the same run
-	for workload in decode ragged shared-prefix single; do \
-		$(BIN)/minivllm bench throughput --workload $$workload --model $(MODEL) --dtype float32 --vs transformers || exit 1; \
-	done
+bench: model ## measure throughput on each workload against transformers, in the same run, into one table
+	$(BIN)/minivllm bench throughput --workload all --model $(MODEL) --dtype float32 --vs transformers
+
+bench-check: model ## a quick bench (minutes, quiet machine): fail if a ratio is 15 % under tools/bench_ratios.json
+	$(BIN)/python tools/bench_check.py --model $(MODEL)
+
+bench-update: model ## measure what bench-check compares with, and write it
+	$(BIN)/python tools/bench_check.py --model $(MODEL) --update
 
 clean: ## remove caches and build outputs (the virtual environment and the models stay)
 	rm -rf $(CACHES) build dist *.egg-info
