@@ -61,7 +61,7 @@ def test_a_model_that_does_not_fit_is_cut_over_as_few_gpus_as_possible() -> None
 
 
 def test_a_copy_larger_than_a_machine_is_a_pipeline_over_machines() -> None:
-    assert sizes_of(8, 4, machines=4) == (2, 4, 1)
+    assert sizes_of(8, 5, machines=4) == (2, 4, 1)
 
 
 def test_wanted_sizes_are_kept() -> None:
@@ -154,8 +154,8 @@ from vllm.entrypoints.launchers.cli_args import make_arg_parser
 from vllm.utils.argparse_utils import FlexibleArgumentParser
 parser = make_arg_parser(FlexibleArgumentParser())
 commands = json.loads(sys.stdin.read())
-read = [{k: v for k, v in vars(parser.parse_args(c)).items() if isinstance(v, (str, int, float, bool))} for c in commands]
-print(json.dumps([read, [field.name for field in dataclasses.fields(EngineArgs)]]))
+read = [vars(parser.parse_args(command)) for command in commands]
+print(json.dumps([read, [field.name for field in dataclasses.fields(EngineArgs)]], default=str))
 """
 
 
@@ -176,7 +176,9 @@ def test_the_real_vllm_reads_the_commands_as_they_are_meant() -> None:
         target(config, num_gpus=4, machines=2),
         target(config, num_gpus=8, gib=4, machines=2),
     ]
-    commands = [shlex.split(command)[2:] for each in targets for command in vllm_commands(each)]
+    # A shell drops a backslash with the end of its line, and shlex does not.
+    lines = [command.replace("\\\n", " ") for each in targets for command in vllm_commands(each)]
+    commands = [shlex.split(line)[2:] for line in lines]
     asked = subprocess.run(
         [os.environ["MINIVLLM_PEER_PYTHON_VLLM"], "-c", READ_BY_VLLM],
         input=json.dumps(commands),
@@ -196,7 +198,7 @@ def test_the_real_vllm_reads_the_commands_as_they_are_meant() -> None:
         }
         assert one["enable_prefix_caching"] is False and one["enforce_eager"] is True
         assert (one["scheduling_policy"], one["block_size"], one["max_num_seqs"]) == ("priority", 16, 16)
-    assert (read[0]["port"], read[0]["served_model_name"]) in ((8001, "a"), (8001, ["a"]), (8001, None))
+    assert (read[0]["port"], read[0]["served_model_name"]) == (8001, ["a"])
     assert [one["data_parallel_size"] for one in read] == [1, 4, 4, 1, 1]
     assert [(one["tensor_parallel_size"], one["pipeline_parallel_size"]) for one in read[3:]] == [(4, 2), (4, 2)]
     assert [one["node_rank"] for one in read[3:]] == [0, 1]
