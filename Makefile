@@ -12,7 +12,7 @@ DEV_INSTALLED := $(VENV)/.installed-dev
 CACHES := .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 .DEFAULT_GOAL := help
-.PHONY: help install setup model demo docs docs-serve docs-pages pictures test test-slow test-browser test-gpu conformance soak overhead gpu-report gpu-wheels lint format bench clean
+.PHONY: help install setup model demo docs docs-serve docs-pages pictures test test-slow test-browser test-gpu conformance soak overhead gpu-report gpu-wheels lint format bench bench-check bench-update clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -85,10 +85,14 @@ format: setup ## mend what ruff can mend, and format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: setup model ## measure throughput on each workload against transformers, in the same run
-	for workload in decode ragged shared-prefix single; do \
-		$(BIN)/minivllm bench throughput --workload $$workload --model $(MODEL) --dtype float32 --vs transformers || exit 1; \
-	done
+bench: setup model ## measure throughput on each workload against transformers, in the same run, into one table
+	$(BIN)/minivllm bench throughput --workload all --model $(MODEL) --dtype float32 --vs transformers
+
+bench-check: setup model ## a quick bench (minutes, quiet machine): fail if a ratio is 15 % under tools/bench_ratios.json
+	$(BIN)/python tools/bench_check.py --model $(MODEL)
+
+bench-update: setup model ## measure what bench-check compares with, and write it
+	$(BIN)/python tools/bench_check.py --model $(MODEL) --update
 
 clean: ## remove caches and build outputs (the virtual environment and the models stay)
 	rm -rf $(CACHES) build dist *.egg-info

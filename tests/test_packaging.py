@@ -239,7 +239,7 @@ def test_every_pin_is_a_version_that_the_project_allows() -> None:
     assert pins["triton"] == "3.7.1"
 
 
-MEASURED_IF_THERE = {"flashinfer"}
+MEASURED_IF_THERE = {"flashinfer", "llama_cpp", "vllm"}
 """Peers of a bench that takes them if somebody has installed them, and does without otherwise."""
 
 

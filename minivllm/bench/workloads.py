@@ -12,7 +12,7 @@ lengths come from the seed alone, so all rounds are equally much work and can be
 Sizes: `docs/performance.md` and the issue that set the targets.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 MAX_NUM_SEQS = 16
@@ -56,6 +56,21 @@ WORKLOADS: dict[str, WorkloadSpec] = {
 
 NANO_VLLM = WorkloadSpec("nano-vllm", num_requests=256, prompt_len=(100, 1024), output_len=(100, 1024))
 """What nano-vllm publishes its speed with (its `bench.py`): for a GPU, with its own batch sizes and peers."""
+
+
+def quick(spec: WorkloadSpec) -> WorkloadSpec:
+    """The same with a quarter of all lengths, and a name that says so: its ratios are other ones."""
+
+    def quarter(length: tuple[int, int]) -> tuple[int, int]:
+        return (max(1, length[0] // 4), max(1, length[1] // 4))
+
+    return replace(
+        spec,
+        name=f"{spec.name}-quick",
+        prompt_len=quarter(spec.prompt_len),
+        output_len=quarter(spec.output_len),
+        shared_prefix_len=spec.shared_prefix_len // 4,
+    )
 
 
 def make_requests(spec: WorkloadSpec, seed: int, round_number: int, vocab_size: int) -> list[BenchRequest]:

@@ -4,7 +4,7 @@ import argparse
 from importlib import import_module
 
 BENCHES = {
-    "throughput": "output tokens per second, alone or against transformers in the same run",
+    "throughput": "output tokens per second, alone or against transformers, vLLM and llama.cpp in the same run",
     "core": "how long the scheduler takes to plan a step, without a model",
     "step": "where each millisecond of a step goes, against the limits of the machine",
     "events": "what recording costs, and how fast a recording is searched",
@@ -13,6 +13,7 @@ BENCHES = {
     "serve": "a running server under load, as `vllm bench serve` does",
     "kernels": "time and memory traffic of attention and cache writes, against the device's own copy and peers",
     "memory": "peak memory against weights and KV cache",
+    "startup": "from the start of Python to the first token, part by part",
 }
 """Name of a bench, which is also its module in `minivllm.bench` -> what it measures."""
 

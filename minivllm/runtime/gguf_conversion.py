@@ -29,12 +29,9 @@ from minivllm.runtime.safetensors_file import write_float32
 
 T = TypeVar("T")
 
-CONVERTER_VERSION = 1
-"""Part of the cache key: raise it when the output for the same file changes."""
-
 _MODEL_CLASSES = {"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM"}
 """GGUF architecture -> Hugging Face class; the architecture's name is also the `model_type`."""
-_NAMES = {
+GGUF_NAMES = {
     "token_embd": "model.embed_tokens",
     "output_norm": "model.norm",
     "output": "lm_head",
@@ -163,10 +160,10 @@ def _build_config(header: GgufHeader, arch: str) -> dict[str, Any]:
 
 def _hf_name(header: GgufHeader, name: str) -> str:
     match = _TENSOR_NAME.fullmatch(name)
-    if match is None or match["module"] not in _NAMES:
+    if match is None or match["module"] not in GGUF_NAMES:
         raise _unknown_tensor(header, name)
     layer = "" if match["layer"] is None else f"model.layers.{match['layer']}."
-    return f"{layer}{_NAMES[match['module']]}.{match['kind']}"
+    return f"{layer}{GGUF_NAMES[match['module']]}.{match['kind']}"
 
 
 def convert_gguf(path: Path, directory: Path, progress: Progress) -> None:

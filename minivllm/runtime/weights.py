@@ -5,7 +5,8 @@ page that was read resident beside the copy that the model made: twice the weigh
 bytes go from the file into one fresh tensor, which is freed as soon as the consumer lets go of it.
 
 Easy to get wrong: letting go of it. A generator's caller that keeps `list(stream_weights(...))` holds a second
-copy after all.
+copy after all; and the C library keeps what was freed, in holes that no later tensor fits into, unless it is told
+now and then to give them back.
 """
 
 from collections.abc import Iterator
@@ -15,9 +16,11 @@ import torch
 
 from minivllm.errors import ModelIntegrityError
 from minivllm.runtime.checkpoint import weight_files
+from minivllm.runtime.heap import trim_heap
 from minivllm.runtime.safetensors_file import read_entries
 
 _TORCH_DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+_BYTES_BETWEEN_TRIMS = 32 << 20
 
 
 def stream_weights(directory: Path) -> Iterator[tuple[str, torch.Tensor]]:
@@ -34,6 +37,7 @@ def stream_weights(directory: Path) -> Iterator[tuple[str, torch.Tensor]]:
                     f"{directory} has tensor {entry.name} in two files: download the model again."
                 )
             seen.add(entry.name)
+    since_trim = 0
     for path, entries in files:
         with path.open("rb") as file:
             for entry in entries:
@@ -44,3 +48,9 @@ def stream_weights(directory: Path) -> Iterator[tuple[str, torch.Tensor]]:
                         f"{path} became shorter while it was read: do not change it during loading."
                     )
                 yield entry.name, raw.view(_TORCH_DTYPES[entry.dtype]).view(entry.shape)
+                del raw
+                since_trim += entry.num_bytes
+                if since_trim >= _BYTES_BETWEEN_TRIMS:
+                    trim_heap()
+                    since_trim = 0
+    trim_heap()

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from minivllm.bench import memory, throughput
+from minivllm.bench.measured_workload import Settings, measure
 from minivllm.bench.peers import MinivllmEngine, TransformersPeer
 from minivllm.bench.report import progress_bar
-from minivllm.bench.throughput import Difference, Rounds, measure, measure_rounds
+from minivllm.bench.rounds import Difference, PeerRounds, Rounds, measure_rounds
 from minivllm.bench.workloads import WORKLOADS, BenchRequest, WorkloadSpec, make_requests
 from minivllm.errors import BenchError, ModelError
 from minivllm.runtime.model_store import resolve_model
@@ -52,7 +53,7 @@ class ScriptedEngine:
 
 def run_rounds(engine: ScriptedEngine, peer: ScriptedEngine | None, num_rounds: int = 3) -> Rounds:
     with progress_bar() as progress:
-        return measure_rounds(SMALL, 0, 100, num_rounds, engine, peer, progress)
+        return measure_rounds(SMALL, 0, 100, num_rounds, engine, [peer] if peer else [], progress)
 
 
 def test_engines_take_strict_turns_after_one_uncounted_round_each() -> None:
@@ -60,7 +61,7 @@ def test_engines_take_strict_turns_after_one_uncounted_round_each() -> None:
     ours, peer = ScriptedEngine("ours", calls), ScriptedEngine("peer", calls)
     rounds = run_rounds(ours, peer)
     assert calls == ["ours", "peer"] * 4
-    assert len(rounds.runs) == len(rounds.peer_runs) == len(rounds.output_tokens) == 3
+    assert len(rounds.runs) == len(rounds.peers[0].runs) == len(rounds.output_tokens) == 3
 
 
 def test_both_engines_get_the_same_prompts_and_no_prompt_comes_twice() -> None:
@@ -75,7 +76,7 @@ def test_without_a_peer_only_our_engine_runs() -> None:
     calls: list[str] = []
     rounds = run_rounds(ScriptedEngine("ours", calls), None)
     assert calls == ["ours"] * 4
-    assert rounds.peer_runs == [] and rounds.differences == []
+    assert rounds.peers == []
 
 
 def test_the_first_differing_token_of_each_request_is_reported() -> None:
@@ -86,7 +87,7 @@ def test_the_first_differing_token_of_each_request_is_reported() -> None:
             return outputs
 
     rounds = run_rounds(ScriptedEngine("ours", []), Stubborn("peer", []), num_rounds=2)
-    assert rounds.differences == [Difference(1, 2, 1, 1, 9), Difference(2, 2, 1, 1, 9)]
+    assert rounds.peers[0].differences == [Difference(1, 2, 1, 1, 9), Difference(2, 2, 1, 1, 9)]
 
 
 def test_an_engine_that_gives_fewer_tokens_than_asked_has_no_speed() -> None:
@@ -99,10 +100,11 @@ def test_an_engine_that_gives_fewer_tokens_than_asked_has_no_speed() -> None:
 
 
 def test_speed_and_ratio_are_medians_over_rounds() -> None:
-    rounds = Rounds(runs=[1.0, 2.0, 8.0], peer_runs=[2.0, 8.0, 8.0], output_tokens=[80, 80, 80])
+    peer = PeerRounds("peer", [2.0, 8.0, 8.0])
+    rounds = Rounds([1.0, 2.0, 8.0], [80, 80, 80], [peer])
     assert rounds.tokens_per_s(rounds.runs) == 40.0
-    assert rounds.tokens_per_s(rounds.peer_runs) == 10.0
-    assert rounds.ratio == 2.0  # of 2, 4 and 1: not 8 / 2, the ratio of the medians
+    assert rounds.tokens_per_s(peer.runs) == 10.0
+    assert rounds.ratio(peer) == 2.0  # of 2, 4 and 1: not 8 / 2, the ratio of the medians
 
 
 @pytest.fixture(scope="module")
@@ -143,9 +145,9 @@ def arguments() -> Callable[..., argparse.Namespace]:
 
 
 def test_against_transformers_the_result_has_every_promised_key() -> None:
-    result = measure(
-        SMALL, model="tiny-random", dtype="float32", seed=0, num_rounds=1, num_threads=1, versus="transformers"
-    )
+    peers = {"transformers": None}
+    settings = Settings(model="tiny-random", dtype="float32", seed=0, num_rounds=1, num_threads=1, peers=peers)
+    (result,) = measure([SMALL], settings)
     assert set(result) >= PROMISED_KEYS
     assert set(result["versions"]) == {"python", "minivllm", "torch", "transformers"}
     assert len(result["runs"]) == len(result["peer_runs"]) == 1

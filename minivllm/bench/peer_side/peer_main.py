@@ -1,0 +1,81 @@
+"""The child's side of a peer in its own Python: one JSON object a line, in on standard input, out on standard output.
+
+    -> {"peer": "vllm", "model": path, "dtype": ..., "num_threads": 2, "max_num_seqs": 16, "max_model_len": 1024}
+    <- {"ready": true, "versions": {...}, "preloaded": [...]}
+    -> {"prompts": [[ids], ...], "max_tokens": [n, ...]}
+    <- {"outputs": [[ids], ...], "peak_rss_bytes": n}          as often as asked
+    <- {"error": "..."}                                        instead of either; then the child ends
+
+At the end of standard input the child ends.
+
+Easy to get wrong: standard output. Peers print to it, and so do libraries in C; so the answers go through a copy of the file
+descriptor, and what everybody calls standard output is standard error from the start.
+"""
+
+import json
+import os
+import sys
+from importlib import import_module
+from importlib.metadata import version
+
+PEERS = {"vllm": "peer_vllm", "llama.cpp": "peer_llama_cpp"}
+"""Name of a peer -> the module beside this one that has its `Engine` and its `PACKAGES`."""
+PRELOADED = ("tcmalloc", "jemalloc", "mimalloc", "iomp5", "libomp", "libgomp")
+
+
+def preloaded_libraries(pid: str = "self") -> list[str]:
+    """Allocators and OpenMP libraries that a process has mapped, by file name; asked of /proc, so Linux only."""
+    try:
+        with open(f"/proc/{pid}/maps") as file:
+            paths = {line.split(maxsplit=5)[5].strip() for line in file if line.count(" ") >= 5 and "/" in line}
+    except OSError:
+        return []
+    names = {os.path.basename(path) for path in paths}
+    return sorted(name for name in names if any(library in name for library in PRELOADED))
+
+
+def main() -> None:
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+
+    def answer(value: dict) -> None:
+        answers.write(json.dumps(value) + "\n")
+
+    try:
+        settings = json.loads(sys.stdin.readline())
+        module = import_module(PEERS[settings["peer"]])
+        engine = module.Engine(settings)
+        versions = {name: version(name) for name in module.PACKAGES}
+        answer({"ready": True, "versions": versions, "preloaded": preloaded_libraries()})
+        for line in sys.stdin:
+            request = json.loads(line)
+            outputs = engine.generate(request["prompts"], request["max_tokens"])
+            answer({"outputs": outputs, "peak_rss_bytes": _peak_rss_bytes()})
+    except Exception as error:  # whatever the peer raises; the parent makes a sentence of it
+        answer({"error": f"{type(error).__name__}: {error}"})
+        raise
+
+
+def _peak_rss_bytes() -> int | None:
+    """Of this process and its children, as far as they live; None where there is no /proc."""
+    total = 0
+    try:
+        for pid in _family(os.getpid()):
+            with open(f"/proc/{pid}/status") as file:
+                total += sum(int(line.split()[1]) * 1024 for line in file if line.startswith("VmHWM:"))
+    except OSError:
+        return None
+    return total
+
+
+def _family(pid: int) -> list[int]:
+    pids = [pid]
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{task}/children") as file:
+            for child in file.read().split():
+                pids += _family(int(child))
+    return pids
+
+
+if __name__ == "__main__":
+    main()

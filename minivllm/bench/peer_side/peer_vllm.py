@@ -1,0 +1,40 @@
+"""vLLM, its CPU build or on a GPU, as `minivllm bench throughput --vs vllm` runs it: its offline `LLM`, with its own defaults.
+
+Its worker processes get all of the threads that our engine gets. vLLM would keep one core for its scheduler, which on a small
+machine is half of it.
+
+Easy to get wrong: the variables of the environment. vLLM reads them as it is imported, so they are set before.
+"""
+
+import os
+
+PACKAGES = ("torch",)
+KV_CACHE_GIB = 1
+
+
+class Engine:
+    """`LLM.generate`, greedy, to the last token that was asked for."""
+
+    def __init__(self, settings: dict) -> None:
+        cores = sorted(os.sched_getaffinity(0))[: settings["num_threads"]]
+        os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", ",".join(map(str, cores)))
+        os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", str(KV_CACHE_GIB))
+        os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
+        os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+        from vllm import LLM
+
+        self._llm = LLM(
+            model=settings["model"],
+            dtype=settings["dtype"],
+            max_num_seqs=settings["max_num_seqs"],
+            max_model_len=settings["max_model_len"],
+            enable_prefix_caching=True,
+            disable_log_stats=True,
+        )
+
+    def generate(self, prompts: list[list[int]], max_tokens: list[int]) -> list[list[int]]:
+        from vllm import SamplingParams
+
+        params = [SamplingParams(temperature=0, max_tokens=n, ignore_eos=True, detokenize=True) for n in max_tokens]
+        outputs = self._llm.generate([{"prompt_token_ids": ids} for ids in prompts], params, use_tqdm=False)
+        return [list(output.outputs[0].token_ids) for output in outputs]

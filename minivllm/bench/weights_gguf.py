@@ -1,0 +1,81 @@
+"""`write_gguf`: the weights of one of our checkpoints as a GGUF file that llama.cpp can run, for a comparison of speed.
+
+The file has no tokenizer, since the bench speaks in token ids. Matrices are in the dtype that was asked for, norms and biases
+in float32, as llama.cpp wants them.
+
+Easy to get wrong: the rows of the query and key projections of the `llama` architecture, which llama.cpp keeps in another
+order (see `gguf_conversion`, which undoes it). A file without that loads, runs at full speed, and says something else.
+"""
+
+from pathlib import Path
+
+import gguf
+import numpy as np
+import torch
+
+from minivllm.errors import BenchError
+from minivllm.runtime.checkpoint import read_model_config
+from minivllm.runtime.gguf_conversion import GGUF_NAMES
+from minivllm.runtime.model_config import ModelConfig
+from minivllm.runtime.models.weight_map import is_redundant
+from minivllm.runtime.weights import stream_weights
+
+ARCHITECTURES = {"LlamaForCausalLM": "llama", "Qwen2ForCausalLM": "qwen2", "Qwen3ForCausalLM": "qwen3"}
+_TYPES = {
+    "float32": gguf.GGMLQuantizationType.F32,
+    "float16": gguf.GGMLQuantizationType.F16,
+    "bfloat16": gguf.GGMLQuantizationType.BF16,
+}
+
+
+def write_gguf(checkpoint: Path, path: Path, dtype: str) -> None:
+    """Write the model in the directory `checkpoint` to `path`. Raises `BenchError` for what a GGUF file cannot say."""
+    config = read_model_config(checkpoint)
+    if config.rope_scaling is not None:
+        raise BenchError("llama.cpp gets no scaled rotary embeddings from this bench: compare with another model.")
+    arch = ARCHITECTURES[config.architecture]
+    writer = gguf.GGUFWriter(path, arch)
+    _add_shape(writer, config)
+    theirs = {ours: name for name, ours in GGUF_NAMES.items()}
+    permuted = {}
+    if arch == "llama":
+        permuted = {"attn_q": config.num_attention_heads, "attn_k": config.num_key_value_heads}
+    for name, tensor in stream_weights(checkpoint):
+        if is_redundant(name, config):
+            continue
+        module, _, kind = name.rpartition(".")
+        layer = ""
+        if module.startswith("model.layers."):
+            _, _, number, module = module.split(".", 3)
+            layer = f"blk.{number}."
+        array = tensor.to(torch.float32).numpy()
+        if theirs[module] in permuted:
+            array = _llama_cpp_rotary_order(array, permuted[theirs[module]])
+        type_ = _TYPES[dtype] if array.ndim == 2 else gguf.GGMLQuantizationType.F32
+        writer.add_tensor(f"{layer}{theirs[module]}.{kind}", gguf.quants.quantize(array, type_), raw_dtype=type_)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def _add_shape(writer: gguf.GGUFWriter, config: ModelConfig) -> None:
+    writer.add_vocab_size(config.vocab_size)
+    writer.add_tokenizer_model("none")
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_key_length(config.head_size)
+    writer.add_value_length(config.head_size)
+    writer.add_rope_dimension_count(config.head_size)
+    writer.add_rope_freq_base(config.rope_theta)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+
+
+def _llama_cpp_rotary_order(array: np.ndarray, num_heads: int) -> np.ndarray:
+    """[num_heads * head_size, ...], the rows of each head from [2, half] to [half, 2]."""
+    half = array.shape[0] // num_heads // 2
+    return array.reshape(num_heads, 2, half, *array.shape[1:]).swapaxes(1, 2).reshape(array.shape)

@@ -1,0 +1,115 @@
+"""`minivllm to-vllm`: the `vllm serve` command and the offline script that equal a configuration of ours.
+
+    minivllm to-vllm smollm2 --gpus 2 --gpu-memory 24 --max-num-seqs 64
+
+Takes the options of `minivllm serve` and `LLM(...)`, and what there is to run on. Everything on standard output that is not a
+command or Python is a comment, so the whole of it can be pasted.
+
+Easy to get wrong: a model's name. Our aliases mean nothing to vLLM, and it reads no GGUF file by its own; so it is told the
+Hub's name of the same model, or the directory that the file was converted into.
+"""
+
+import argparse
+from pathlib import Path
+
+from minivllm.cli.options import add_engine_options, engine_config
+from minivllm.config import EngineConfig
+from minivllm.errors import ConfigError
+from minivllm.vllm_export import Target, notes, vllm_commands, vllm_script
+from minivllm.vllm_sizes import GIB, Hardware, choose_sizes
+
+DEFAULT_GPU_MEMORY_GIB = 80.0
+ITEM_SIZES = {"float32": 4, "bfloat16": 2, "float16": 2, "auto": 2}
+"""Bytes of a weight. `auto` is the checkpoint's own type, and for one in float32 vLLM takes bfloat16."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model_tag", nargs="?", metavar="MODEL", help="the model, as with --model")
+    machines = parser.add_argument_group("what there is to run on")
+    machines.add_argument("--gpus", type=int, default=1, metavar="N", help="in all machines together (default: 1)")
+    machines.add_argument("--machines", type=int, default=1, metavar="N", help="with as many GPUs each (default: 1)")
+    machines.add_argument(
+        "--gpu-memory",
+        type=float,
+        default=DEFAULT_GPU_MEMORY_GIB,
+        metavar="GIB",
+        help="memory of one GPU in GiB (default: %(default)s)",
+    )
+    machines.add_argument(
+        "--tensor-parallel-size", type=int, metavar="N", help="this one, and not the smallest that fits"
+    )
+    machines.add_argument("--pipeline-parallel-size", type=int, metavar="N", help="likewise")
+    server = parser.add_argument_group("server")
+    server.add_argument("--host", metavar="ADDRESS", help="address to serve on")
+    server.add_argument("--port", type=int, metavar="N", help="port to serve on")
+    server.add_argument("--served-model-name", metavar="NAME", help="what clients call the model")
+    add_engine_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.model_tag is not None:
+        if getattr(args, "model", args.model_tag) != args.model_tag:
+            raise ConfigError(f"MODEL is {args.model_tag} and --model is {args.model}: name the model once.")
+        args.model = args.model_tag
+    config = engine_config(args)
+    hardware = Hardware(args.gpus, args.machines, args.gpu_memory, config.gpu_memory_utilization)
+
+    from minivllm.runtime.checkpoint import read_model_config
+    from minivllm.runtime.model_store import resolve_model
+
+    directory = resolve_model(config.model, weights=_is_local_file(config))
+    model = read_model_config(directory)
+    max_model_len = config.max_model_len or model.max_position_embeddings
+    sizes = choose_sizes(
+        model,
+        hardware,
+        item_size=ITEM_SIZES[config.dtype],
+        max_model_len=max_model_len,
+        tensor=args.tensor_parallel_size,
+        pipeline=args.pipeline_parallel_size,
+    )
+    server = {name: getattr(args, name) for name in ("host", "port", "served_model_name")}
+    name, remark = vllm_model(config.model, directory)
+    target = Target(name, config, sizes, hardware, server)
+    comments = [
+        f"{hardware.num_gpus} GPU(s): {sizes.data} copies of the model on {sizes.gpus_per_copy} each (tensor {sizes.tensor}, "
+        f"pipeline {sizes.pipeline}); {sizes.bytes_per_gpu / GIB:.2f} GiB of weights and one sequence of {max_model_len} "
+        f"tokens on each, {hardware.usable_bytes / GIB:.1f} GiB usable.",
+        *([remark] if remark else []),
+        *notes(config),
+    ]
+    print("".join(f"# {comment}\n" for comment in comments))
+    for number, command in enumerate(vllm_commands(target)):
+        if hardware.num_machines > 1:
+            print(f"# On machine {number + 1} (ADDRESS is that of machine 1):")
+        print(f"{command}\n")
+    print("# The same offline, as a Python script:")
+    if sizes.data > 1:
+        print(
+            f"# An LLM is one copy: start this script {sizes.data} times, each with its own GPUs and part of the prompts."
+        )
+    if hardware.num_machines > 1 and sizes.gpus_per_copy > hardware.gpus_per_machine:
+        print(
+            "# A copy is larger than a machine: start a Ray cluster on them, and add distributed_executor_backend='ray'."
+        )
+    print("# Beams: llm.beam_search(prompts, BeamSearchParams(...)); best_of is not in vLLM.")
+    print(vllm_script(target), end="")
+    return 0
+
+
+def vllm_model(name: str, directory: Path) -> tuple[str, str | None]:
+    """What vLLM is to be told for our `name`, and a remark where that is another model file than ours."""
+    from minivllm.runtime.model_store import ALIASES, SMOLLM2_HUB_ID
+
+    if name == "smollm2":
+        return SMOLLM2_HUB_ID, f"{name} is {SMOLLM2_HUB_ID} on the Hugging Face Hub."
+    if name in ALIASES:
+        return str(directory), f"{name} was made on this machine: copy its directory to where vLLM runs."
+    if name.endswith(".gguf"):
+        return str(directory), f"{name} was converted into this directory: copy it to where vLLM runs."
+    return name, None
+
+
+def _is_local_file(config: EngineConfig) -> bool:
+    """Whether the weights must be there to know the model's shape: nothing is downloaded for a command's sake."""
+    return config.model.endswith(".gguf")

@@ -1,0 +1,204 @@
+"""`minivllm to-vllm`: sizes that fit the model and the machine, and words that vLLM's own parser takes."""
+
+import ast
+import json
+import os
+import shlex
+import subprocess
+
+import pytest
+
+from minivllm.cli import main
+from minivllm.config import EngineConfig
+from minivllm.errors import ConfigError
+from minivllm.runtime.model_config import ModelConfig
+from minivllm.vllm_export import SAME, WITHOUT, Target, engine_options, vllm_commands, vllm_script
+from minivllm.vllm_sizes import GIB, Hardware, bytes_per_gpu, choose_sizes
+
+# The shape of Llama 3.1 8B: 8.03 billion parameters.
+LLAMA_8B = ModelConfig(
+    architecture="LlamaForCausalLM",
+    vocab_size=128256,
+    hidden_size=4096,
+    intermediate_size=14336,
+    num_hidden_layers=32,
+    num_attention_heads=32,
+    num_key_value_heads=8,
+    head_size=128,
+    rms_norm_eps=1e-5,
+    rope_theta=500000.0,
+    max_position_embeddings=131072,
+)
+
+
+def sizes_of(
+    num_gpus: int, gib: float, *, machines: int = 1, length: int = 8192, **wanted: int
+) -> tuple[int, int, int]:
+    hardware = Hardware(num_gpus, machines, gib, 0.9)
+    sizes = choose_sizes(LLAMA_8B, hardware, item_size=2, max_model_len=length, **wanted)
+    return sizes.tensor, sizes.pipeline, sizes.data
+
+
+def test_the_bytes_are_those_of_the_weights_and_of_one_longest_sequence() -> None:
+    weights = 8_030_261_248 * 2
+    cache = 2 * 32 * 8 * 128 * 8192 * 2
+    assert bytes_per_gpu(LLAMA_8B, 1, 1, 2, 8192) == weights + cache
+    assert bytes_per_gpu(LLAMA_8B, 4, 1, 2, 8192) == (weights + cache) // 4
+
+
+def test_with_more_gpus_than_key_heads_the_cache_of_a_gpu_no_longer_shrinks() -> None:
+    cache = [bytes_per_gpu(LLAMA_8B, t, 1, 2, 8192) - bytes_per_gpu(LLAMA_8B, t, 1, 2, 0) for t in (4, 8, 16)]
+    assert cache[0] == 2 * cache[1] and cache[1] == cache[2]
+
+
+def test_a_model_that_fits_on_one_gpu_is_copied_and_not_cut() -> None:
+    assert sizes_of(4, 80) == (1, 1, 4)
+
+
+def test_a_model_that_does_not_fit_is_cut_over_as_few_gpus_as_possible() -> None:
+    assert sizes_of(8, 16) == (2, 1, 4)
+    assert sizes_of(8, 4) == (8, 1, 1)
+
+
+def test_a_copy_larger_than_a_machine_is_a_pipeline_over_machines() -> None:
+    assert sizes_of(8, 5, machines=4) == (2, 4, 1)
+
+
+def test_wanted_sizes_are_kept() -> None:
+    assert sizes_of(8, 80, tensor=2, pipeline=2) == (2, 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"num_gpus": 0, "gib": 80}, "--gpus must be at least 1"),
+        ({"num_gpus": 4, "gib": 80, "machines": 3}, "--machines must be at least 1 and divide"),
+        ({"num_gpus": 4, "gib": 0}, "--gpu-memory must be"),
+        ({"num_gpus": 3, "gib": 80, "tensor": 3}, "3 does not divide the model .* take 1, 2, 4, 8, 16, 32"),
+        ({"num_gpus": 4, "gib": 80, "pipeline": 33}, "the model's 32 layers; got 33"),
+        ({"num_gpus": 4, "gib": 80, "tensor": 8}, "product divides the number of GPUs"),
+        ({"num_gpus": 2, "gib": 8}, r"need 8\.0 GiB on each GPU \(tensor 2, pipeline 1\), where 6\.2 are usable"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(arguments: dict, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        sizes_of(**arguments)
+
+
+def target(config: EngineConfig, num_gpus: int = 1, gib: float = 80.0, machines: int = 1, **server: object) -> Target:
+    hardware = Hardware(num_gpus, machines, gib, config.gpu_memory_utilization)
+    sizes = choose_sizes(LLAMA_8B, hardware, item_size=2, max_model_len=8192)
+    return Target("org/model", config, sizes, hardware, server)
+
+
+def test_every_option_is_either_said_or_explained() -> None:
+    assert {*SAME, *WITHOUT, "model"} == set(EngineConfig.__dataclass_fields__)
+
+
+def test_the_cache_of_all_gpus_is_told_for_one() -> None:
+    config = EngineConfig(kv_cache_memory_bytes=8 * GIB)
+    assert engine_options(target(config, num_gpus=2, gib=16))["kv_cache_memory_bytes"] == 4 * GIB
+
+
+def test_a_value_that_a_shell_would_read_is_quoted() -> None:
+    (command,) = vllm_commands(target(EngineConfig(), served_model_name="my model; rm"))
+    assert shlex.split(command)[-1] == "my model; rm"
+
+
+def test_each_machine_gets_a_command_of_its_own() -> None:
+    first, second = vllm_commands(target(EngineConfig(), num_gpus=4, machines=2, port=8001))
+    assert "--data-parallel-size 4" in first and "--data-parallel-size-local 2" in first and "--headless" not in first
+    assert "--data-parallel-start-rank 2" in second and "--headless" in second and "--port" not in second
+
+
+def test_a_copy_over_two_machines_names_ranks_and_the_first_machine() -> None:
+    first, second = vllm_commands(target(EngineConfig(), num_gpus=8, gib=4, machines=2))
+    assert "--nnodes 2" in first and "--node-rank 0" in first and "--headless" not in first
+    assert "--node-rank 1" in second and "--master-addr ADDRESS" in second and "--headless" in second
+
+
+def test_the_script_is_python_that_names_every_option() -> None:
+    made = target(EngineConfig(max_model_len=4096, enforce_eager=True), num_gpus=2, gib=16)
+    tree = ast.parse(vllm_script(made))
+    (call,) = (n for n in ast.walk(tree) if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "LLM")
+    said = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords}
+    assert said == {"model": "org/model"} | engine_options(made)
+
+
+def test_the_command_prints_what_can_be_pasted_and_comments(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["to-vllm", "tiny-random", "--gpus", "2", "--batching", "static", "--port", "9"]) == 0
+    out = capsys.readouterr().out
+    assert "# batching='static' has no counterpart: vLLM always batches continuously." in out
+    assert "--data-parallel-size 2" in out and "--port 9" in out
+    script = out[out.index("from vllm import") :]
+    compile(script, "script", "exec")
+    before = out[: out.index("from vllm import")]
+    commands = [line for line in before.splitlines() if line and not line.startswith(("#", "    "))]
+    assert [line.split()[:2] for line in commands] == [["vllm", "serve"]]
+
+
+def test_smollm2_is_told_by_its_name_on_the_hub(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["to-vllm", "smollm2", "--gpus", "1"]) == 0
+    assert "vllm serve HuggingFaceTB/SmolLM2-135M-Instruct" in capsys.readouterr().out
+
+
+def test_bad_input_is_one_sentence_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["to-vllm", "tiny-random", "--gpus", "0"]) == 2
+    assert capsys.readouterr().err == "minivllm: --gpus must be at least 1; got 0.\n"
+
+
+READ_BY_VLLM = """
+import dataclasses, json, sys
+from vllm.engine.arg_utils import EngineArgs
+from vllm.entrypoints.launchers.cli_args import make_arg_parser
+from vllm.utils.argparse_utils import FlexibleArgumentParser
+parser = make_arg_parser(FlexibleArgumentParser())
+commands = json.loads(sys.stdin.read())
+read = [vars(parser.parse_args(command)) for command in commands]
+print(json.dumps([read, [field.name for field in dataclasses.fields(EngineArgs)]], default=str))
+"""
+
+
+@pytest.mark.skipif("MINIVLLM_PEER_PYTHON_VLLM" not in os.environ, reason="name a Python with vLLM in it")
+def test_the_real_vllm_reads_the_commands_as_they_are_meant() -> None:
+    config = EngineConfig(
+        dtype="bfloat16",
+        max_model_len=4096,
+        num_gpu_blocks_override=512,
+        kv_cache_memory_bytes=8 * GIB,
+        enable_prefix_caching=False,
+        enforce_eager=True,
+        load_format="dummy",
+        scheduling_policy="priority",
+    )
+    targets = [
+        target(config, port=8001, host="0.0.0.0", served_model_name="a"),
+        target(config, num_gpus=4, machines=2),
+        target(config, num_gpus=8, gib=4, machines=2),
+    ]
+    # A shell drops a backslash with the end of its line, and shlex does not.
+    lines = [command.replace("\\\n", " ") for each in targets for command in vllm_commands(each)]
+    commands = [shlex.split(line)[2:] for line in lines]
+    asked = subprocess.run(
+        [os.environ["MINIVLLM_PEER_PYTHON_VLLM"], "-c", READ_BY_VLLM],
+        input=json.dumps(commands),
+        capture_output=True,
+        text=True,
+    )
+    assert asked.returncode == 0, asked.stderr
+    read, engine_args = json.loads(asked.stdout.splitlines()[-1])
+    for each in targets:
+        assert set(engine_options(each)) <= set(engine_args)
+    for one in read:
+        assert {name: one[name] for name in ("dtype", "max_model_len", "num_gpu_blocks_override", "load_format")} == {
+            "dtype": "bfloat16",
+            "max_model_len": 4096,
+            "num_gpu_blocks_override": 512,
+            "load_format": "dummy",
+        }
+        assert one["enable_prefix_caching"] is False and one["enforce_eager"] is True
+        assert (one["scheduling_policy"], one["block_size"], one["max_num_seqs"]) == ("priority", 16, 16)
+    assert (read[0]["port"], read[0]["served_model_name"]) == (8001, ["a"])
+    assert [one["data_parallel_size"] for one in read] == [1, 4, 4, 1, 1]
+    assert [(one["tensor_parallel_size"], one["pipeline_parallel_size"]) for one in read[3:]] == [(4, 2), (4, 2)]
+    assert [one["node_rank"] for one in read[3:]] == [0, 1]

@@ -1,0 +1,132 @@
+"""`make bench-check`: measure the four workloads in a quick form, and fail where a ratio has fallen behind the committed one.
+
+    python tools/bench_check.py             compare with tools/bench_ratios.json; exit status 1 if one is too low
+    python tools/bench_check.py --update    write that file anew
+
+A ratio is ours over `transformers` in the same run, the median of the rounds' own. It is not part of the tests, since it
+takes minutes and wants a quiet machine.
+
+Easy to get wrong: to compare across machines. Ratios travel better than tokens per second, and still move with the
+processor and the number of threads; where those differ from the committed ones, the result says so.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+COMMITTED = Path(__file__).parent / "bench_ratios.json"
+TOLERANCE = 0.15
+MIN_ROUNDS = 5
+BENCH = "bench throughput --workload all --quick --vs transformers --dtype float32 --json"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is to be said of one workload."""
+
+    workload: str
+    ratio: float
+    committed: float
+
+    @property
+    def regressed(self) -> bool:
+        return self.ratio < self.committed * (1 - TOLERANCE)
+
+    def __str__(self) -> str:
+        change = (self.ratio / self.committed - 1) * 100
+        words = f"more than {TOLERANCE:.0%} too slow" if self.regressed else "ok"
+        return (
+            f"{self.workload}: {self.ratio:.2f} against the committed {self.committed:.2f} ({change:+.0f} %), {words}"
+        )
+
+
+class CheckError(Exception):
+    """One sentence: why there is no verdict."""
+
+
+def ratios_of(measured: dict[str, Any]) -> dict[str, Any]:
+    """What is committed of a measurement (the last line of `minivllm bench throughput --workload all --json`)."""
+    results = measured["workloads"]
+    first = results[0]
+    return {
+        "command": f"minivllm {BENCH} --model {first['model']} --num-threads {first['threads']} --rounds {first['rounds']}",
+        "date": date.today().isoformat(),
+        "model": first["model"],
+        "threads": first["threads"],
+        "rounds": first["rounds"],
+        "machine": first["machine"],
+        "versions": first["versions"],
+        "ratios": {result["workload"]: round(result["ratio"], 3) for result in results},
+    }
+
+
+def compare(now: dict[str, Any], committed: dict[str, Any]) -> list[Verdict]:
+    """One verdict for each committed workload. Raises `CheckError` where the two cannot be compared."""
+    if now["rounds"] < MIN_ROUNDS:
+        raise CheckError(f"A verdict needs {MIN_ROUNDS} rounds at least; got {now['rounds']}.")
+    if now["ratios"].keys() != committed["ratios"].keys():
+        raise CheckError(
+            "The committed workloads are other ones than those measured: run make bench-update, and commit."
+        )
+    return [Verdict(name, now["ratios"][name], ratio) for name, ratio in committed["ratios"].items()]
+
+
+def other_circumstances(now: dict[str, Any], committed: dict[str, Any]) -> list[str]:
+    """What was different when the committed ratios were measured; a sentence each."""
+    pairs = [(key, now[key], committed[key]) for key in ("model", "threads")]
+    pairs += [(key, now["machine"][key], committed["machine"][key]) for key in ("cpu", "cores")]
+    pairs += [(key, now["versions"].get(key), committed["versions"].get(key)) for key in ("torch", "transformers")]
+    return [
+        f"{key} is {ours}, and was {theirs} for the committed ratios." for key, ours, theirs in pairs if ours != theirs
+    ]
+
+
+def read_committed(path: Path) -> dict[str, Any]:
+    try:
+        committed = json.loads(path.read_text())
+        if not all(isinstance(ratio, (int, float)) and ratio > 0 for ratio in committed["ratios"].values()):
+            raise ValueError
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise CheckError(f"{path.name} is missing or damaged: write it anew with make bench-update.") from None
+    return committed
+
+
+def measure(model: str, threads: int, rounds: int) -> dict[str, Any]:
+    command = [sys.executable, "-m", "minivllm", *BENCH.split(), "--model", model]
+    command += ["--num-threads", str(threads), "--rounds", str(rounds)]
+    child = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    if child.returncode != 0:
+        raise CheckError(f"The bench ended with status {child.returncode}; its own words are above.")
+    return json.loads(child.stdout.splitlines()[-1])
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Fail where a workload's ratio has fallen behind the committed one.")
+    parser.add_argument("--model", default="smollm2")
+    parser.add_argument("--num-threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=MIN_ROUNDS)
+    parser.add_argument("--update", action="store_true", help="write the committed ratios instead of comparing")
+    args = parser.parse_args(argv)
+    try:
+        committed = None if args.update else read_committed(COMMITTED)
+        now = ratios_of(measure(args.model, args.num_threads, args.rounds))
+        if committed is None:
+            COMMITTED.write_text(json.dumps(now, indent=2) + "\n")
+            print(f"Wrote {COMMITTED.name}: {now['ratios']}. Commit it with what has changed the speed.")
+            return 0
+        verdicts = compare(now, committed)
+    except CheckError as error:
+        print(f"bench-check: {error}", file=sys.stderr)
+        return 2
+    for line in (*verdicts, *other_circumstances(now, committed)):
+        print(line)
+    return 1 if any(verdict.regressed for verdict in verdicts) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
