@@ -28,7 +28,7 @@ def check(case: StepCase) -> None:
     backend = case.backend()
     output = case.run(backend)
     torch.testing.assert_close(output.double(), case.reference(), rtol=1e-6, atol=1e-6)
-    written = as_backend_layout(case.key_cache, case.value_cache)
+    written = as_backend_layout(case.key_cache, case.value_cache).float()
     torch.testing.assert_close(backend.kv_caches[0], written, rtol=0, atol=0, equal_nan=True)
 
 
@@ -55,14 +55,15 @@ def test_random_batches_with_random_sharing_match_the_reference(seed: int) -> No
 @pytest.mark.parametrize("seqs", [[Seq(5)], [Seq(0, 7)], [Seq(9), Seq(3, 6), Seq(40)]], ids=["decode", "chunk", "both"])
 def test_rotating_while_writing_is_rotating_first(seqs: list[Seq]) -> None:
     case = CpuCase(seqs)
+    query, key, value = case.query.float(), case.key.float(), case.value.float()
     torch.manual_seed(0)
-    angles = torch.randn(len(case.query), 1, case.query.shape[-1] // 2)
+    angles = torch.randn(len(query), 1, query.shape[-1] // 2)
     cos, sin = torch.cat((angles.cos(),) * 2, -1), torch.cat((-angles.sin(), angles.sin()), -1)
-    rotated = [RotaryEmbedding.rotate(x, cos, sin) for x in (case.query, case.key)]
+    rotated = [RotaryEmbedding.rotate(x, cos, sin) for x in (query, key)]
     first, then = case.backend(), case.backend()
-    expected = first.forward(0, *rotated, case.value, first.build(case.metadata()))
+    expected = first.forward(0, *rotated, value, first.build(case.metadata()))
     metadata = then.build(case.metadata())
-    output = then.forward(0, case.query.clone(), case.key.clone(), case.value, metadata, (cos, sin))
+    output = then.forward(0, query, key, value, metadata, (cos, sin))
     torch.testing.assert_close(output, expected, rtol=1e-6, atol=1e-6)
     torch.testing.assert_close(then.kv_caches[0], first.kv_caches[0], rtol=1e-6, atol=1e-6, equal_nan=True)
 
@@ -82,12 +83,13 @@ def test_a_decode_gets_the_same_bits_alone_and_in_any_company() -> None:
     case = CpuCase(seqs)
     together = case.run(case.backend())
     backend, metadata = case.backend(), case.metadata()
+    batch = [x.float() for x in (case.query, case.key, case.value)]
     for i in range(len(seqs)):
         alone = backend.build(metadata)
         (decodes,) = alone.decodes
         decodes.block_tables = decodes.block_tables[i : i + 1].contiguous()
         decodes.rows, decodes.num_tokens = decodes.rows[i : i + 1], decodes.num_tokens[i : i + 1]
-        assert torch.equal(backend.forward(0, case.query, case.key, case.value, alone)[i], together[i])
+        assert torch.equal(backend.forward(0, *batch, alone)[i], together[i])
 
 
 def test_scores_of_any_size_are_weighed_without_overflow() -> None:
