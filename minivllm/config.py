@@ -19,7 +19,7 @@ SchedulingPolicy = Literal["fcfs", "priority"]
 KVCacheAllocator = Literal["paged", "contiguous"]
 Batching = Literal["continuous", "static", "sequential"]
 AttentionBackendName = Literal[
-    "auto", "torch", "triton", "triton:naive", "triton:grouped", "triton:split", "triton:static"
+    "auto", "torch", "cpu", "triton", "triton:naive", "triton:grouped", "triton:split", "triton:static"
 ]
 
 
@@ -81,10 +81,11 @@ class EngineConfig:
     """With a `batch_delay`: admit at once when so many wait; None is `max_num_seqs`."""
 
     attention_backend: AttentionBackendName = "auto"
-    """`auto`: triton on a CUDA device where it can run, else torch. What follows `triton:` is a rung of the ladder of decode
+    """`auto`: triton on a CUDA device where it can run, on a CPU `cpu` where a C compiler is (or was), else torch. What follows `triton:` is a rung of the ladder of decode
     kernels; `triton` alone is `triton:static` on a CUDA device and `triton:split` where kernels are interpreted."""
     custom_ops: list[CustomOp] | None = None
-    """The decoder's operations that run as fused Triton kernels. None: all on CUDA with Triton's attention, else none."""
+    """The decoder's operations that run as kernels of ours, Triton's or (no `silu_and_mul`) the CPU's. None: all where the attention
+    is triton on CUDA or cpu, else none."""
     enforce_eager: bool = False
     """On: no CUDA graphs; every launch of a decode step is made from Python."""
     check_invariants: bool = False

@@ -37,7 +37,7 @@ from minivllm.cli import COMMANDS, build_parser, main
 MOST_SECONDS = 20.0
 """Processor time that a block may take, unless it is marked as slow."""
 SHELL = frozenset({"python", "cat", "ls", "head", "tail", "wc", "grep", "mkdir", "cp", "test", "echo"})
-LEFT_ALONE = frozenset({"", "text", "diff", "html", "css", "mermaid", "ini", "promql", "c", "cuda", "markdown"})
+LEFT_ALONE = frozenset({"", "text", "diff", "html", "css", "mermaid", "ini", "promql", "csv", "c", "cuda", "markdown"})
 PARSERS = {"json": json.loads, "yaml": yaml.safe_load, "toml": tomllib.loads}
 BY_THE_ROOT = ("docs", "tools", "examples")
 """What of the repository a command may name by its path from the root."""

@@ -30,6 +30,7 @@ SCHEDULES = {
     "blocks of 8": {"block_size": 8},
     "blocks of 32": {"block_size": 32},
     "without prefix caching": {"enable_prefix_caching": False},
+    "attention and norms in torch": {"attention_backend": "torch"},
     "a long prompt in a pool that just holds it": {"num_gpu_blocks_override": 72},
     "a pool so small that sequences are preempted": {"num_gpu_blocks_override": 12},
 }
@@ -39,6 +40,7 @@ QUICK_SCHEDULES = (
     "chunks of 16",
     "blocks of 8",
     "without prefix caching",
+    "attention and norms in torch",
     "a pool so small that sequences are preempted",
 )
 """One of each kind, for the tests that run at every change; all of them are for the slow ones."""

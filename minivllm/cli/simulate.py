@@ -72,8 +72,8 @@ def _add_crowd(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--arrival",
         default="poisson",
-        metavar="{poisson,bursty}|FILE",
-        help="when they come; a file has JSON lines or CSV",
+        metavar="ARRIVAL",
+        help="when they come: poisson, bursty, or a file of JSON lines or CSV",
     )
     group.add_argument(
         "--rate", "--request-rate", type=listed(rate), metavar="X",

@@ -70,13 +70,16 @@ class AttentionBackend(Protocol):
 def choose_attention_backend(
     name: str, spec: KVCacheSpec, device: torch.device, tell: Progress = print_progress
 ) -> str:
-    """What `name` means here: `torch`, or `triton:` and a rung.
+    """What `name` means here: `torch`, `cpu`, or `triton:` and a rung.
 
-    `auto` takes Triton on a CUDA device; where it cannot run there, `tell` hears why and torch serves.
-    Raises `ConfigError` if Triton is asked for by name and cannot run.
+    `auto` takes Triton on a CUDA device; where it cannot run there, `tell` hears why and torch serves. On a CPU it takes
+    `cpu` if that can be had: many machines have no compiler, and nothing is wrong with them.
+    Raises `ConfigError` if what is asked for by name cannot run.
     """
-    if name == "torch" or (name == "auto" and device.type != "cuda"):
+    if name == "torch":
         return "torch"
+    if name == "cpu" or (name == "auto" and device.type != "cuda"):
+        return _choose_on_cpu(name, spec, device)
     rung = name.partition(":")[2] or ("static" if device.type == "cuda" else "split")
     try:
         _import_triton_backend().check_support(rung, spec, device)
@@ -86,6 +89,18 @@ def choose_attention_backend(
         tell(f"Attention runs in torch, slower than it could: {error}")
         return "torch"
     return f"triton:{rung}"
+
+
+def _choose_on_cpu(name: str, spec: KVCacheSpec, device: torch.device) -> str:
+    from minivllm.runtime.cpu_attention import CpuAttentionBackend
+
+    try:
+        CpuAttentionBackend.check_support(spec, device)
+    except ConfigError:
+        if name == "cpu":
+            raise
+        return "torch"
+    return "cpu"
 
 
 def get_attention_backend(
@@ -105,6 +120,10 @@ def get_attention_backend(
     kind, _, rung = choose_attention_backend(name, spec, device).partition(":")
     if kind == "triton":
         return _import_triton_backend()(rung, spec, num_blocks, device, num_heads, max_num_seqs, max_model_len)
+    if kind == "cpu":
+        from minivllm.runtime.cpu_attention import CpuAttentionBackend
+
+        return CpuAttentionBackend(spec, num_blocks, device)
     from minivllm.runtime.torch_attention import TorchAttentionBackend
 
     return TorchAttentionBackend(spec, num_blocks, device)

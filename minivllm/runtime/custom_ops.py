@@ -1,5 +1,7 @@
 """The decoder's small operations: out of torch's, which is the plain way, or fused into Triton kernels.
 
+On a CPU the kernels are those beside the attention backend `cpu`; SiLU has none there, since torch's is as fast.
+
 `DecoderOps` goes through the forward pass with the batch. Its defaults are torch operations, the twins of the kernels: what the
 decoder computes is read there. `choose_ops` exchanges those that `custom_ops` names. Knows nothing of layers.
 
@@ -41,27 +43,32 @@ TORCH_OPS = DecoderOps()
 def choose_ops(asked: list[CustomOp] | None, attention_backend: str, device: torch.device) -> DecoderOps:
     """The operations of an engine.
 
-    asked: `EngineConfig.custom_ops`; None takes all kernels on CUDA, and none where they would be interpreted
-    attention_backend: the settled one, see `choose_attention_backend`: kernels run beside Triton's attention or not at all
+    asked: `EngineConfig.custom_ops`; None takes all kernels, and none where they would be interpreted
+    attention_backend: the settled one, see `choose_attention_backend`: kernels run beside attention of their kind or not at all
     Raises `ConfigError` where kernels are asked for by name and cannot run.
     """
-    has_kernels = attention_backend.startswith("triton")
+    is_cpu, is_triton = attention_backend == "cpu", attention_backend.startswith("triton")
     if asked is None:
-        asked = ["all"] if has_kernels and device.type == "cuda" else ["none"]
+        asked = ["all"] if is_cpu or (is_triton and device.type == "cuda") else ["none"]
     if asked == ["none"]:
         return TORCH_OPS
-    if not has_kernels:
+    if not (is_cpu or is_triton):
         raise ConfigError(
-            f"custom_ops ({', '.join(asked)}) are Triton kernels and go with attention_backend='triton', which is "
+            f"custom_ops ({', '.join(asked)}) are kernels and go with attention_backend='triton' or 'cpu', which is "
             f"{attention_backend!r} here; change that, or leave custom_ops out."
         )
-    from minivllm.kernels import norm_act
+    if is_cpu:
+        from minivllm.runtime.cpu_attention import load_cpu_ops
+
+        kernels = load_cpu_ops()
+    else:
+        from minivllm.kernels import norm_act as kernels
 
     chosen: dict[str, Any] = {}
     if _is_chosen("rms_norm", asked):
-        chosen |= {"rms_norm": norm_act.rms_norm, "add_rms_norm": norm_act.add_rms_norm}
-    if _is_chosen("silu_and_mul", asked):
-        chosen["silu_and_mul"] = norm_act.silu_and_mul
+        chosen |= {"rms_norm": kernels.rms_norm, "add_rms_norm": kernels.add_rms_norm}
+    if _is_chosen("silu_and_mul", asked) and not is_cpu:
+        chosen["silu_and_mul"] = kernels.silu_and_mul
     if _is_chosen("rotary_and_cache", asked):
         chosen["attention_rotates"] = True
     return DecoderOps(**chosen)

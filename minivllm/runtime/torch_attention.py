@@ -192,19 +192,43 @@ class TorchAttentionBackend:
             q, k, v = (x[rows].transpose(0, 1).unsqueeze(0) for x in (query, key, value))
             out, lse = attend(q, k, v, self._scale, is_causal=True)
             output[rows], log_sum_exp[rows] = out[0].transpose(0, 1), lse[0].T
+        self._attend_decodes(cache, query, metadata, output, log_sum_exp)
+        self._attend_spans(cache, query, metadata, output, log_sum_exp)
+        return output
+
+    def _attend_decodes(
+        self,
+        cache: torch.Tensor,
+        query: torch.Tensor,
+        metadata: TorchAttentionMetadata,
+        output: torch.Tensor,
+        log_sum_exp: torch.Tensor,
+    ) -> None:
+        """Fill in the rows of sequences with one query: what they have of their own."""
         # BEGIN SOLUTION paged-attention
         for bucket in metadata.decodes:
             # A batch entry a sequence: [num_seqs, num_heads, 1, head_size].
             k, v = self._read(cache, bucket.block_ids, len(bucket.mask), bucket.padding)
             out, lse = attend(query[bucket.rows].unsqueeze(2), k, v, self._scale, mask=bucket.mask)
             output[bucket.rows], log_sum_exp[bucket.rows] = out.squeeze(2), lse.squeeze(2)
+        # END SOLUTION
+
+    def _attend_spans(
+        self,
+        cache: torch.Tensor,
+        query: torch.Tensor,
+        metadata: TorchAttentionMetadata,
+        output: torch.Tensor,
+        log_sum_exp: torch.Tensor,
+    ) -> None:
+        """Merge into what all rows have so far what several of them see in full."""
+        # BEGIN SOLUTION paged-attention
         for span in metadata.spans:
             q = query[span.rows].transpose(0, 1).unsqueeze(0)
             k, v = (x[:, :, : span.num_tokens] for x in self._read(cache, span.block_ids, num_seqs=1))
             out, lse = attend(q, k, v, self._scale)
             merge(output, log_sum_exp, span.rows, out[0].transpose(0, 1), lse[0].T)
         # END SOLUTION
-        return output
 
     def _write(
         self, cache: torch.Tensor, key: torch.Tensor, value: torch.Tensor, metadata: TorchAttentionMetadata

@@ -6,6 +6,8 @@ Pictures: `[0 1 2 3]` is a full block, `[4 5 . .]` a partial one.
 import pytest
 from engine_fakes import WatchedEngine, expected_output
 
+from minivllm.core import kv_cache_manager
+from minivllm.core.block_hash import hash_block_tokens
 from minivllm.events import types as ev
 
 
@@ -236,3 +238,19 @@ def test_a_lookup_that_missed_because_of_eviction_says_so():
     engine.step()
     missed = engine.events_of(ev.BlockMissed)[-1]
     assert (missed.why, missed.logical) == ("evicted", 0)
+
+
+def test_each_block_is_hashed_once_however_many_steps_chunks_and_preemptions_it_lives_through(monkeypatch):
+    hashed = []
+
+    def hash_and_note(parent, token_ids, extra_keys):
+        hashed.append((parent, tuple(token_ids)))
+        return hash_block_tokens(parent, token_ids, extra_keys)
+
+    monkeypatch.setattr(kv_cache_manager, "hash_block_tokens", hash_and_note)
+    engine = WatchedEngine(num_blocks=12, max_num_batched_tokens=6)
+    for name, first in (("a", 0), ("b", 40)):
+        engine.add(name, list(range(first, first + 14)), max_tokens=16)
+    engine.run()
+    assert engine.engine.inspect().counters.num_preemptions > 0
+    assert len(hashed) == len(set(hashed)) == 2 * ((14 + 15) // 4)

@@ -2,34 +2,13 @@
 
 import pytest
 import torch
-from attention_cases import HEAD_SIZE, SHARING, Seq, StepCase, random_case
+from attention_cases import HEAD_SIZE, SHARING, Seq, random_case
+from backend_cases import BackendCase, as_backend_layout
 
-from minivllm.runtime.kv_cache import KVCacheSpec
 from minivllm.runtime.partial_attention import attend, attend_in_steps
-from minivllm.runtime.torch_attention import TorchAttentionBackend
 
 
-class Case(StepCase):
-    """A step and the torch backend that takes it."""
-
-    def backend(self, dtype: torch.dtype = torch.float32) -> TorchAttentionBackend:
-        """A backend whose cache holds what this case's caches hold now."""
-        spec = KVCacheSpec(1, self.num_kv_heads, HEAD_SIZE, self.block_size, dtype)
-        backend = TorchAttentionBackend(spec, self.num_blocks, torch.device("cpu"))
-        backend.kv_caches[0].copy_(as_backend_layout(self.key_cache, self.value_cache))
-        return backend
-
-    def run(self, backend: TorchAttentionBackend, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-        metadata = backend.build(self.metadata())
-        return backend.forward(0, self.query.to(dtype), self.key.to(dtype), self.value.to(dtype), metadata)
-
-
-def as_backend_layout(key_cache: torch.Tensor, value_cache: torch.Tensor) -> torch.Tensor:
-    """[num_blocks, block_size, heads, head_size] twice -> [num_blocks, block_size, 2 * heads, head_size]"""
-    return torch.cat((key_cache, value_cache), dim=2)
-
-
-def check(case: Case, dtype: torch.dtype = torch.float32) -> None:
+def check(case: BackendCase, dtype: torch.dtype = torch.float32) -> None:
     backend = case.backend(dtype)
     output = case.run(backend, dtype)
     expected = case.reference()
@@ -44,25 +23,25 @@ def check(case: Case, dtype: torch.dtype = torch.float32) -> None:
 @pytest.mark.parametrize("block_size", [1, 4, 16])
 def test_decodes_of_every_length_around_a_block_boundary_match_the_reference(block_size: int, group: int) -> None:
     lengths = sorted({1, block_size - 1, block_size, block_size + 1, 2 * block_size, 9 * block_size + 3} - {0})
-    check(Case([Seq(length - 1) for length in lengths], block_size=block_size, group=group))
+    check(BackendCase([Seq(length - 1) for length in lengths], block_size=block_size, group=group))
     for length in lengths:
-        check(Case([Seq(length - 1)], block_size=block_size, group=group))
+        check(BackendCase([Seq(length - 1)], block_size=block_size, group=group))
 
 
 @pytest.mark.parametrize("num_computed", [0, 1, 3, 4, 5, 8, 21])
 @pytest.mark.parametrize("num_new", [2, 3, 4, 5, 17])
 def test_a_chunk_after_any_context_matches_the_reference(num_computed: int, num_new: int) -> None:
-    check(Case([Seq(num_computed, num_new)]))
+    check(BackendCase([Seq(num_computed, num_new)]))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("group", [1, 3, 4, 7])
 def test_chunks_and_decodes_in_one_batch_match_the_reference(group: int, dtype: torch.dtype) -> None:
-    check(Case([Seq(7), Seq(5, 6), Seq(0), Seq(30), Seq(0, 9), Seq(8, 2), Seq(15)], group=group), dtype)
+    check(BackendCase([Seq(7), Seq(5, 6), Seq(0), Seq(30), Seq(0, 9), Seq(8, 2), Seq(15)], group=group), dtype)
 
 
 def test_contexts_of_very_different_length_match_the_reference() -> None:
-    case = Case([Seq(length) for length in (0, 700, 3, 333, 340, 90, 701, 1)], block_size=16)
+    case = BackendCase([Seq(length) for length in (0, 700, 3, 333, 340, 90, 701, 1)], block_size=16)
     assert len(case.backend().build(case.metadata()).decodes) > 1
     check(case)
 
@@ -70,18 +49,18 @@ def test_contexts_of_very_different_length_match_the_reference() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("name", SHARING)
 def test_attending_to_a_shared_prefix_once_matches_the_reference(name: str, dtype: torch.dtype) -> None:
-    case = Case(SHARING[name])
+    case = BackendCase(SHARING[name])
     assert case.backend().build(case.metadata()).spans, "nothing was shared: a test of nothing"
     check(case, dtype)
 
 
 def test_a_prompt_that_is_all_cached_reads_its_last_token_from_the_cache() -> None:
-    check(Case([Seq(7, is_all_cached=True), Seq(5), Seq(7, 1, 0, 2, is_all_cached=True)]))
+    check(BackendCase([Seq(7, is_all_cached=True), Seq(5), Seq(7, 1, 0, 2, is_all_cached=True)]))
 
 
 def test_which_blocks_a_sequence_has_changes_no_bit() -> None:
     seqs = [Seq(7), Seq(150), Seq(149, 1, 1, 36), Seq(5, 6)]
-    case, moved = Case(seqs), Case(seqs)
+    case, moved = BackendCase(seqs), BackendCase(seqs)
     order = torch.randperm(case.num_blocks, generator=torch.Generator().manual_seed(7))
     moved.block_tables = [order[table].tolist() for table in case.block_tables]
     moved.key_cache[order], moved.value_cache[order] = case.key_cache, case.value_cache
@@ -92,7 +71,7 @@ def test_which_blocks_a_sequence_has_changes_no_bit() -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_random_batches_with_random_sharing_match_the_reference(seed: int) -> None:
     seqs, options = random_case(seed)
-    check(Case(seqs, **options))
+    check(BackendCase(seqs, **options))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -112,5 +91,5 @@ def test_fused_attention_matches_attention_in_steps(is_causal: bool, dtype: torc
 @pytest.mark.parametrize("name", SHARING)
 def test_the_path_that_other_devices_take_matches_the_reference(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("minivllm.runtime.torch_attention.attend", attend_in_steps)
-    check(Case(SHARING[name]))
-    check(Case([Seq(7), Seq(5, 6), Seq(0), Seq(30), Seq(0, 9), Seq(8, 2), Seq(15)], group=7))
+    check(BackendCase(SHARING[name]))
+    check(BackendCase([Seq(7), Seq(5, 6), Seq(0), Seq(30), Seq(0, 9), Seq(8, 2), Seq(15)], group=7))

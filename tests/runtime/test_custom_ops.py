@@ -86,7 +86,7 @@ def test_each_operation_can_be_had_alone() -> None:
 
 
 def test_kernels_asked_for_beside_torch_attention_are_refused() -> None:
-    with pytest.raises(ConfigError, match="go with attention_backend='triton', which is 'torch' here"):
+    with pytest.raises(ConfigError, match="go with attention_backend='triton' or 'cpu', which is 'torch' here"):
         choose_ops(["rms_norm"], "torch", CPU)
 
 

@@ -1,0 +1,89 @@
+"""Builds `cpu_kernels.c` with this machine's own C compiler, once, and loads it.
+
+The library lies in a cache folder under a name that says what it was made from: source, flags, compiler and processor. So
+a newer source or another machine with the same home directory builds anew, and everybody else loads in a millisecond.
+Building takes a second. Where there is no compiler, or it cannot do it, `CpuKernelsError` says why, and torch serves.
+
+Easy to get wrong: two OpenMP runtimes. torch brings its own `libgomp.so.1`; a second one would mean a second set of threads
+on the same cores. The library asks for that name and not for a path, and torch's, loaded before, is what it gets.
+
+And half a file: several processes may build at once, so each writes its own and moves it into place.
+"""
+
+import ctypes
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-fopenmp", "-fPIC", "-shared")
+BUILD_SECONDS = 120
+
+_POINTER, _INT, _FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
+_SIGNATURES = {
+    "add_rms_norm": (*[_POINTER] * 4, *[_INT] * 2, _FLOAT),
+    "rotary_and_cache": (*[_POINTER] * 3, *[_INT] * 3, *[_POINTER] * 4, *[_INT] * 4),
+    "decode_attention": (_POINTER, _INT, *[_POINTER] * 2, _INT, *[_POINTER] * 4, *[_INT] * 5, _FLOAT),
+}
+
+
+class CpuKernelsError(Exception):
+    """Why there are no kernels for this CPU; one sentence."""
+
+
+@cache
+def load_cpu_library(folder: Path) -> ctypes.CDLL:
+    """The kernels, built into `folder` unless they are there. Raises `CpuKernelsError`."""
+    compiler = shutil.which(os.environ.get("CC", "cc"))
+    if compiler is None:
+        raise CpuKernelsError("there is no C compiler (cc, or what CC names).")
+    source = resources.files("minivllm.kernels").joinpath("cpu_kernels.c").read_text(encoding="utf-8")
+    path = folder / f"cpu_kernels-{_digest(source, compiler)}.so"
+    try:
+        if not path.is_file():
+            _build(source, compiler, path)
+        library = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise CpuKernelsError(
+            f"the kernels cannot be kept in {folder}, or not be loaded from there: {error}."
+        ) from error
+    for name, signature in _SIGNATURES.items():
+        function = getattr(library, name)
+        function.argtypes, function.restype = signature, None
+    return library
+
+
+def _digest(source: str, compiler: str) -> str:
+    version = subprocess.run([compiler, "--version"], capture_output=True, text=True, timeout=BUILD_SECONDS).stdout
+    parts = (source, " ".join(FLAGS), compiler, version, platform.machine(), _processor_flags())
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def _processor_flags() -> str:
+    """What instructions this processor has, where the system says so: `-march=native` means just these."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line for line in lines if line.startswith(("flags", "Features"))), "")
+
+
+def _build(source: str, compiler: str, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        file, built = Path(folder, "cpu_kernels.c"), Path(folder, "cpu_kernels.so")
+        file.write_text(source, encoding="utf-8")
+        try:
+            command = [compiler, *FLAGS, str(file), "-o", str(built), "-lm"]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=BUILD_SECONDS)
+        except subprocess.TimeoutExpired as error:
+            raise CpuKernelsError(f"{compiler} took more than {BUILD_SECONDS} seconds to build the kernels.") from error
+        if done.returncode:
+            lines = [line for line in done.stderr.splitlines() if "error" in line] or ["it does not say why"]
+            raise CpuKernelsError(f"{compiler} could not build the kernels: {lines[0]}.")
+        built.replace(path)

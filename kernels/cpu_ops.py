@@ -1,0 +1,104 @@
+"""The CPU kernels of `cpu_kernels.c` as operations on tensors; signatures as those of their twins in `reference_ops`.
+
+Knows tensors and the loaded library, nothing of layers or batches. Float32 alone: where half precision is fast on a CPU, the
+products take the time and torch has what there is to have.
+
+Easy to get wrong: a pointer carries no shape, so what a kernel takes for granted (dtype, neighbours in memory, whole vectors)
+has to be true before it is called. `supports` is asked once, when an engine is built; strides are read here at each call.
+"""
+
+import ctypes
+
+import torch
+
+from minivllm.kernels import reference_ops
+
+LANES = 16
+MAX_HEAD_SIZE = 256
+
+
+class CpuOps:
+    """The operations of one loaded library."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self._library = library
+
+    def rms_norm(self, x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+        """See `reference_ops.rms_norm`."""
+        if not _fits(x):
+            return reference_ops.rms_norm(x, weight, eps)
+        output = torch.empty_like(x)
+        size = x.shape[-1]
+        self._library.add_rms_norm(
+            None, x.data_ptr(), weight.data_ptr(), output.data_ptr(), x.numel() // size, size, eps
+        )
+        return output
+
+    def add_rms_norm(self, x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+        """See `reference_ops.add_rms_norm`."""
+        if not (_fits(x) and _fits(residual)):
+            return reference_ops.add_rms_norm(x, residual, weight, eps)
+        output = torch.empty_like(x)
+        size = x.shape[-1]
+        self._library.add_rms_norm(
+            x.data_ptr(), residual.data_ptr(), weight.data_ptr(), output.data_ptr(), x.numel() // size, size, eps
+        )
+        return output
+
+    def rotary_and_cache(
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        cos_sin: tuple[torch.Tensor, torch.Tensor] | None,
+        cache: torch.Tensor,
+        slots: torch.Tensor,
+    ) -> None:
+        """Rotate queries and keys *in place*, if there are angles, and write keys and values to the cache.
+
+        query: [num_tokens, num_heads, head_size]; key, value: [num_tokens, num_kv_heads, head_size]; views of one tensor will do
+        cos_sin: two of [num_tokens, 1, head_size], as `RotaryEmbedding.cos_sin` makes them
+        cache: [num_blocks, block_size, 2 * num_kv_heads, head_size]; slots: [num_tokens] int64, negative: not written
+        """
+        cos, sin = (None, None) if cos_sin is None else (cos_sin[0].data_ptr(), cos_sin[1].data_ptr())
+        self._library.rotary_and_cache(
+            query.data_ptr(), key.data_ptr(), value.data_ptr(), query.stride(0), key.stride(0), value.stride(0),
+            cos, sin, cache.data_ptr(), slots.data_ptr(),
+            len(query), query.shape[1], key.shape[1], query.shape[2],
+        )  # fmt: skip
+
+    def decode_attention(
+        self,
+        query: torch.Tensor,
+        cache: torch.Tensor,
+        block_tables: torch.Tensor,
+        rows: torch.Tensor,
+        num_tokens: torch.Tensor,
+        output: torch.Tensor,
+        log_sum_exp: torch.Tensor,
+        scale: float,
+    ) -> None:
+        """Attention of sequences with one query each, read through their block tables, into their rows of `output`.
+
+        query, output: [num_rows, num_heads, head_size]; log_sum_exp: [num_rows, num_heads]; cache: as above
+        block_tables: [num_seqs, width]; rows, num_tokens: [num_seqs]; all int64
+        """
+        num_kv_heads = cache.shape[2] // 2
+        self._library.decode_attention(
+            query.data_ptr(), query.stride(0), cache.data_ptr(), block_tables.data_ptr(), block_tables.shape[1],
+            rows.data_ptr(), num_tokens.data_ptr(), output.data_ptr(), log_sum_exp.data_ptr(),
+            len(rows), num_kv_heads, query.shape[1] // num_kv_heads, query.shape[2], cache.shape[1], scale,
+        )  # fmt: skip
+
+
+def why_unsupported(dtype: torch.dtype, head_size: int) -> str | None:
+    """Why heads of this kind cannot be attended to by the kernels, or None if they can."""
+    if dtype != torch.float32:
+        return f"the kernels for a CPU are float32, and the cache is {str(dtype).removeprefix('torch.')}."
+    if head_size % LANES or head_size > MAX_HEAD_SIZE:
+        return f"the kernels for a CPU take head sizes that are multiples of {LANES}, up to {MAX_HEAD_SIZE}; got {head_size}."
+    return None
+
+
+def _fits(x: torch.Tensor) -> bool:
+    return x.shape[-1] % LANES == 0 and x.dtype == torch.float32 and x.is_contiguous()

@@ -1,0 +1,29 @@
+"""Cases of `attention_cases` for the backends that keep a block's keys and values together: `torch` and `cpu`."""
+
+import torch
+from attention_cases import HEAD_SIZE, StepCase
+
+from minivllm.runtime.kv_cache import KVCacheSpec
+from minivllm.runtime.torch_attention import TorchAttentionBackend
+
+
+class BackendCase(StepCase):
+    """A step and the backend that takes it."""
+
+    backend_class = TorchAttentionBackend
+
+    def backend(self, dtype: torch.dtype = torch.float32) -> TorchAttentionBackend:
+        """A backend whose cache holds what this case's caches hold now."""
+        spec = KVCacheSpec(1, self.num_kv_heads, HEAD_SIZE, self.block_size, dtype)
+        backend = self.backend_class(spec, self.num_blocks, torch.device("cpu"))
+        backend.kv_caches[0].copy_(as_backend_layout(self.key_cache, self.value_cache))
+        return backend
+
+    def run(self, backend: TorchAttentionBackend, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+        metadata = backend.build(self.metadata())
+        return backend.forward(0, self.query.to(dtype), self.key.to(dtype), self.value.to(dtype), metadata)
+
+
+def as_backend_layout(key_cache: torch.Tensor, value_cache: torch.Tensor) -> torch.Tensor:
+    """[num_blocks, block_size, heads, head_size] twice -> [num_blocks, block_size, 2 * heads, head_size]"""
+    return torch.cat((key_cache, value_cache), dim=2)

@@ -1,0 +1,76 @@
+"""The CPU's norms against their twins, and the library: built once, loaded from where it lies."""
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from minivllm.kernels import cpu_library, reference_ops
+from minivllm.kernels.cpu_library import CpuKernelsError, load_cpu_library
+from minivllm.kernels.cpu_ops import CpuOps
+from minivllm.runtime.cpu_attention import load_cpu_ops
+
+
+@pytest.fixture(scope="module")
+def ops() -> CpuOps:
+    return load_cpu_ops()
+
+
+@pytest.mark.parametrize("size", [16, 64, 576, 2048, 20])
+@pytest.mark.parametrize("num_rows", [1, 3, 16, 200])
+def test_norms_match_their_twins_whatever_the_shape(ops: CpuOps, num_rows: int, size: int) -> None:
+    torch.manual_seed(0)
+    x, residual, weight = torch.randn(num_rows, size), torch.randn(num_rows, size), torch.randn(size)
+    torch.testing.assert_close(
+        ops.rms_norm(x, weight, 1e-5), reference_ops.rms_norm(x, weight, 1e-5), rtol=2e-6, atol=2e-6
+    )
+    ours, theirs = residual.clone(), residual.clone()
+    normed = ops.add_rms_norm(x, ours, weight, 1e-5)
+    torch.testing.assert_close(normed, reference_ops.add_rms_norm(x, theirs, weight, 1e-5), rtol=2e-6, atol=2e-6)
+    assert torch.equal(ours, theirs)
+
+
+def test_a_norm_alone_changes_what_it_reads_in_no_bit(ops: CpuOps) -> None:
+    x = torch.randn(5, 64)
+    before = x.clone()
+    ops.rms_norm(x, torch.ones(64), 1e-5)
+    assert torch.equal(x, before)
+
+
+def test_a_row_of_no_numbers_stays_one_and_spoils_no_other(ops: CpuOps) -> None:
+    x = torch.randn(3, 64)
+    clean = ops.rms_norm(x, torch.ones(64), 1e-5)
+    x[1, 7] = float("nan")
+    spoiled = ops.rms_norm(x, torch.ones(64), 1e-5)
+    assert spoiled[1].isnan().all() and torch.equal(spoiled[[0, 2]], clean[[0, 2]])
+
+
+def test_rows_with_gaps_between_them_are_left_to_the_twin(ops: CpuOps) -> None:
+    x, weight = torch.randn(4, 128)[:, :64], torch.randn(64)
+    torch.testing.assert_close(ops.rms_norm(x, weight, 1e-5), reference_ops.rms_norm(x, weight, 1e-5))
+
+
+def test_the_library_is_built_once_and_then_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    load_cpu_library.cache_clear()
+    load_cpu_library(tmp_path)
+    (built,) = tmp_path.iterdir()
+    made_at = built.stat().st_mtime_ns
+    load_cpu_library.cache_clear()
+    monkeypatch.setattr(cpu_library, "_build", lambda *_: pytest.fail("it is there already"))
+    load_cpu_library(tmp_path)
+    assert built.stat().st_mtime_ns == made_at
+    load_cpu_library.cache_clear()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(CpuKernelsError, match="cannot be kept in"):
+        load_cpu_library(tmp_path / "kernels")
+
+
+def test_a_file_where_the_folder_should_be_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "kernels").write_text("")
+    with pytest.raises(CpuKernelsError, match="cannot be kept in"):
+        load_cpu_library(tmp_path / "kernels")
