@@ -123,8 +123,8 @@ def test_a_trace_holds_operations_inside_the_engines_own_steps(engine: LLMEngine
     products = [r for r in records if "linear_pointwise" in r.get("name", "") or r.get("name") == "aten::linear"]
     assert len(steps) == len(marked) and products
     for step, mark in zip(steps, marked, strict=True):
-        # The engine's step lies in the call that made it, to the few microseconds that both clocks round and wait.
-        assert mark["ts"] - 500 <= step["ts"] and step["ts"] + step["dur"] <= mark["ts"] + mark["dur"] + 500
+        # The engine's step lies in the call that made it, to what the system may take away between two looks at a clock.
+        assert mark["ts"] - 5000 <= step["ts"] and step["ts"] + step["dur"] <= mark["ts"] + mark["dur"] + 5000
     assert all(marked[0]["ts"] <= one["ts"] <= marked[-1]["ts"] + marked[-1]["dur"] for one in products)
 
 
