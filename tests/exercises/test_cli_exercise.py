@@ -165,3 +165,11 @@ def test_the_demo_runs_on_the_students_code(file: Path, capfd):
     file.write_text(SOURCE + "\n\nprint('the pool of a student')\n")
     assert main(["exercise", "demo", "block-pool"]) == 0
     assert "the pool of a student" in capfd.readouterr().out
+
+
+def test_attention_in_torch_runs_in_the_demo_although_the_cpu_has_kernels(file: Path, capfd):
+    attention = file.parents[1] / "paged-attention" / "torch_attention.py"
+    assert main(["exercise", "start", "paged-attention"]) == 0
+    assert attention.is_file()
+    assert main(["exercise", "demo", "paged-attention"]) == 1
+    assert "TODO" in capfd.readouterr().err
