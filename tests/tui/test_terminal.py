@@ -88,6 +88,16 @@ def test_a_terminal_that_goes_away_takes_the_dashboard_with_it() -> None:
         assert replay.process.wait(timeout=SOON) == 128 + signal.SIGHUP
 
 
+def test_a_terminal_that_goes_away_in_the_middle_of_painting_takes_the_engine_with_it() -> None:
+    """Textual's thread that writes ends by the first write that fails, and then nobody empties its queue."""
+    with Program.minivllm("live", "--model", "tiny-random", "--ask", "on and on", "--slow", "0.02") as live:
+        live.wait_for(r"ada +DECODE|DECODE")
+        live.process.send_signal(signal.SIGSTOP)
+        live.hang_up()
+        live.process.send_signal(signal.SIGCONT)
+        assert live.process.wait(timeout=SOON) == 128 + signal.SIGHUP
+
+
 @pytest.mark.slow
 def test_an_engine_that_fails_is_told_on_the_screen_and_after_it() -> None:
     with Program(sys.executable, "-c", FAILING_DEMO) as demo:
