@@ -80,8 +80,8 @@ def run(L: Teacher) -> Script:
     now = naive.usage[-1]
     L.check(f"{now.external} free slots are of no use to anybody", now.external == naive.num_free * naive.block_size)
     yield L.say(
-        f"That is the third loss, **external fragmentation**: {now.external} slots are free, and no reservation fits into them. The longest "
-        "waiting request blocks the others behind it, so that a large one cannot be overtaken for ever.",
+        f"That is the third loss, **external fragmentation**: {now.external} slots are free, and no reservation fits into them. Who has "
+        "waited longest goes first, and the others wait behind: so a large request is not passed over for ever.",
         focus="blockmap",
     )
     yield L.predict(

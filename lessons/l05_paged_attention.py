@@ -111,8 +111,8 @@ def run(L: Teacher) -> Script:
         focus="mass",
     )
     yield L.predict(
-        "So far this engine attended in plain torch: it gathers the blocks into one tensor first. Another one is given the Triton kernel, which reads them where they "
-        "lie. Do both write the same tokens?",
+        "The Triton kernel's slow twin is plain torch: it gathers the blocks into one tensor first. Now one engine is given the twin, and another one the kernel, which reads "
+        "blocks where they lie. Do both write the same tokens?",
         answer=lambda: _same_tokens(L),
         choices=("the same", "nearly the same", "different ones"),
         focus="slots",

@@ -83,6 +83,8 @@ If you have one hour, take 1, 2, 3, 4 and 8. If you come for scheduling, take 6,
 
 ## How to run one
 
+`minivllm` is in the environment that `make` made: `source .venv/bin/activate` lets your shell find it.
+
 <!-- not run: opens the dashboard and waits for guesses; tests/test_cli_lesson.py runs these options -->
 ```sh
 minivllm lesson                       # the list, and how far you are
@@ -121,6 +123,8 @@ Begin with the first one that interests you, when you have seen its lesson. None
 """
 _HOW = """
 ## How it goes
+
+`minivllm` is in the environment that `make` made: `source .venv/bin/activate` lets your shell find it.
 
 <!-- not run: makes a folder in the reader's home; tests/exercises/test_cli_exercise.py begins and checks exercises -->
 ```sh

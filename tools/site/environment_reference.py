@@ -16,7 +16,7 @@ ELSEWHERE = ROOT / "minivllm/bench/peer_side"
 
 VARIABLES: Mapping[str, str] = MappingProxyType(
     {
-        "CC": "The C compiler that builds the kernels for a CPU, once (default: `cc`, `gcc` or `clang`, the first that is there).",
+        "CC": "The C compiler that builds the kernels for a CPU, once (default: `cc`).",
         "MINIVLLM_CACHE": "Folder of the models that minivllm has made or fetched (default: `minivllm` in `XDG_CACHE_HOME`).",
         "MINIVLLM_EXERCISES": "Folder of your exercises (default: `~/minivllm-exercises`).",
         "MINIVLLM_GRADE_SECRET": "Makes the random cases of `minivllm exercise grade` yours, as its option `--secret` does.",
