@@ -94,8 +94,8 @@ bench-check: setup model ## a quick bench (minutes, quiet machine): fail if a ra
 bench-update: setup model ## measure what bench-check compares with, and write it
 	$(BIN)/python tools/bench_check.py --model $(MODEL) --update
 
-clean: ## remove caches and build outputs (the virtual environment and the models stay)
-	rm -rf $(CACHES) build dist *.egg-info
+clean: ## remove caches, the built site and build outputs (the virtual environment and the models stay)
+	rm -rf $(CACHES) build dist site *.egg-info
 	find . -path ./$(VENV) -prune -o -type d -name __pycache__ -exec rm -rf {} +
 
 # The stamps lie in the environment, so removing one removes all. A newcomer's `make demo` waits for the first one alone.

@@ -1,6 +1,5 @@
 """The committed traces of the demo's scenarios: they open, they fold, and they are what the engine does today."""
 
-import importlib.util
 import re
 import subprocess
 import sys
@@ -8,6 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from tool_modules import load_tool
 
 from minivllm.events import types as ev
 from minivllm.events.recording import Recording
@@ -71,11 +71,7 @@ def test_the_kernel_x_ray_saw_every_key_of_its_decode_once_for_each_key_head() -
 
 @pytest.fixture(scope="module")
 def make_traces() -> ModuleType:
-    """The command, as a module: tools are no package."""
-    spec = importlib.util.spec_from_file_location("make_traces", MAKE_TRACES)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_tool("make_traces.py")
 
 
 def test_the_same_scenario_gives_the_same_bytes_again(make_traces: ModuleType, tmp_path: Path):

@@ -138,7 +138,7 @@ def page() -> str:
 _PAGE_TOP = """\
 # Keys of the dashboard
 
-This page is made from the dashboard's own table of commands: `python -m minivllm.tui.commands > docs/reference/keys.md`.
+This page is made from the code, the dashboard's own table of commands: `make docs-pages` writes it again.
 Inside the dashboard `?` shows the same list, and `ctrl+p` finds a command by its name.
 
 ## Keys of your own
@@ -156,6 +156,3 @@ any file with `--keys FILE`). They take the place of the usual ones; several are
 A key is a character (`x`, `?`), a name (`space`, `enter`, `pagedown`, `f5`) or either after `ctrl+`, `alt+` or `shift+`.
 No two commands can have one key, except that on the screen of a lesson (`0`) the keys of the group Lesson come first. Not every terminal sends every key; plain characters always come through.
 """
-
-if __name__ == "__main__":
-    print(page(), end="")

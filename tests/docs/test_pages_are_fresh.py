@@ -1,15 +1,14 @@
 """The pages that are made from the code say what the code says today, on every machine, and leave nothing out."""
 
-import importlib.util
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import msgspec
 import pytest
+from tool_modules import load_tool
 
 from minivllm.cli import COMMANDS, build_parser
 from minivllm.errors import ConfigError, InvalidSamplingParamsError
@@ -20,15 +19,7 @@ ROOT = Path(__file__).parents[2]
 MAKE_PAGES = ROOT / "tools/site/make_pages.py"
 
 
-def _load_tool() -> ModuleType:
-    """The command, as a module: tools are no package."""
-    spec = importlib.util.spec_from_file_location("make_pages", MAKE_PAGES)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-TOOL = _load_tool()
+TOOL = load_tool("site/make_pages.py")
 
 
 def committed(page: str) -> str:

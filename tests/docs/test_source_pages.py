@@ -1,22 +1,13 @@
 """Links from the docs into the source: where they lead, and on which line."""
 
-import importlib.util
 import re
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from built_site import ROOT, build, small_configuration
+from tool_modules import load_tool
 
-
-def _load_hook() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("source_pages", ROOT / "tools/site/source_pages.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-HOOK = _load_hook()
+HOOK = load_tool("site/source_pages.py")
 SOURCE = '''"""A module."""
 
 LIMIT: int = 3

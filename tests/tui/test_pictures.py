@@ -4,29 +4,20 @@ A picture that differs is written beside the old one as NAME.new.svg, to be look
 `make pictures` draws all of them again.
 """
 
-import importlib.util
 import re
 from pathlib import Path
-from types import ModuleType
 from xml.etree import ElementTree
 
 import pytest
 from rich.cells import cell_len
 from svg_rows import CELL, rows_of, texts_of
+from tool_modules import load_tool
 
 ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "docs/assets/dashboard"
 
 
-def _load_tool() -> ModuleType:
-    """The command, as a module: tools are no package."""
-    spec = importlib.util.spec_from_file_location("make_pictures", ROOT / "tools/make_pictures.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-TOOL = _load_tool()
+TOOL = load_tool("make_pictures.py")
 
 
 def comparable(svg: str) -> list[tuple]:

@@ -1,0 +1,35 @@
+"""What README counts is so, and what it measures stands in the pages that say how."""
+
+import re
+import subprocess
+
+from built_site import DOCS, ROOT
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def rows_under(heading: str) -> list[list[str]]:
+    """The tables of a section, without their heads: each row as its cells."""
+    section = README.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line[:1] == "|"]
+    return [row for row in rows[1:] if not row[0].startswith("---")]
+
+
+def test_the_lines_of_the_engine_are_as_many_as_the_command_beside_them_counts() -> None:
+    (command,) = re.findall(r"`(find [^`]*)`", README)
+    counted = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    (told,) = [row[1] for row in rows_under("What is different here") if row[0].startswith("lines of the engine")]
+    assert abs(int(counted) - int(told.replace(",", ""))) < 500, f"it counts {counted.strip()}: say so in README.md"
+
+
+def test_every_row_of_numbers_stands_in_a_section_that_has_its_command() -> None:
+    pages = "".join((DOCS / name).read_text(encoding="utf-8") for name in ("performance.md", "reliability.md"))
+    sections = re.split(r"^##+ ", pages, flags=re.MULTILINE)
+    rows = rows_under("Numbers")
+    assert len(rows) >= 6
+    for what, measured, command in rows:
+        name = " ".join(command.strip("`").split()[:3]).split(" --")[0]  # `make soak`, `minivllm bench core`
+        numbers = re.findall(r"\d[\d.,]*\d|\d", measured)
+        # 0.6 is there as 0.62: digits may follow, and none may stand before.
+        found = [all(re.search(rf"(?<![\d.,]){re.escape(one)}", text) for one in numbers) for text in sections]
+        assert any(here and name in text for here, text in zip(found, sections, strict=True)), (what, name, numbers)
