@@ -46,6 +46,12 @@ def test_every_combination_of_listed_options_has_a_row(capsys):
     assert len({one["total_input_tokens"] for one in result["configurations"]}) == 1
 
 
+def test_the_line_of_json_is_one_that_every_program_reads(capsys):
+    _, shown = answer(capsys, *SMALL, "--rate", "inf,2")
+    result = json.loads(shown.splitlines()[-1], parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
+    assert [one["rate"] for one in result["configurations"]] == ["inf", 2.0]
+
+
 def test_the_same_seed_gives_the_same_answer_and_another_seed_another(capsys):
     def answers(seed: str) -> list[dict]:
         result, _ = answer(capsys, *SMALL, "--arrival", "bursty", "--replicas", "2", "--seed", seed)
@@ -121,6 +127,7 @@ def test_steps_longer_than_any_measured_one_are_told(capsys):
         (("--goodput", "ttft:0"), "can never be met"),
         (("--goodput", "tpot:0.001"), "tpot:0.001 can never be met: by the fit the shortest step takes"),
         (("--goodput", "ttft:5000", "ttft:6000"), "names ttft twice"),
+        (("--goodput", "ttft:inf"), "--goodput takes METRIC:MILLISECONDS"),
         (("--seed", "-1"), "--seed must be 0 or more; got -1"),
         (("--arrival", "nowhere.csv", "--random-output-len", "9"), "leave out --random-output-len"),
         (("--random-input-len", "9000"), "A prompt has 9000 tokens, but max_model_len is 8192"),

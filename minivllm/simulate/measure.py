@@ -8,6 +8,7 @@ The easy thing to get wrong is the ITL of a million requests: there are as many 
 They are counted, and the percentile of the counted ones is that of the list that nobody writes out.
 """
 
+import math
 from collections.abc import Mapping
 from collections.abc import Sequence as Seq
 
@@ -30,8 +31,8 @@ def parse_goodput(pairs: Seq[str]) -> dict[str, float]:
         try:
             value = float(number)
         except ValueError:
-            value = float("nan")
-        if name not in GOODPUT_METRICS or value != value:
+            value = math.nan
+        if name not in GOODPUT_METRICS or not math.isfinite(value):
             raise ConfigError(
                 f"--goodput takes METRIC:MILLISECONDS with a metric of {', '.join(GOODPUT_METRICS)}; got {pair!r}."
             )
