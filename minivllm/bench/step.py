@@ -192,23 +192,31 @@ def num_tokens_needed(engine: LLMEngine, batch_size: int, context: int, num_step
 
 
 def fitting_batch_sizes(args: argparse.Namespace, engine: LLMEngine) -> list[int]:
-    """Those that were asked for, or the usual ones that the KV cache holds. Raises `BenchError` if one cannot be measured."""
-    fitting, num_blocks = [], engine._runner.num_blocks
+    """Those that were asked for, or the usual ones that fit. Raises `BenchError` if none does, or not all that were asked for."""
+    fitting: list[int] = []
     for size in args.batch_sizes or USUAL_BATCH_SIZES:
-        needed = num_tokens_needed(engine, size, args.context, args.steps)
-        if needed > engine.max_model_len:
-            raise BenchError(
-                f"--context {args.context} and 3 times --steps {args.steps} need {needed} tokens, and {args.model} takes "
-                f"{engine.max_model_len}: lower one of them."
-            )
-        if size * math.ceil(needed / engine.config.block_size) <= num_blocks:
+        why = _why_too_large(size, args, engine)
+        if why is None:
             fitting.append(size)
         elif args.batch_sizes or not fitting:
-            raise BenchError(
-                f"The KV cache ({num_blocks} blocks of {engine.config.block_size} tokens) does not hold {size} sequences of "
-                f"{needed} tokens: lower --batch-sizes, --context or --steps."
-            )
+            raise BenchError(why)
     return fitting
+
+
+def _why_too_large(batch_size: int, args: argparse.Namespace, engine: LLMEngine) -> str | None:
+    needed = num_tokens_needed(engine, batch_size, args.context, args.steps)
+    if needed > engine.max_model_len:
+        return (
+            f"--context {args.context} and 3 times --steps {args.steps} need {needed} tokens in a batch of {batch_size}, and "
+            f"{args.model} takes {engine.max_model_len}: lower one of them."
+        )
+    num_blocks, block_size = engine._runner.num_blocks, engine.config.block_size
+    if batch_size * math.ceil(needed / block_size) > num_blocks:
+        return (
+            f"The KV cache ({num_blocks} blocks of {block_size} tokens) does not hold {batch_size} sequences of {needed} tokens: "
+            "lower --batch-sizes, --context or --steps."
+        )
+    return None
 
 
 def batch_sizes(text: str) -> list[int]:
@@ -229,7 +237,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--batch-sizes",
         type=batch_sizes,
         metavar="N,...",
-        help=f"numbers of running sequences (default: {','.join(map(str, USUAL_BATCH_SIZES))}, as far as the KV cache holds them)",
+        help=f"numbers of running sequences (default: {','.join(map(str, USUAL_BATCH_SIZES))}, those that fit)",
     )
     parser.add_argument("--context", type=positive_int, default=128, help="tokens of each (default: %(default)s)")
     parser.add_argument(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from safetensors import safe_open
 
-from minivllm.bench.step import StepBench, batch_sizes, measure
+from minivllm.bench.step import StepBench, batch_sizes, fitting_batch_sizes, measure
 from minivllm.bench.step_parts import MODEL_PARTS, OUTSIDE_PARTS, watch
 from minivllm.bench.step_points import RandomRequests, measure_points
 from minivllm.bench.step_report import notes, weight_bytes
@@ -108,7 +108,12 @@ def test_of_the_usual_batches_those_that_the_cache_does_not_hold_are_left_out(mo
     result = measure(step_options())
     assert [one["batch_size"] for one in result["results"] if one["kind"] == "decode"] == [1, 4]
     assert result["left_out_batch_sizes"] == [16, 64]
-    assert "the KV cache does not hold so many: 16, 64 sequences." in " ".join(notes(result))
+    assert "so many sequences of this length do not fit: 16, 64." in " ".join(notes(result))
+
+
+def test_usual_batches_whose_prompts_take_too_many_steps_are_left_out(engine: LLMEngine) -> None:
+    # The engine takes 1,024 tokens: 900, and the steps in which 64 such prompts go through, are more.
+    assert fitting_batch_sizes(step_options(context=900), engine)[-1] < 64
 
 
 @pytest.mark.parametrize(("num_blocks", "asked"), [(100, [1, 16]), (4, None)])
