@@ -14,6 +14,7 @@ import ctypes
 import hashlib
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -39,9 +40,7 @@ class CpuKernelsError(Exception):
 @cache
 def load_cpu_library(folder: Path) -> ctypes.CDLL:
     """The kernels, built into `folder` unless they are there. Raises `CpuKernelsError`."""
-    compiler = shutil.which(os.environ.get("CC", "cc"))
-    if compiler is None:
-        raise CpuKernelsError("there is no C compiler (cc, or what CC names).")
+    compiler = _compiler()
     source = resources.files("minivllm.kernels").joinpath("cpu_kernels.c").read_text(encoding="utf-8")
     path = folder / f"cpu_kernels-{_digest(source, compiler)}.so"
     try:
@@ -58,9 +57,21 @@ def load_cpu_library(folder: Path) -> ctypes.CDLL:
     return library
 
 
-def _digest(source: str, compiler: str) -> str:
-    version = subprocess.run([compiler, "--version"], capture_output=True, text=True, timeout=BUILD_SECONDS).stdout
-    parts = (source, " ".join(FLAGS), compiler, version, platform.machine(), _processor_flags())
+def _compiler() -> list[str]:
+    """The command that compiles: what CC names, which may have arguments (`gcc -m64`, `ccache gcc`), or the first that is there."""
+    try:
+        named = shlex.split(os.environ.get("CC", ""))
+    except ValueError as error:
+        raise CpuKernelsError(f"CC is no command ({error}).") from error
+    for command in [named] if named else [["cc"], ["gcc"], ["clang"]]:
+        if program := shutil.which(command[0]):
+            return [program, *command[1:]]
+    raise CpuKernelsError("there is no C compiler (what CC names, or else cc, gcc or clang).")
+
+
+def _digest(source: str, compiler: list[str]) -> str:
+    version = _run([*compiler, "--version"]).stdout
+    parts = (source, *FLAGS, *compiler, version, platform.machine(), _processor_flags())
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
@@ -73,17 +84,22 @@ def _processor_flags() -> str:
     return next((line for line in lines if line.startswith(("flags", "Features"))), "")
 
 
-def _build(source: str, compiler: str, path: Path) -> None:
+def _build(source: str, compiler: list[str], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         file, built = Path(folder, "cpu_kernels.c"), Path(folder, "cpu_kernels.so")
         file.write_text(source, encoding="utf-8")
-        try:
-            command = [compiler, *FLAGS, str(file), "-o", str(built), "-lm"]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=BUILD_SECONDS)
-        except subprocess.TimeoutExpired as error:
-            raise CpuKernelsError(f"{compiler} took more than {BUILD_SECONDS} seconds to build the kernels.") from error
+        done = _run([*compiler, *FLAGS, str(file), "-o", str(built), "-lm"])
         if done.returncode:
             lines = [line for line in done.stderr.splitlines() if "error" in line] or ["it does not say why"]
-            raise CpuKernelsError(f"{compiler} could not build the kernels: {lines[0]}.")
+            raise CpuKernelsError(f"{compiler[0]} could not build the kernels: {lines[0]}.")
         built.replace(path)
+
+
+def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=BUILD_SECONDS)
+    except OSError as error:
+        raise CpuKernelsError(f"the C compiler {command[0]} cannot be run: {error.strerror}.") from error
+    except subprocess.TimeoutExpired as error:
+        raise CpuKernelsError(f"{command[0]} took more than {BUILD_SECONDS} seconds to build the kernels.") from error

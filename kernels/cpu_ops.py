@@ -4,7 +4,7 @@ Knows tensors and the loaded library, nothing of layers or batches. Float32 alon
 products take the time and torch has what there is to have.
 
 Easy to get wrong: a pointer carries no shape, so what a kernel takes for granted (dtype, neighbours in memory, whole vectors)
-has to be true before it is called. `supports` is asked once, when an engine is built; strides are read here at each call.
+has to be true before it is called. `why_unsupported` is asked once, when an engine is built; strides are read here at each call.
 """
 
 import ctypes

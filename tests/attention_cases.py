@@ -32,6 +32,7 @@ class StepCase:
     num_kv_heads: int = 2
     group: int = 3
     seed: int = 0
+    head_size: int = HEAD_SIZE
     block_tables: list[list[int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -48,19 +49,19 @@ class StepCase:
             # Representable in every dtype under test, so that rounding starts with the computation.
             return torch.randn(*shape, generator=generator).bfloat16().double()
 
-        cache_shape = (self.num_blocks, self.block_size, self.num_kv_heads, HEAD_SIZE)
+        cache_shape = (self.num_blocks, self.block_size, self.num_kv_heads, self.head_size)
         self.key_cache, self.value_cache = (torch.full(cache_shape, float("nan")).double() for _ in range(2))
         for i, seq in enumerate(self.seqs):
             # Position by position, leaving alone what the sequence whose prefix this is has or will have written.
             first_own = seq.num_shared_blocks * self.block_size
             slots = self.slots(i, first_own, seq.num_computed + seq.is_all_cached)
-            entries = random(2, len(slots), self.num_kv_heads, HEAD_SIZE)
+            entries = random(2, len(slots), self.num_kv_heads, self.head_size)
             reshape_and_cache(*entries, self.key_cache, self.value_cache, torch.tensor(slots))
 
         self.query_start_loc = [0, *np.cumsum([seq.num_new for seq in self.seqs]).tolist()]
         num_tokens = self.query_start_loc[-1]
-        self.query = random(num_tokens, self.num_kv_heads * self.group, HEAD_SIZE)
-        self.key, self.value = random(2, num_tokens, self.num_kv_heads, HEAD_SIZE)
+        self.query = random(num_tokens, self.num_kv_heads * self.group, self.head_size)
+        self.key, self.value = random(2, num_tokens, self.num_kv_heads, self.head_size)
         self.slot_mapping: list[int] = []
         for i, seq in enumerate(self.seqs):
             slots = self.slots(i, seq.num_computed, seq.num_computed + seq.num_new)
@@ -77,7 +78,7 @@ class StepCase:
         tables = torch.tensor([table + [-1] * (width - len(table)) for table in self.block_tables])
         seq_lens = [seq.num_computed + seq.num_new for seq in self.seqs]
         args = (self.query, self.key_cache, self.value_cache, tables, self.query_start_loc, seq_lens)
-        return paged_attention(*args, scale=HEAD_SIZE**-0.5)
+        return paged_attention(*args, scale=self.head_size**-0.5)
 
     def metadata(self) -> CommonAttentionMetadata:
         width = max(map(len, self.block_tables))

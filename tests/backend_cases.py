@@ -1,7 +1,7 @@
 """Cases of `attention_cases` for the backends that keep a block's keys and values together: `torch` and `cpu`."""
 
 import torch
-from attention_cases import HEAD_SIZE, StepCase
+from attention_cases import StepCase
 
 from minivllm.runtime.kv_cache import KVCacheSpec
 from minivllm.runtime.torch_attention import TorchAttentionBackend
@@ -14,7 +14,7 @@ class BackendCase(StepCase):
 
     def backend(self, dtype: torch.dtype = torch.float32) -> TorchAttentionBackend:
         """A backend whose cache holds what this case's caches hold now."""
-        spec = KVCacheSpec(1, self.num_kv_heads, HEAD_SIZE, self.block_size, dtype)
+        spec = KVCacheSpec(1, self.num_kv_heads, self.head_size, self.block_size, dtype)
         backend = self.backend_class(spec, self.num_blocks, torch.device("cpu"))
         backend.kv_caches[0].copy_(as_backend_layout(self.key_cache, self.value_cache))
         return backend

@@ -46,6 +46,12 @@ def test_every_combination_of_listed_options_has_a_row(capsys):
     assert len({one["total_input_tokens"] for one in result["configurations"]}) == 1
 
 
+def test_the_line_of_json_is_one_that_every_program_reads(capsys):
+    _, shown = answer(capsys, *SMALL, "--rate", "inf,2")
+    result = json.loads(shown.splitlines()[-1], parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
+    assert [one["rate"] for one in result["configurations"]] == ["inf", 2.0]
+
+
 def test_the_same_seed_gives_the_same_answer_and_another_seed_another(capsys):
     def answers(seed: str) -> list[dict]:
         result, _ = answer(capsys, *SMALL, "--arrival", "bursty", "--replicas", "2", "--seed", seed)
@@ -89,6 +95,13 @@ def test_a_plot_is_drawn_in_the_format_of_its_name(capsys, tmp_path: Path):
     assert drawn.startswith("<?xml") and "</svg>" in drawn and len(drawn) < 500_000
 
 
+@pytest.mark.filterwarnings("error")
+def test_answers_of_one_token_have_a_picture_too(capsys, tmp_path: Path):
+    pytest.importorskip("matplotlib")
+    answer(capsys, "--requests", "3", "--random-output-len", "1", "--plot", str(tmp_path / "sim.svg"))
+    assert (tmp_path / "sim.svg").stat().st_size > 0
+
+
 def test_a_file_of_arrivals_says_who_comes_when(capsys, tmp_path: Path):
     file = tmp_path / "arrivals.csv"
     file.write_text("arrival,prompt_tokens,output_tokens\n5,16,4\n7,16,4\n1000,16,4\n")
@@ -112,6 +125,11 @@ def test_steps_longer_than_any_measured_one_are_told(capsys):
         (("--router", "clever"), "must be one of random, least-loaded, prefix-aware; got 'clever'"),
         (("--scheduling-policy", "fcfs,fair"), "must be one of fcfs, priority; got 'fair'"),
         (("--goodput", "ttft:0"), "can never be met"),
+        (("--goodput", "tpot:0.001"), "tpot:0.001 can never be met: by the fit the shortest step takes"),
+        (("--goodput", "ttft:5000", "ttft:6000"), "names ttft twice"),
+        (("--goodput", "ttft:inf"), "--goodput takes METRIC:MILLISECONDS"),
+        (("--seed", "-1"), "--seed must be 0 or more; got -1"),
+        (("--arrival", "nowhere.csv", "--random-output-len", "9"), "leave out --random-output-len"),
         (("--random-input-len", "9000"), "A prompt has 9000 tokens, but max_model_len is 8192"),
         (("--num-gpu-blocks-override", "4"), "KV cache blocks"),
         (("--step-times", "nowhere.json"), "nowhere.json cannot be read"),

@@ -67,8 +67,6 @@ def ratios_of(measured: dict[str, Any]) -> dict[str, Any]:
 
 def compare(now: dict[str, Any], committed: dict[str, Any]) -> list[Verdict]:
     """One verdict for each committed workload. Raises `CheckError` where the two cannot be compared."""
-    if now["rounds"] < MIN_ROUNDS:
-        raise CheckError(f"A verdict needs {MIN_ROUNDS} rounds at least; got {now['rounds']}.")
     if now["ratios"].keys() != committed["ratios"].keys():
         raise CheckError(
             "The committed workloads are other ones than those measured: run make bench-update, and commit."
@@ -91,6 +89,7 @@ def read_committed(path: Path) -> dict[str, Any]:
         committed = json.loads(path.read_text())
         if not all(isinstance(ratio, (int, float)) and ratio > 0 for ratio in committed["ratios"].values()):
             raise ValueError
+        other_circumstances(committed, committed)  # all that a comparison reads is there
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise CheckError(f"{path.name} is missing or damaged: write it anew with make bench-update.") from None
     return committed
@@ -113,6 +112,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--update", action="store_true", help="write the committed ratios instead of comparing")
     args = parser.parse_args(argv)
     try:
+        if args.rounds < MIN_ROUNDS:
+            raise CheckError(f"A verdict needs {MIN_ROUNDS} rounds at least; got {args.rounds}.")
         committed = None if args.update else read_committed(COMMITTED)
         now = ratios_of(measure(args.model, args.num_threads, args.rounds))
         if committed is None:

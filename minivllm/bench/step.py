@@ -10,10 +10,15 @@ tokens on; a prefill step is one prompt as long as the token budget.
 The floor of a decode step is reading all weights once at the speed at which this machine reads memory, measured in the same run.
 With `--json` come `points` too, single steps of many kinds, to fit a model of step times to (`step_points.py`).
 
-Easy to get wrong: to take the watched step for the step. Watching costs time itself, and its share is told (`watching`).
+Easy to get wrong: the batch that is not full. Prompts take several steps to get through, in which the first sequences decode
+already; all must have tokens left, and room in the KV cache, to the last measured step (`num_tokens_needed`). Of the usual
+batch sizes those that do not fit are left out.
+
+And to take the watched step for the step. Watching costs time itself, and its share is told (`watching`).
 """
 
 import argparse
+import math
 import statistics
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -31,6 +36,7 @@ NUM_STEPS = 20
 WARM_UP_STEPS = 3
 NUM_PREFILLS = 5
 PREFILL = "prefill"
+USUAL_BATCH_SIZES = (1, 4, 16, 64)
 
 
 @dataclass(slots=True)
@@ -73,8 +79,8 @@ class StepBench:
         ways = [self._plain, self._watched, self._recorded] * num_steps
         self._order.shuffle(ways)  # block borders come at fixed distances, and must not always fall on the same way
         for _ in range(batch_size):
-            self.requests.add(context, max_tokens=len(ways) + WARM_UP_STEPS + 1)
-        self._start_all(batch_size)
+            self.requests.add(context, num_tokens_needed(self.engine, batch_size, context, num_steps) - context)
+        self._start_all()
         for way in ways:
             way(times)
         self._end_all()
@@ -88,19 +94,15 @@ class StepBench:
             way(times)
         return times
 
-    def _start_all(self, batch_size: int) -> None:
+    def _start_all(self) -> None:
         for _ in range(WARM_UP_STEPS):
             self.engine.step()
             while any(item.kind == PREFILL for item in self.engine._stepper.last_plan.scheduled):
                 self.engine.step()
-        if len(self.engine._stepper.last_plan.scheduled) != batch_size:
-            raise BenchError(
-                f"The KV cache does not hold {batch_size} sequences of this length: lower --batch-sizes or --context."
-            )
 
     def _end_all(self) -> None:
-        while self.engine.has_unfinished_requests():
-            self.engine.step()
+        for request_id in list(self.engine._scheduler.requests):
+            self.engine.abort_request(request_id)
 
     def _time(self, step: Callable[[], Any]) -> float:
         started = self._now()
@@ -134,19 +136,25 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
 
     set_num_threads(args.num_threads)
     clock = MonotonicClock()
-    # Graphs hide the parts of a step from whoever watches.
-    config = EngineConfig(model=args.model, dtype=args.dtype, max_num_seqs=max(args.batch_sizes), enforce_eager=True)
+    asked = args.batch_sizes or USUAL_BATCH_SIZES
+    config = EngineConfig(
+        model=args.model,
+        dtype=args.dtype,
+        max_num_seqs=max(asked),
+        max_num_batched_tokens=max(EngineConfig().max_num_batched_tokens, 2 * max(asked)),  # prompts beside all decodes
+        enforce_eager=True,  # graphs hide the parts of a step from whoever watches
+    )
     engine = LLMEngine.from_config(config, clock=clock)
-    _check_lengths(args, engine)
+    batch_sizes = fitting_batch_sizes(args, engine)
     bench = StepBench(engine, clock, args.seed)
     model = engine._runner._model
     if args.trace is not None:
-        write_trace(engine, bench.requests, max(args.batch_sizes), args.context, args.trace)
+        write_trace(engine, bench.requests, max(batch_sizes), args.context, args.trace)
     with progress_bar() as progress:
-        task = progress.add_task("speed of the machine", total=len(args.batch_sizes) + 3)
+        task = progress.add_task("speed of the machine", total=len(batch_sizes) + 3)
         speed = measure_machine_speed(model.dtype, model.device, clock)
         results = []
-        for batch_size in args.batch_sizes:
+        for batch_size in batch_sizes:
             progress.update(task, advance=1, description=f"decode steps of {batch_size}", refresh=True)
             times = bench.measure_decodes(batch_size, args.context, args.steps)
             results.append({"kind": "decode", "batch_size": batch_size, **describe_times(times)})
@@ -155,7 +163,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         prefills = bench.measure_prefills(num_tokens)
         results.append({"kind": PREFILL, "num_tokens": num_tokens, **describe_times(prefills)})
         progress.update(task, advance=1, description="steps of all kinds", refresh=True)
-        points = measure_points(engine, bench.requests, clock, args.batch_sizes) if args.json else []
+        points = measure_points(engine, bench.requests, clock, batch_sizes) if args.json else []
     weights = weight_bytes(model)
     return {
         "bench": "step",
@@ -164,6 +172,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         "device": model.device.type,
         "threads": args.num_threads,
         "context": args.context,
+        "left_out_batch_sizes": [size for size in asked if size not in batch_sizes],
         "steps": args.steps,
         "seed": args.seed,
         "weight_bytes": weights,
@@ -175,13 +184,39 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _check_lengths(args: argparse.Namespace, engine: LLMEngine) -> None:
-    needed = args.context + 3 * args.steps + WARM_UP_STEPS + 1
+def num_tokens_needed(engine: LLMEngine, batch_size: int, context: int, num_steps: int) -> int:
+    """Of each sequence of a batch, from its prompt to the last measured step."""
+    # A step that starts somebody is full, and at most `batch_size` of its tokens are decodes.
+    starting = math.ceil(batch_size * context / (engine.config.max_num_batched_tokens - batch_size))
+    return context + starting + WARM_UP_STEPS + 3 * num_steps + 1
+
+
+def fitting_batch_sizes(args: argparse.Namespace, engine: LLMEngine) -> list[int]:
+    """Those that were asked for, or the usual ones that fit. Raises `BenchError` if none does, or not all that were asked for."""
+    fitting: list[int] = []
+    for size in args.batch_sizes or USUAL_BATCH_SIZES:
+        why = _why_too_large(size, args, engine)
+        if why is None:
+            fitting.append(size)
+        elif args.batch_sizes or not fitting:
+            raise BenchError(why)
+    return fitting
+
+
+def _why_too_large(batch_size: int, args: argparse.Namespace, engine: LLMEngine) -> str | None:
+    needed = num_tokens_needed(engine, batch_size, args.context, args.steps)
     if needed > engine.max_model_len:
-        raise BenchError(
-            f"--context {args.context} and 3 times --steps {args.steps} need {needed} tokens, and {args.model} takes "
-            f"{engine.max_model_len}: lower one of them."
+        return (
+            f"--context {args.context} and 3 times --steps {args.steps} need {needed} tokens in a batch of {batch_size}, and "
+            f"{args.model} takes {engine.max_model_len}: lower one of them."
         )
+    num_blocks, block_size = engine._runner.num_blocks, engine.config.block_size
+    if batch_size * math.ceil(needed / block_size) > num_blocks:
+        return (
+            f"The KV cache ({num_blocks} blocks of {block_size} tokens) does not hold {batch_size} sequences of {needed} tokens: "
+            "lower --batch-sizes, --context or --steps."
+        )
+    return None
 
 
 def batch_sizes(text: str) -> list[int]:
@@ -201,9 +236,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--batch-sizes",
         type=batch_sizes,
-        default=[1, 4, 16, 64],
         metavar="N,...",
-        help="numbers of running sequences (default: 1,4,16,64)",
+        help=f"numbers of running sequences (default: {','.join(map(str, USUAL_BATCH_SIZES))}, those that fit)",
     )
     parser.add_argument("--context", type=positive_int, default=128, help="tokens of each (default: %(default)s)")
     parser.add_argument(

@@ -63,6 +63,8 @@ def notes(result: dict[str, Any]) -> list[str]:
         f"This machine reads {speed['read_gb_per_s']:.1f} GB/s and multiplies at {speed['gemm_gflop_per_s']:.0f} GFLOP/s; "
         f"reading the weights ({result['weight_bytes'] / 1e6:.0f} MB) once takes {floor * 1e3:.1f} ms."
     ]
+    if left_out := result["left_out_batch_sizes"]:
+        lines.append(f"Left out, because so many sequences of this length do not fit: {', '.join(map(str, left_out))}.")
     for one in result["results"]:
         over = f"{one['seconds'] / floor:.2f} times reading the weights, " if one["kind"] == "decode" else ""
         lines.append(

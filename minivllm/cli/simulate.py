@@ -27,7 +27,7 @@ from minivllm.simulate.configurations import (
     variants,
 )
 from minivllm.simulate.fit import Fit, fit_step_times
-from minivllm.simulate.measure import parse_goodput
+from minivllm.simulate.measure import check_targets, parse_goodput
 from minivllm.simulate.report import print_answers, run_all
 from minivllm.simulate.router import ROUTERS
 from minivllm.simulate.step_times import read_step_times
@@ -123,6 +123,7 @@ def run(args: argparse.Namespace) -> int:
         check_plot(args.plot)
     step_times = read_step_times(args.step_times)
     fit = fit_step_times(step_times.points)
+    check_targets(goodput, fit)
     crowd = _crowd(args)
     check_fits(crowd, args.max_model_len)
     names = ("block_size", "max_model_len", "enable_prefix_caching", "enable_chunked_prefill")
@@ -158,6 +159,10 @@ def _crowd(args: argparse.Namespace) -> list[Arrival]:
     if args.arrival not in ("poisson", "bursty"):
         if args.rate is not None or args.burstiness is not None:
             raise ConfigError("A file says when its requests come: leave out --rate and --burstiness.")
+        defaults = CrowdOptions()
+        for name in (*_CROWD_HELP, "length_distribution"):
+            if getattr(args, name) != getattr(defaults, name):
+                raise ConfigError(f"A file says who its requests are: leave out --{name.replace('_', '-')}.")
         return read_arrivals(Path(args.arrival))[: args.num_prompts]
     if args.arrival == "poisson" and args.burstiness not in (None, 1.0):
         raise ConfigError("A Poisson process has a burstiness of 1: take --arrival bursty, or leave out --burstiness.")

@@ -13,7 +13,7 @@ Source: vLLM `vllm/v1/core/sched/request_queue.py`.
 """
 
 from abc import ABC, abstractmethod
-from bisect import insort
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator
 
@@ -98,8 +98,9 @@ class PriorityRequestQueue(RequestQueue):
         return sequence.request.priority, sequence.request.arrival_number, sequence.index
 
     def add(self, sequence: Sequence) -> int:
-        insort(self._queue, sequence, key=self._key)
-        return self._queue.index(sequence)
+        position = bisect_right(self._queue, self._key(sequence), key=self._key)
+        self._queue.insert(position, sequence)
+        return position
 
     def add_preempted(self, sequence: Sequence) -> int:
         return self.add(sequence)

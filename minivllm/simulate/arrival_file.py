@@ -55,6 +55,8 @@ def _lines(text: str, path: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
             "(the last three may be left out)."
         )
     for fields in reader:
+        if None in fields:  # where csv puts what it has no column for
+            raise SimulationError(f"{path}, line {reader.line_num}: it has more fields than the first line has names.")
         yield reader.line_num, fields
 
 

@@ -8,12 +8,14 @@ The easy thing to get wrong is the ITL of a million requests: there are as many 
 They are counted, and the percentile of the counted ones is that of the list that nobody writes out.
 """
 
+import math
 from collections.abc import Mapping
 from collections.abc import Sequence as Seq
 
 import numpy as np
 
 from minivllm.errors import ConfigError
+from minivllm.simulate.fit import Fit
 from minivllm.simulate.replica import Replica
 
 PERCENTILES = (50.0, 90.0, 99.0, 99.9)
@@ -29,15 +31,28 @@ def parse_goodput(pairs: Seq[str]) -> dict[str, float]:
         try:
             value = float(number)
         except ValueError:
-            value = float("nan")
-        if name not in GOODPUT_METRICS or value != value:
+            value = math.nan
+        if name not in GOODPUT_METRICS or not math.isfinite(value):
             raise ConfigError(
                 f"--goodput takes METRIC:MILLISECONDS with a metric of {', '.join(GOODPUT_METRICS)}; got {pair!r}."
             )
         if not value > 0:
             raise ConfigError(f"--goodput {pair} can never be met: a target must be over 0 milliseconds.")
+        if name in targets:
+            raise ConfigError(f"--goodput names {name} twice: give each metric one target.")
         targets[name] = value
     return targets
+
+
+def check_targets(targets: Mapping[str, float], fit: Fit) -> None:
+    """Raise `ConfigError` for a target below what a step of one token takes: no policy and no replica could meet it."""
+    quickest = fit.model(max_tokens=1).seconds(1, 0, 0) * 1000
+    for name, target in targets.items():
+        if target < quickest:
+            raise ConfigError(
+                f"--goodput {name}:{target:g} can never be met: by the fit the shortest step takes {quickest:.1f} ms; raise the "
+                "target, or take --step-times of a faster machine."
+            )
 
 
 def latencies(replicas: Seq[Replica]) -> dict[str, np.ndarray]:

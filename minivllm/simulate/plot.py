@@ -52,6 +52,7 @@ def plot_simulations(title: str, sides: Seq[tuple[str, Seq[Replica]]], path: Pat
         axes.set_xlabel(x)
         axes.set_ylabel(y)
         axes.grid(alpha=0.3)
-        axes.legend(fontsize="small")
+        if axes.lines:  # none where every answer is one token long: there is no time between tokens
+            axes.legend(fontsize="small")
     first.set_xscale("log")
     figure.savefig(path)

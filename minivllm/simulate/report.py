@@ -4,6 +4,7 @@ The easy thing to get wrong is the p99.9 of a hundred requests, which is the slo
 the table stands of how many requests it is made, and whoever wants tails asks for more.
 """
 
+import math
 import time
 from collections.abc import Mapping
 from collections.abc import Sequence as Seq
@@ -114,7 +115,13 @@ def print_answers(
         **result,
         "fit": {**asdict(fit.quality), "coefficients": list(fit.coefficients)},
         "configurations": [
-            {**one.variant.values, **one.answer, "simulated_in_s": one.wall_seconds} for one in simulated
+            {
+                **one.variant.values,
+                "rate": _json_rate(one.variant.rate),
+                **one.answer,
+                "simulated_in_s": one.wall_seconds,
+            }
+            for one in simulated
         ],
     }
     quality = fit.quality
@@ -134,6 +141,11 @@ def print_answers(
     for one in simulated[:MAX_PICTURES]:
         _draw(one)
     print_report(title, header, rows, notes, result, as_json)
+
+
+def _json_rate(rate: float | None) -> float | str | None:
+    """JSON has no infinity: a program other than Python's could not read the line."""
+    return "inf" if rate == math.inf else rate
 
 
 Table = tuple[Seq[str], list[Seq[str]]]

@@ -66,8 +66,9 @@ class CrowdOptions:
             raise ConfigError(f"--length-sigma must be over 0 and at most 3; got {self.length_sigma:g}.")
         if not 0.0 <= self.urgent_share <= 1.0:
             raise ConfigError(f"--urgent-share must be from 0 to 1; got {self.urgent_share:g}.")
-        if self.random_prefix_len < 0:
-            raise ConfigError(f"--random-prefix-len must be 0 or more; got {self.random_prefix_len}.")
+        for name in ("random_prefix_len", "seed"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"--{name.replace('_', '-')} must be 0 or more; got {getattr(self, name)}.")
         if self.prefix_groups > 1 and not self.random_prefix_len:
             raise ConfigError("--prefix-groups has no effect without a shared prefix: set --random-prefix-len too.")
 

@@ -18,8 +18,8 @@ def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-def measured(*ratios: float, rounds: int = 5, cpu: str = "A") -> dict:
-    common = {"model": "smollm2", "threads": 2, "rounds": rounds, "machine": {"cpu": cpu, "cores": 2}}
+def measured(*ratios: float, cpu: str = "A") -> dict:
+    common = {"model": "smollm2", "threads": 2, "rounds": 5, "machine": {"cpu": cpu, "cores": 2}}
     versions = {"versions": {"torch": "2.13.0", "transformers": "5.23.0"}}
     return {
         "workloads": [
@@ -57,14 +57,16 @@ def test_another_machine_is_said(check: ModuleType, monkeypatch, capsys) -> None
     assert "cpu is B, and was A for the committed ratios." in capsys.readouterr().out
 
 
-def test_too_few_rounds_give_no_verdict(check: ModuleType, monkeypatch, capsys) -> None:
-    monkeypatch.setattr(check, "measure", lambda *_: measured(1.5, 2.0, 5.0, 1.0, rounds=3))
-    check.main(["--update"])
-    assert check.main([]) == 2
+@pytest.mark.parametrize("option", [[], ["--update"]])
+def test_too_few_rounds_are_refused_before_anything_is_measured(check: ModuleType, option, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(check, "measure", lambda *_: pytest.fail("measured for nothing"))
+    assert check.main(["--rounds", "3", *option]) == 2
     assert "needs 5 rounds" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("content", [None, "no json", "[]", "{}", json.dumps({"ratios": {"decode": "fast"}})])
+@pytest.mark.parametrize(
+    "content", [None, "no json", "[]", "{}", json.dumps({"ratios": {"decode": "fast"}}), '{"ratios": {"decode": 1.5}}']
+)
 def test_a_missing_or_damaged_file_is_one_sentence_before_anything_is_measured(
     check: ModuleType, content: str | None, capsys, monkeypatch
 ) -> None:

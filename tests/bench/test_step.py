@@ -1,22 +1,25 @@
 """The step bench: its parts add up, it leaves the engine as it was, its points say what was in a step."""
 
 import json
+from argparse import Namespace
 from dataclasses import replace
+from functools import partialmethod
 from pathlib import Path
 
 import pytest
 from safetensors import safe_open
 
-from minivllm.bench.step import StepBench, batch_sizes
+from minivllm.bench.step import StepBench, batch_sizes, fitting_batch_sizes, measure
 from minivllm.bench.step_parts import MODEL_PARTS, OUTSIDE_PARTS, watch
 from minivllm.bench.step_points import RandomRequests, measure_points
-from minivllm.bench.step_report import weight_bytes
+from minivllm.bench.step_report import notes, weight_bytes
 from minivllm.bench.step_trace import write_trace
 from minivllm.bench.stopwatch import Stopwatch
 from minivllm.cli import main
 from minivllm.clock import MonotonicClock
 from minivllm.config import EngineConfig
 from minivllm.engine import LLMEngine
+from minivllm.errors import BenchError
 from minivllm.runtime.model_store import resolve_model
 
 
@@ -72,6 +75,52 @@ def test_every_part_that_is_told_of_is_seen_in_a_step(engine: LLMEngine) -> None
     assert set(times.parts) == {*MODEL_PARTS, *OUTSIDE_PARTS}
     assert len(times.plain) == len(times.watched) == len(times.recorded) == 4
     assert min(times.plain) > 0 and all(seconds > 0 for seconds in times.parts.values())
+
+
+def test_every_measured_step_has_the_whole_batch_and_nothing_but_decodes(engine: LLMEngine, monkeypatch) -> None:
+    seen = []
+
+    def step(engine: LLMEngine, step=LLMEngine.step) -> list:
+        outputs = step(engine)
+        seen.append([item.kind for item in engine._stepper.last_plan.scheduled])
+        return outputs
+
+    monkeypatch.setattr(LLMEngine, "step", step)
+    # The first prompt has decoded in many steps when the last one is through.
+    StepBench(engine, MonotonicClock(), seed=0).measure_decodes(batch_size=4, context=800, num_steps=3)
+    assert seen[-9:] == [["decode"] * 4] * 9
+    assert not engine.has_unfinished_requests()
+
+
+def step_options(**given: object) -> Namespace:
+    usual = {"batch_sizes": None, "context": 100, "steps": 2, "seed": 0, "trace": None, "json": True, "num_threads": 1}
+    return Namespace(**{"model": "tiny-random", "dtype": "float32"} | usual | given)
+
+
+def small_cache(monkeypatch: pytest.MonkeyPatch, num_blocks: int) -> None:
+    monkeypatch.setattr(
+        EngineConfig, "__init__", partialmethod(EngineConfig.__init__, num_gpu_blocks_override=num_blocks)
+    )
+
+
+def test_of_the_usual_batches_those_that_the_cache_does_not_hold_are_left_out(monkeypatch) -> None:
+    small_cache(monkeypatch, 100)
+    result = measure(step_options())
+    assert [one["batch_size"] for one in result["results"] if one["kind"] == "decode"] == [1, 4]
+    assert result["left_out_batch_sizes"] == [16, 64]
+    assert "so many sequences of this length do not fit: 16, 64." in " ".join(notes(result))
+
+
+def test_usual_batches_whose_prompts_take_too_many_steps_are_left_out(engine: LLMEngine) -> None:
+    # The engine takes 1,024 tokens: 900, and the steps in which 64 such prompts go through, are more.
+    assert fitting_batch_sizes(step_options(context=900), engine)[-1] < 64
+
+
+@pytest.mark.parametrize(("num_blocks", "asked"), [(100, [1, 16]), (4, None)])
+def test_a_batch_that_was_asked_for_and_does_not_fit_is_one_sentence(monkeypatch, num_blocks, asked) -> None:
+    small_cache(monkeypatch, num_blocks)
+    with pytest.raises(BenchError, match=r"does not hold \d+ sequences of \d+ tokens: lower --batch-sizes"):
+        measure(step_options(batch_sizes=asked))
 
 
 def test_watching_changes_no_token_and_leaves_no_trace(engine: LLMEngine) -> None:

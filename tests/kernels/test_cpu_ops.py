@@ -1,6 +1,9 @@
 """The CPU's norms against their twins, and the library: built once, loaded from where it lies."""
 
 import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -61,6 +64,37 @@ def test_the_library_is_built_once_and_then_loaded(tmp_path: Path, monkeypatch: 
     load_cpu_library(tmp_path)
     assert built.stat().st_mtime_ns == made_at
     load_cpu_library.cache_clear()
+
+
+def test_a_compiler_with_arguments_is_called_with_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", f"{shutil.which('env')} -u NOTHING {shutil.which('cc')}")
+    load_cpu_library.cache_clear()
+    load_cpu_library(tmp_path)
+    load_cpu_library.cache_clear()
+    assert [file.suffix for file in tmp_path.iterdir()] == [".so"]
+
+
+def test_processes_that_build_at_once_disturb_nobody(tmp_path: Path) -> None:
+    code = (
+        "import sys, pathlib; from minivllm.kernels.cpu_library import *; load_cpu_library(pathlib.Path(sys.argv[1]))"
+    )
+    builders = [subprocess.Popen([sys.executable, "-c", f"import torch; {code}", str(tmp_path)]) for _ in range(3)]
+    assert [builder.wait(timeout=300) for builder in builders] == [0, 0, 0]
+    assert [file.suffix for file in tmp_path.iterdir()] == [".so"]
+
+
+@pytest.mark.parametrize(
+    ("compiler", "why"),
+    [("'cc", "CC is no command"), ("/no/such/compiler", "there is no C compiler"), ("{broken}", "cannot be run")],
+)
+def test_a_command_that_is_no_compiler_is_one_sentence(compiler: str, why: str, tmp_path: Path, monkeypatch) -> None:
+    broken = tmp_path / "broken"
+    broken.write_bytes(b"\x7fELF and nothing more")
+    broken.chmod(0o755)
+    monkeypatch.setenv("CC", compiler.format(broken=broken))
+    load_cpu_library.cache_clear()
+    with pytest.raises(CpuKernelsError, match=why):
+        load_cpu_library(tmp_path / "kernels")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")

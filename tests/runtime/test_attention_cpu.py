@@ -41,6 +41,11 @@ def test_decodes_of_every_length_around_a_block_boundary_match_the_reference(blo
         check(CpuCase([Seq(length - 1)], block_size=block_size, group=group))
 
 
+@pytest.mark.parametrize("head_size", [16, 32, 48, 64, 128, 256])
+def test_heads_of_every_size_match_the_reference(head_size: int) -> None:
+    check(CpuCase([Seq(150), Seq(0), Seq(9, 5), Seq(64, 1, 0, 8)], block_size=8, head_size=head_size))
+
+
 @pytest.mark.parametrize("name", SHARING)
 def test_attending_to_a_shared_prefix_once_matches_the_reference(name: str) -> None:
     check(CpuCase(SHARING[name]))

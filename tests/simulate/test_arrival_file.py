@@ -35,6 +35,7 @@ def test_csv_and_json_lines_say_the_same(tmp_path: Path):
         ("when,how long\n1,2\n", "has no column arrival, prompt_tokens, output_tokens"),
         ("arrival,prompt_tokens,output_tokens\n0,8,2\nsoon,8,2\n", "line 3: arrival must be a number; got 'soon'"),
         ("arrival,prompt_tokens,output_tokens\n0,0,2\n", "line 2: prompt_tokens must be a whole number, 1 or more"),
+        ("arrival,prompt_tokens,output_tokens\n0,8,2,7\n", "line 2: it has more fields than the first line has names"),
         ("arrival,prompt_tokens,output_tokens\n0,8\n", "line 2: output_tokens must be a number; got None"),
         ("arrival,prompt_tokens,output_tokens\ninf,8,2\n", "line 2: arrival must be a number"),
         ("arrival,prompt_tokens,output_tokens,prefix_group\n0,8,2,a\n", "line 2: prefix_tokens must be a number"),
