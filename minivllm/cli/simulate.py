@@ -85,7 +85,10 @@ def _add_crowd(group: argparse._ArgumentGroup) -> None:
         metavar="X",
         help=f"of the gaps: 1 is poisson, less comes in bursts (bursty: {BURSTY})",
     )
-    group.add_argument("--length-distribution", choices=get_args(Lengths), default=defaults.length_distribution)
+    group.add_argument(
+        "--length-distribution", choices=get_args(Lengths), default=defaults.length_distribution,
+        help="how lengths spread around their means (default: %(default)s)",
+    )  # fmt: skip
     for name, help_ in _CROWD_HELP.items():
         default = getattr(defaults, name)
         group.add_argument(

@@ -49,11 +49,11 @@ def test_triton_imported_too_early_is_an_error_that_names_the_variable(tmp_path:
     assert "set the environment variable TRITON_INTERPRET=1" in child.stderr
 
 
-def test_without_triton_torch_serves_and_asking_for_triton_says_how_to_get_it(tmp_path: Path) -> None:
+def test_without_triton_a_cpu_is_served_all_the_same_and_asking_for_triton_says_how_to_get_it(tmp_path: Path) -> None:
     child = run_python(WITHOUT_TRITON, tmp_path)
     assert child.returncode == 0, child.stderr
     backend, message = child.stdout.splitlines()
-    assert backend == "TorchAttentionBackend"
+    assert backend in ("CpuAttentionBackend", "TorchAttentionBackend")  # the latter where there is no C compiler
     assert "pip install 'minivllm[triton]'" in message
 
 

@@ -157,9 +157,9 @@ def test_backends_are_found_by_name() -> None:
 
 
 @pytest.mark.skipif(not INTERPRETED, reason="on the CPU kernels are interpreted or do not run")
-def test_on_a_cpu_auto_is_torch_and_triton_is_the_rung_for_any_step() -> None:
+def test_on_a_cpu_auto_is_never_triton_and_triton_is_the_rung_for_any_step() -> None:
     cpu = torch.device("cpu")
-    assert choose_attention_backend("auto", spec_of(), cpu, tell=pytest.fail) == "torch"
+    assert choose_attention_backend("auto", spec_of(), cpu, tell=pytest.fail) in ("cpu", "torch")
     assert choose_attention_backend("triton", spec_of(), cpu, tell=pytest.fail) == "triton:split"
 
 
