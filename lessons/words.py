@@ -23,10 +23,8 @@ def without_marks(text: str) -> str:
     return _MARKS.sub(lambda match: match[1] or match[2], text)
 
 
-def page_picture(page: Page) -> list[str]:
-    """The lit panel at the page's own moment; nothing where none is lit or nothing has happened yet."""
-    if page.stage is None or page.focus is None or page.position == 0:
-        return []
+def standing_at(page: Page) -> Context:
+    """What a panel needs to draw a page's own moment. The page has a stage."""
     transport = Transport(page.stage.source)
     while page.stage.source.poll(1.0):
         pass
@@ -34,6 +32,14 @@ def page_picture(page: Page) -> list[str]:
     context = Context(transport)
     if page.chosen is not None:
         context.selection.choose(page.chosen)
+    return context
+
+
+def page_picture(page: Page) -> list[str]:
+    """The lit panel at the page's own moment; nothing where none is lit or nothing has happened yet."""
+    if page.stage is None or page.focus is None or page.position == 0:
+        return []
+    context = standing_at(page)
     rows = [clean(row) for row in picture(page.focus, context, WIDTH - 2, PICTURE_HEIGHT)]
     # A panel may put its legend at its foot: one empty row is enough to keep it apart.
     return [row for above, row in pairwise(["", *rows]) if row or above]

@@ -6,10 +6,8 @@ install of the environment that runs these tests cannot stand in for a file that
 """
 
 import ast
-import itertools
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -261,45 +259,3 @@ def test_every_third_party_import_is_a_declared_dependency() -> None:
         name for name in third_party if declared.isdisjoint(canonicalize_name(home) for home in homes.get(name, []))
     }
     assert missing == set()
-
-
-# ---- the front page ----
-
-
-def code_in(page: str) -> str:
-    """The code of a Markdown page: its fenced blocks, then its inline spans, one a line."""
-    text = (ROOT / page).read_text(encoding="utf-8")
-    fence = re.compile(r"^```.*?\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
-    return "\n".join([*fence.findall(text), *re.findall(r"`([^`\n]+)`", fence.sub("", text))])
-
-
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
-def test_every_make_target_that_a_page_names_exists(page: str) -> None:
-    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE))
-    named = set(re.findall(r"(?:^|\s)make (?:[A-Z]+=\S+ )*([a-z-]+)", code_in(page), flags=re.MULTILINE))
-    assert named, f"{page} names no target"
-    assert sorted(named - targets) == []
-
-
-def test_every_command_that_the_readme_names_is_understood() -> None:
-    commands = re.findall(r"^minivllm (.+)$", code_in("README.md"), flags=re.MULTILINE)
-    options_of: dict[tuple[str, ...], set[str]] = {}
-    for command in commands:
-        words = command.split()
-        # `bench throughput --workload W`: lower case is typed as it stands, and the rest is the reader's.
-        subcommand = tuple(itertools.takewhile(str.islower, (word for word in words if not word.startswith("--"))))
-        options_of.setdefault(subcommand, set()).update(word for word in words if word.startswith("--"))
-    assert len(options_of) >= 7
-    for subcommand, options in options_of.items():
-        told = subprocess.run(
-            [sys.executable, "-m", "minivllm", *subcommand, "--help"], cwd=ROOT, capture_output=True, text=True
-        )
-        assert told.returncode == 0, told.stderr
-        assert sorted(option for option in options if option not in told.stdout) == []
-
-
-def test_the_python_example_of_the_readme_runs(tmp_path: Path) -> None:
-    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.DOTALL)
-    ran = subprocess.run([sys.executable, "-c", example], cwd=tmp_path, capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stderr
-    assert "Paris" in ran.stdout

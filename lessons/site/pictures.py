@@ -10,13 +10,13 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from minivllm.lessons.course import VIEWS
+from minivllm.lessons.words import standing_at
 from minivllm.tui.app import DashboardApp
 from minivllm.tui.context import Context
 from minivllm.tui.lesson import Page
 from minivllm.tui.panels import picture
 from minivllm.tui.svg import standalone
 from minivllm.tui.text import plural, short_name
-from minivllm.tui.transport import Transport
 from minivllm.tui.widgets.xray import XRay
 
 COLUMNS = 88
@@ -71,14 +71,14 @@ class _Lent:
 
 def draw(page: Page, title: str) -> str:
     """The picture of a page on which something is lit, as an SVG."""
-    context = _standing_at(page)
+    context = standing_at(page)
     step = context.transport.view.fold.step
     return asyncio.run(_draw(page, _rows(page, context), f"{title}, step {step}"))
 
 
 def describe(page: Page) -> Words:
     """The same in words, at no cost."""
-    fold = _standing_at(page).transport.view.fold
+    fold = standing_at(page).transport.view.fold
     when = "Before the first step" if fold.step == 0 else f"Step {fold.step}"
     which = f" of the engine “{page.engine}”" if page.engine else ""
     panel = VIEWS[page.focus].name
@@ -87,17 +87,6 @@ def describe(page: Page) -> Words:
         f"{sum(block.ref_cnt > 0 for block in fold.blocks)} of {plural(len(fold.blocks), 'block')} in use. The panel {panel} is lit.",
         caption=f"{when}{which}. Lit: {panel}.",
     )
-
-
-def _standing_at(page: Page) -> Context:
-    transport = Transport(page.stage.source)
-    while page.stage.source.poll(1.0):
-        pass
-    transport.to_position(page.position)
-    context = Context(transport)
-    if page.chosen is not None:
-        context.selection.choose(page.chosen)
-    return context
 
 
 def _rows(page: Page, context: Context) -> int:
