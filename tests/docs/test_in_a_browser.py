@@ -62,8 +62,10 @@ def test_a_wide_table_can_be_scrolled_with_the_keyboard_while_it_is_wide(readers
     box.focus()
     page.keyboard.press("ArrowRight")
     page.wait_for_function("() => document.activeElement.scrollLeft > 0")
+    assert box.evaluate("box => box === document.activeElement && box.scrollLeft > 0")
     page.set_viewport_size({"width": 3000, "height": 900})
     page.wait_for_function("() => !document.querySelector('.md-typeset__scrollwrap[tabindex]')")
+    assert page.locator(".md-typeset__scrollwrap[tabindex]").count() == 0
 
 
 def test_a_picture_for_each_scheme_shows_in_its_own(readers: tuple[Reader, Reader]) -> None:
