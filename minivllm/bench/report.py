@@ -32,6 +32,17 @@ def positive_int(text: str) -> int:
     return value
 
 
+def request_rate(text: str) -> float:
+    """An argparse type: requests a second, over 0; `inf` has all come at once."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not value > 0:
+        raise argparse.ArgumentTypeError(f"must be over 0 requests a second, or inf for all at once; got {text!r}.")
+    return value
+
+
 def add_json_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="end standard output with one line of JSON")
 

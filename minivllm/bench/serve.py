@@ -16,7 +16,7 @@ import json
 import math
 import os
 
-from minivllm.bench.report import add_json_argument, positive_int
+from minivllm.bench.report import add_json_argument, positive_int, request_rate
 
 PERCENTILES = (50.0, 90.0, 99.0)
 API_KEYS = ("VLLM_API_KEY", "OPENAI_API_KEY")
@@ -41,7 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--random-output-len", type=positive_int, default=128, help="max_tokens of a request (default: %(default)s)"
     )
     parser.add_argument(
-        "--request-rate", type=_rate, default=math.inf, help="requests a second, Poisson (default: inf, all at once)"
+        "--request-rate",
+        type=request_rate,
+        default=math.inf,
+        help="requests a second, Poisson (default: inf, all at once)",
     )
     parser.add_argument("--max-concurrency", type=positive_int, help="requests under way at once (default: no limit)")
     parser.add_argument("--temperature", type=float, default=0.0, help="default: %(default)s")
@@ -82,16 +85,6 @@ def run(args: argparse.Namespace) -> int:
         }
         print(json.dumps(asked | result | {"errors": errors[:SHOWN_ERRORS]}), flush=True)
     return 1 if errors else 0
-
-
-def _rate(text: str) -> float:
-    try:
-        rate = float(text)
-    except ValueError:
-        rate = 0.0
-    if not rate > 0:
-        raise argparse.ArgumentTypeError(f"must be over 0, or inf for all at once; got {text!r}.")
-    return rate
 
 
 def _percentiles(text: str) -> tuple[float, ...]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import get_args
 
 from minivllm.bench.environment import describe_environment
-from minivllm.bench.report import add_json_argument, positive_int
+from minivllm.bench.report import add_json_argument, positive_int, request_rate
 from minivllm.cli.options import ENGINE_HELP
 from minivllm.config import SchedulingPolicy
 from minivllm.errors import ConfigError
@@ -23,7 +23,6 @@ from minivllm.simulate.configurations import (
     comfortable_rate,
     listed,
     one_of,
-    rate,
     variants,
 )
 from minivllm.simulate.fit import Fit, fit_step_times
@@ -76,7 +75,7 @@ def _add_crowd(group: argparse._ArgumentGroup) -> None:
         help="when they come: poisson, bursty, or a file of JSON lines or CSV",
     )
     group.add_argument(
-        "--rate", "--request-rate", type=listed(rate), metavar="X",
+        "--rate", "--request-rate", type=listed(request_rate), metavar="X",
         help="requests a second, or inf (default: four fifths of what the servers could do)" + _MANY,
     )  # fmt: skip
     group.add_argument(

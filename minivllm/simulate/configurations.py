@@ -104,17 +104,6 @@ def one_of(choices: Mapping[str, object] | tuple[str, ...]) -> Callable[[str], s
     return read
 
 
-def rate(text: str) -> float:
-    """An argparse type: requests a second; `inf` has all come at once."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not value > 0:
-        raise argparse.ArgumentTypeError(f"must be over 0 requests a second, or inf for all at once; got {text!r}")
-    return value
-
-
 def show(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
