@@ -2,58 +2,20 @@
    gathered copy of every context for. Built by cpu_library.py, called by cpu_ops.py; the twins are in reference_ops.py and
    minivllm/runtime/torch_attention.py.
 
-   Everything is rows of floats. A `vec` is sixteen of them, an AVX-512 register; where registers are smaller the compiler takes
-   several. All sizes that rows are cut by (hidden size, head size) are multiples of sixteen; cpu_ops.py sees to it.
+   Everything is rows of floats, taken sixteen at a time. All sizes that rows are cut by (hidden size, head size) are multiples of
+   sixteen; cpu_ops.py sees to it.
 
    Easy to get wrong: the compiler's freedom. With -ffast-math it may assume that there are no NaN, and a sequence whose logits
    are NaN must be found, not computed away. So sums over lanes are written out here, and no such flag is given. A row's
    result depends on that row alone, never on how rows are spread over threads. */
 
 #include <math.h>
-#include <stdint.h>
-#include <string.h>
 
-#define LANES 16
+#include "cpu_vector.h"
+
 #define TILE 64 /* tokens whose scores are held at once */
 #define MAX_HEAD_SIZE 256
 #define PARALLEL_FROM 16384 /* floats: below, waking the other threads takes longer than the work */
-
-typedef float vec __attribute__((vector_size(4 * LANES), aligned(4)));
-typedef float half_vec __attribute__((vector_size(2 * LANES), aligned(4)));
-typedef float quarter_vec __attribute__((vector_size(LANES), aligned(4)));
-
-static inline vec load(const float *from) { return *(const vec *)from; }
-static inline void store(float *to, vec value) { *(vec *)to = value; }
-
-static inline float sum_of_lanes(vec v) {
-    half_vec halves[2];
-    quarter_vec quarters[2];
-    memcpy(halves, &v, sizeof v);
-    halves[0] += halves[1];
-    memcpy(quarters, &halves[0], sizeof halves[0]);
-    quarters[0] += quarters[1];
-    return (quarters[0][0] + quarters[0][1]) + (quarters[0][2] + quarters[0][3]);
-}
-
-/* e^x to about one unit in the last place: 2^n from the exponent's bits times a polynomial for the rest. The library's
-   expf would be called for one number at a time; this is plain arithmetic, so loops over it become vector code. */
-static inline float exp_(float x) {
-    x = x < -87.0f ? -87.0f : x; /* false for NaN, which stays */
-    x = x > 88.0f ? 88.0f : x;
-    float n = (x * 1.44269504f + 12582912.0f) - 12582912.0f; /* rounds: 1.5 * 2^23 leaves no bit for fractions */
-    float r = x - n * 0.693359375f + n * 2.12194440e-4f;
-    float p = 1.9875691500e-4f;
-    p = p * r + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    p = p * r * r + r + 1.0f;
-    int32_t bits = ((int32_t)n + 127) << 23;
-    float power;
-    memcpy(&power, &bits, sizeof power);
-    return p * power;
-}
 
 /* residual += x (if there is an x), then out = residual / sqrt(mean(residual^2) + eps) * weight.
    x, residual, out: [num_rows, size] */
@@ -176,5 +138,15 @@ void decode_attention(const float *query, int64_t query_stride, const float *cac
             else
                 attend_head(q, keys, blocks, to, lse, num_tokens[seq], block_size, num_kv_heads, group, head_size, scale);
         }
+    }
+}
+
+/* silu(gate) * up, where silu(g) = g / (1 + e^-g). x: [num_rows, 2 * size], gates, then ups; out: [num_rows, size] */
+void silu_and_mul(const float *x, float *out, int64_t num_rows, int64_t size) {
+#pragma omp parallel for if (num_rows * size > PARALLEL_FROM)
+    for (int64_t row = 0; row < num_rows; row++) {
+        const float *gate = x + row * 2 * size, *up = gate + size;
+        float *to = out + row * size;
+        for (int64_t i = 0; i < size; i++) to[i] = gate[i] / (1.0f + exp_(-gate[i])) * up[i];
     }
 }

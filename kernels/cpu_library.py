@@ -1,4 +1,4 @@
-"""Builds `cpu_kernels.c` with this machine's own C compiler, once, and loads it.
+"""Builds the C files of this folder with this machine's own compiler, once, into one library, and loads it.
 
 The library lies in a cache folder under a name that says what it was made from: source, flags, compiler and processor. So
 a newer source or another machine with the same home directory builds anew, and everybody else loads in a millisecond.
@@ -29,6 +29,8 @@ _POINTER, _INT, _FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
 _SIGNATURES = {
     "add_rms_norm": (*[_POINTER] * 4, *[_INT] * 2, _FLOAT),
     "rotary_and_cache": (*[_POINTER] * 3, *[_INT] * 3, *[_POINTER] * 4, *[_INT] * 4),
+    "silu_and_mul": (*[_POINTER] * 2, *[_INT] * 2),
+    "linear": (*[_POINTER] * 4, *[_INT] * 3),
     "decode_attention": (_POINTER, _INT, *[_POINTER] * 2, _INT, *[_POINTER] * 4, *[_INT] * 5, _FLOAT),
 }
 
@@ -41,11 +43,11 @@ class CpuKernelsError(Exception):
 def load_cpu_library(folder: Path) -> ctypes.CDLL:
     """The kernels, built into `folder` unless they are there. Raises `CpuKernelsError`."""
     compiler = _compiler()
-    source = resources.files("minivllm.kernels").joinpath("cpu_kernels.c").read_text(encoding="utf-8")
-    path = folder / f"cpu_kernels-{_digest(source, compiler)}.so"
+    sources = _sources()
+    path = folder / f"cpu_kernels-{_digest(sources, compiler)}.so"
     try:
         if not path.is_file():
-            _build(source, compiler, path)
+            _build(sources, compiler, path)
         library = ctypes.CDLL(str(path))
     except OSError as error:
         raise CpuKernelsError(
@@ -54,7 +56,15 @@ def load_cpu_library(folder: Path) -> ctypes.CDLL:
     for name, signature in _SIGNATURES.items():
         function = getattr(library, name)
         function.argtypes, function.restype = signature, None
+    library.linear_is_fast.restype = _INT
     return library
+
+
+def _sources() -> dict[str, str]:
+    """Name -> text of everything that is compiled; a header first, then the files that include it."""
+    files = resources.files("minivllm.kernels").iterdir()
+    texts = {file.name: file.read_text(encoding="utf-8") for file in files if file.name.endswith((".h", ".c"))}
+    return {name: texts[name] for name in sorted(texts, key=lambda name: (name.endswith(".c"), name))}
 
 
 def _compiler() -> list[str]:
@@ -69,9 +79,9 @@ def _compiler() -> list[str]:
     raise CpuKernelsError("there is no C compiler (what CC names, or else cc, gcc or clang).")
 
 
-def _digest(source: str, compiler: list[str]) -> str:
+def _digest(sources: dict[str, str], compiler: list[str]) -> str:
     version = _run([*compiler, "--version"]).stdout
-    parts = (source, *FLAGS, *compiler, version, platform.machine(), _processor_flags())
+    parts = (*sources.values(), *FLAGS, *compiler, version, platform.machine(), _processor_flags())
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
@@ -84,12 +94,16 @@ def _processor_flags() -> str:
     return next((line for line in lines if line.startswith(("flags", "Features"))), "")
 
 
-def _build(source: str, compiler: list[str], path: Path) -> None:
+def _build(sources: dict[str, str], compiler: list[str], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        file, built = Path(folder, "cpu_kernels.c"), Path(folder, "cpu_kernels.so")
-        file.write_text(source, encoding="utf-8")
-        done = _run([*compiler, *FLAGS, str(file), "-o", str(built), "-lm"])
+        for name, text in sources.items():
+            Path(folder, name).write_text(text, encoding="utf-8")
+        files, built = (
+            [str(Path(folder, name)) for name in sources if name.endswith(".c")],
+            Path(folder, "cpu_kernels.so"),
+        )
+        done = _run([*compiler, *FLAGS, *files, "-o", str(built), "-lm"])
         if done.returncode:
             lines = [line for line in done.stderr.splitlines() if "error" in line] or ["it does not say why"]
             raise CpuKernelsError(f"{compiler[0]} could not build the kernels: {lines[0]}.")

@@ -1,4 +1,4 @@
-"""The CPU kernels of `cpu_kernels.c` as operations on tensors; signatures as those of their twins in `reference_ops`.
+"""The CPU kernels, C beside this file, as operations on tensors; signatures as those of their twins in `reference_ops`.
 
 Knows tensors and the loaded library, nothing of layers or batches. Float32 alone: where half precision is fast on a CPU, the
 products take the time and torch has what there is to have.
@@ -42,6 +42,34 @@ class CpuOps:
         size = x.shape[-1]
         self._library.add_rms_norm(
             x.data_ptr(), residual.data_ptr(), weight.data_ptr(), output.data_ptr(), x.numel() // size, size, eps
+        )
+        return output
+
+    def silu_and_mul(self, x: torch.Tensor) -> torch.Tensor:
+        """See `reference_ops.silu_and_mul`."""
+        if not x.is_contiguous():
+            return reference_ops.silu_and_mul(x)
+        num_rows, size = x.shape[0], x.shape[1] // 2
+        output = torch.empty(num_rows, size)
+        self._library.silu_and_mul(x.data_ptr(), output.data_ptr(), num_rows, size)
+        return output
+
+    @property
+    def linear_is_fast(self) -> bool:
+        """Whether `linear` was built for a processor with the registers it needs (AVX-512)."""
+        return bool(self._library.linear_is_fast())
+
+    def linear(self, x: torch.Tensor, packed: torch.Tensor) -> torch.Tensor:
+        """x: [num_rows, in_features]; packed: [num_panels, in_features, 16] -> [num_rows, num_panels * 16]; both without gaps.
+
+        A row's result is the same, in every bit, whatever other rows there are.
+        """
+        num_rows, in_features = x.shape
+        out_features = packed.shape[0] * LANES
+        output = torch.empty(num_rows, out_features)
+        turned = x if num_rows == 1 else torch.empty_like(x)
+        self._library.linear(
+            x.data_ptr(), packed.data_ptr(), turned.data_ptr(), output.data_ptr(), num_rows, in_features, out_features
         )
         return output
 

@@ -21,6 +21,7 @@ Batching = Literal["continuous", "static", "sequential"]
 AttentionBackendName = Literal[
     "auto", "torch", "cpu", "triton", "triton:naive", "triton:grouped", "triton:split", "triton:static"
 ]
+LinearBackendName = Literal["auto", "cpu", "onednn", "torch"]
 
 
 CustomOp = Literal["all", "none", "rms_norm", "rotary_and_cache", "silu_and_mul"]
@@ -84,8 +85,10 @@ class EngineConfig:
     """`auto`: triton on a CUDA device where it can run, on a CPU `cpu` where a C compiler is (or was), else torch. What follows `triton:` is a rung of the ladder of decode
     kernels; `triton` alone is `triton:static` on a CUDA device and `triton:split` where kernels are interpreted."""
     custom_ops: list[CustomOp] | None = None
-    """The decoder's operations that run as kernels of ours, Triton's or (no `silu_and_mul`) the CPU's. None: all where the attention
-    is triton on CUDA or cpu, else none."""
+    """The decoder's operations that run as kernels of ours, Triton's or the CPU's. None: all where the attention is triton on CUDA or
+    cpu, else none."""
+    linear_backend: LinearBackendName = "auto"
+    """How linear layers multiply on a CPU: `cpu`, our kernel (float32, AVX-512, a C compiler), `onednn` or plain `torch`; `auto`: the first that can run."""
     enforce_eager: bool = False
     """On: no CUDA graphs; every launch of a decode step is made from Python."""
     check_invariants: bool = False
@@ -100,6 +103,7 @@ class EngineConfig:
             ("kv_cache_allocator", KVCacheAllocator),
             ("batching", Batching),
             ("attention_backend", AttentionBackendName),
+            ("linear_backend", LinearBackendName),
         ):
             if getattr(self, name) not in get_args(literal):
                 choices = ", ".join(get_args(literal))

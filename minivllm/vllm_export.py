@@ -39,6 +39,7 @@ WITHOUT = {
     "batch_delay": "a request never waits for company",
     "batch_size": "a request never waits for company",
     "attention_backend": "the nearest is --attention-backend TRITON_ATTN; without it vLLM takes the fastest it finds",
+    "linear_backend": "vLLM's choices for it are kernels of its own; without it vLLM takes the fastest it finds",
     "custom_ops": "vLLM compiles the model; the nearest is --compilation-config",
     "check_invariants": "vLLM has no such check",
 }

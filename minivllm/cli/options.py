@@ -38,7 +38,8 @@ ENGINE_HELP = {
     "max_num_batched_tokens": "the token budget: most tokens in one step, over all sequences",
     "scheduling_policy": "who waits and who is preempted: fcfs (the newest) or priority",
     "attention_backend": "how attention is computed; auto: triton on a GPU where it can run, else torch",
-    "custom_ops": "run this operation of the decoder as a fused Triton kernel; may be given several times",
+    "custom_ops": "run this operation of the decoder as a fused kernel of ours; may be given several times",
+    "linear_backend": "how linear layers multiply on a CPU; auto: our kernels where the processor has AVX-512, else oneDNN, else torch",
     "enforce_eager": "on a GPU: no CUDA graphs",
     "check_invariants": "check after every step that memory and schedule are consistent (slower)",
 }
@@ -46,7 +47,7 @@ DEFAULT_IN_WORDS = {
     "max_model_len": "the model's own limit",
     "enable_prefix_caching": "on, unless the allocator is contiguous",
     "batch_size": "the number of batch slots",
-    "custom_ops": "all on a GPU with the triton backend, else none",
+    "custom_ops": "all with the backends triton on a GPU and cpu, else none",
     "num_gpu_blocks_override": "as many as fit into memory",
     "kv_cache_memory_bytes": "1 GiB on a CPU, what the rest leaves over on a GPU",
 }

@@ -1,6 +1,4 @@
-"""The decoder's small operations: out of torch's, which is the plain way, or fused into Triton kernels.
-
-On a CPU the kernels are those beside the attention backend `cpu`; SiLU has none there, since torch's is as fast.
+"""The decoder's small operations: out of torch's, which is the plain way, or fused into kernels, Triton's or the CPU's.
 
 `DecoderOps` goes through the forward pass with the batch. Its defaults are torch operations, the twins of the kernels: what the
 decoder computes is read there. `choose_ops` exchanges those that `custom_ops` names. Knows nothing of layers.
@@ -67,7 +65,7 @@ def choose_ops(asked: list[CustomOp] | None, attention_backend: str, device: tor
     chosen: dict[str, Any] = {}
     if _is_chosen("rms_norm", asked):
         chosen |= {"rms_norm": kernels.rms_norm, "add_rms_norm": kernels.add_rms_norm}
-    if _is_chosen("silu_and_mul", asked) and not is_cpu:
+    if _is_chosen("silu_and_mul", asked):
         chosen["silu_and_mul"] = kernels.silu_and_mul
     if _is_chosen("rotary_and_cache", asked):
         chosen["attention_rotates"] = True

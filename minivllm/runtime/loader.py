@@ -45,7 +45,7 @@ def load_model(config: EngineConfig, progress: Progress = print_progress) -> Loa
     model_config = read_model_config(directory)
     tokenizer = Tokenizer.from_directory(directory)
     dtype = _choose_dtype(config.dtype, model_config, device)
-    decoder = Decoder(model_config, dtype, device)
+    decoder = Decoder(model_config, dtype, device, config.linear_backend)
     if dummy:
         decoder.init_random_weights(config.seed)
     else:

@@ -1,4 +1,4 @@
-"""The CPU's norms against their twins, and the library: built once, loaded from where it lies."""
+"""The CPU's norms, SiLU and products against their twins, and the library: built once, loaded from where it lies."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ import torch
 
 from minivllm.kernels import cpu_library, reference_ops
 from minivllm.kernels.cpu_library import CpuKernelsError, load_cpu_library
-from minivllm.kernels.cpu_ops import CpuOps
+from minivllm.kernels.cpu_ops import LANES, CpuOps
 from minivllm.runtime.cpu_attention import load_cpu_ops
 
 
@@ -52,6 +52,36 @@ def test_a_row_of_no_numbers_stays_one_and_spoils_no_other(ops: CpuOps) -> None:
 def test_rows_with_gaps_between_them_are_left_to_the_twin(ops: CpuOps) -> None:
     x, weight = torch.randn(4, 128)[:, :64], torch.randn(64)
     torch.testing.assert_close(ops.rms_norm(x, weight, 1e-5), reference_ops.rms_norm(x, weight, 1e-5))
+
+
+def test_silu_matches_its_twin_from_one_end_to_the_other(ops: CpuOps) -> None:
+    x = torch.linspace(-120.0, 120.0, 2 * 20 * 3).view(3, 40)
+    torch.testing.assert_close(ops.silu_and_mul(x), reference_ops.silu_and_mul(x), rtol=2e-6, atol=1e-30)
+    assert ops.silu_and_mul(torch.full((1, 2), float("nan"))).isnan().all()
+
+
+@pytest.mark.parametrize("num_threads", [1, 2])
+def test_a_product_is_the_same_in_every_bit_whoever_shares_the_batch(ops: CpuOps, num_threads: int) -> None:
+    torch.manual_seed(0)
+    x, panels = torch.randn(300, 65), torch.randn(9, 65, LANES)
+    alone = torch.cat([ops.linear(row[None], panels) for row in x])
+    before = torch.get_num_threads()
+    torch.set_num_threads(num_threads)
+    try:
+        for num_rows in (*range(2, 34), 300):
+            assert torch.equal(ops.linear(x[:num_rows].clone(), panels), alone[:num_rows]), f"{num_rows} rows"
+    finally:
+        torch.set_num_threads(before)
+    torch.testing.assert_close(alone, x @ panels.transpose(1, 2).reshape(-1, 65).T, rtol=1e-4, atol=1e-4)
+
+
+def test_a_product_with_no_number_in_it_spoils_no_other_row(ops: CpuOps) -> None:
+    x, panels = torch.randn(20, 32), torch.randn(2, 32, LANES)
+    clean = ops.linear(x, panels)
+    x[7, 3] = float("nan")
+    spoiled = ops.linear(x, panels)
+    others = [row for row in range(20) if row != 7]
+    assert spoiled[7].isnan().all() and torch.equal(spoiled[others], clean[others])
 
 
 def test_the_library_is_built_once_and_then_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,8 +16,10 @@ from collections.abc import Callable, Iterable, Iterator
 import torch
 from torch import nn
 
+from minivllm.config import LinearBackendName
 from minivllm.errors import ModelIntegrityError
 from minivllm.runtime.custom_ops import TORCH_OPS, DecoderOps
+from minivllm.runtime.linear_backend import choose_linear_backend
 from minivllm.runtime.model_config import ModelConfig
 from minivllm.runtime.models.layers import Embedding, Linear, RMSNorm, RotaryEmbedding
 from minivllm.runtime.models.weight_map import Shard, is_redundant, weight_shards
@@ -48,17 +50,15 @@ class Attention(nn.Module):
         """x: [num_tokens, hidden_size] -> the same shape"""
         heads = (self.num_heads, self.num_kv_heads)
         qkv = self.qkv_proj(x).view(x.shape[0], -1, self.head_size)
-        qk, v = qkv.split((sum(heads), self.num_kv_heads), dim=1)
-        q, k = qk.split(heads, dim=1)
+        q, k, v = qkv.split((*heads, self.num_kv_heads), dim=1)
         if self.q_norm is not None and self.k_norm is not None:
             q, k = self.q_norm(q), self.k_norm(k)
         if ops.attention_rotates:
             attended = attend(self.layer, q, k, v, cos_sin)
         else:
-            if self.q_norm is not None:
-                qk = torch.cat((q, k), dim=1)
-            qk = RotaryEmbedding.rotate(qk, *cos_sin)  # all heads at once: half as many operations
-            attended = attend(self.layer, *qk.split(heads, dim=1), v)
+            # All heads at once: half as many operations.
+            qk = qkv[:, : sum(heads)] if self.q_norm is None else torch.cat((q, k), dim=1)
+            attended = attend(self.layer, *RotaryEmbedding.rotate(qk, *cos_sin).split(heads, dim=1), v)
         return self.o_proj(attended.reshape(x.shape[0], -1))
 
 
@@ -100,11 +100,18 @@ class DecoderLayer(nn.Module):
 class Decoder(nn.Module):
     """A causal language model without its cache. Make one, then load weights into it."""
 
-    def __init__(self, config: ModelConfig, dtype: torch.dtype, device: torch.device | str) -> None:
+    def __init__(
+        self,
+        config: ModelConfig,
+        dtype: torch.dtype,
+        device: torch.device | str,
+        linear_backend: LinearBackendName = "auto",
+    ) -> None:
         super().__init__()
         self.config = config
         self.dtype = dtype
         self.device = torch.device(device)
+        self._make_matrix = choose_linear_backend(linear_backend, dtype, self.device)
         # On the meta device parameters have shapes and no memory; each gets its memory when its weight comes.
         with torch.device("meta"):
             self.embed_tokens = Embedding(config.vocab_size, config.hidden_size)
@@ -176,8 +183,8 @@ class Decoder(nn.Module):
             parameter = nn.Parameter(data, requires_grad=False)
             setattr(module, name, parameter)
         parameter.data[shard.first_row : shard.first_row + len(tensor)].copy_(tensor)
-        if is_last and name == "weight" and isinstance(module, Linear):
-            module.process_weights_after_loading()
+        if is_last and name == "weight" and isinstance(module, Linear | Embedding):
+            module.process_weights_after_loading(self._make_matrix)
 
 
 def random_weights(config: ModelConfig, seed: int) -> Iterator[tuple[str, torch.Tensor]]:

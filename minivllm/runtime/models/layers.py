@@ -3,10 +3,8 @@
 Knows nothing of attention, caches or batches: each layer maps rows to rows, so a token's result never
 depends on which other tokens share the batch.
 
-The decision that is easy to get wrong is how a CPU multiplies. A decode step has a handful of rows and is
-bound by reading weights; `F.linear` gives such shapes to BLAS, which takes 2 to 6 times as long as reading
-takes. oneDNN reads a weight that was laid out for it once, at load time, at the speed of memory. The laid-out
-weight *replaces* the plain one, so this costs no memory.
+How a matrix is laid out and multiplied is `linear_backend`'s: a layer hands over its weight when it is loaded. Easy to get
+wrong: keeping it, too, which would double the memory of a model.
 """
 
 import math
@@ -15,26 +13,8 @@ import torch
 from torch import nn
 
 from minivllm.runtime.custom_ops import TORCH_OPS, DecoderOps
+from minivllm.runtime.linear_backend import MakeMatrix, Matrix
 from minivllm.runtime.model_config import ModelConfig
-
-PACKED_FOR_ROWS = 16
-"""The batch that oneDNN lays weights out for; the layout serves any other number of rows too."""
-
-
-def onednn_supports(tensor: torch.Tensor) -> bool:
-    """Whether oneDNN multiplies by such a weight on this machine."""
-    if tensor.device.type != "cpu" or not torch.backends.mkldnn.is_available():
-        return False
-    if tensor.dtype == torch.bfloat16:
-        return torch.ops.mkldnn._is_mkldnn_bf16_supported()
-    if tensor.dtype == torch.float16:
-        return torch.ops.mkldnn._is_mkldnn_fp16_supported()
-    return tensor.dtype == torch.float32
-
-
-def onednn_linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-    """`F.linear` by oneDNN. `weight` may be plain, or laid out by `_reorder_linear_weight`, which is faster."""
-    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
 
 
 class Linear(nn.Module):
@@ -44,19 +24,16 @@ class Linear(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(out_features, in_features), requires_grad=False)
         self.bias = nn.Parameter(torch.empty(out_features), requires_grad=False) if bias else None
-        self._packed_weight: torch.Tensor | None = None
+        self.matrix: Matrix | None = None
 
-    def process_weights_after_loading(self) -> None:
-        """Exchange the loaded weight for oneDNN's layout of it, where that is what will be multiplied by."""
-        if onednn_supports(self.weight):
-            self._packed_weight = torch.ops.mkldnn._reorder_linear_weight(self.weight, PACKED_FOR_ROWS)
-            self.weight = None
+    def process_weights_after_loading(self, make_matrix: MakeMatrix) -> None:
+        """Exchange the loaded weight for the matrix that will be multiplied by."""
+        self.matrix, self.weight = make_matrix(self.weight.data, False), None
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """x: [num_tokens, in_features] -> [num_tokens, out_features]"""
-        if self._packed_weight is not None:
-            return onednn_linear(x, self._packed_weight, self.bias)
-        return nn.functional.linear(x, self.weight, self.bias)
+        product = self.matrix.multiply(x)
+        return product if self.bias is None else product.add_(self.bias)
 
 
 class Embedding(nn.Module):
@@ -65,19 +42,19 @@ class Embedding(nn.Module):
     def __init__(self, vocab_size: int, hidden_size: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(vocab_size, hidden_size), requires_grad=False)
+        self.matrix: Matrix | None = None
+
+    def process_weights_after_loading(self, make_matrix: MakeMatrix) -> None:
+        """As `Linear.process_weights_after_loading`."""
+        self.matrix, self.weight = make_matrix(self.weight.data, True), None
 
     def forward(self, token_ids: torch.Tensor) -> torch.Tensor:
         """token_ids: [num_tokens] -> [num_tokens, hidden_size]"""
-        return nn.functional.embedding(token_ids, self.weight)
+        return self.matrix.rows(token_ids)
 
     def as_linear(self, x: torch.Tensor) -> torch.Tensor:
-        """x: [num_tokens, hidden_size] -> [num_tokens, vocab_size]
-
-        Looking up needs the plain table, and a second, packed one would add a fifth to a small model's memory.
-        """
-        if onednn_supports(self.weight):
-            return onednn_linear(x, self.weight, None)
-        return nn.functional.linear(x, self.weight)
+        """x: [num_tokens, hidden_size] -> [num_tokens, vocab_size]"""
+        return self.matrix.multiply(x)
 
 
 class RMSNorm(nn.Module):

@@ -1,0 +1,102 @@
+/* y = x W^T on a CPU, in float32, by weights that were laid out for it once.
+
+   A decode step has a handful of rows, and reads every weight of the model for them: it can be no faster than memory. So the weights
+   lie in the order in which they are used. A panel is 16 outputs, [in_features][16], and a product runs through it from its
+   first byte to its last, the most that a prefetcher can ask for. A tile of rows stays in registers all the way: for each input
+   one vector of 16 weights, and one number from each row to multiply it by. Sixteen rows read as many weights as one does.
+
+   Easy to get wrong: the order of the sums. Here an output is one sum, from the first input to the last, however many rows there
+   are and on however many threads. So a row's result does not depend on its company, not in the last bit. */
+
+#include "cpu_vector.h"
+
+/* Whether this was built for registers of sixteen floats: with smaller ones the compiler has too few for the sums below. */
+int64_t linear_is_fast(void) {
+#ifdef __AVX512F__
+    return 1;
+#else
+    return 0;
+#endif
+}
+
+#define ACCUMULATORS 24 /* of AVX-512's 32 registers */
+#define TILE 16         /* rows at once */
+#define MAX_PANELS 6    /* side by side, where there are few rows: a single sum would wait for itself at each step */
+#define PANELS_A_TASK 6 /* which stay in the core's cache while tiles of rows pass by */
+#define TILES_A_TASK 16
+#define AHEAD 64        /* vectors, so 4 KiB */
+#define PREFETCH_FROM 7 /* rows: with fewer the processor's own prefetcher keeps up */
+
+#define UNROLL _Pragma("GCC unroll 16") /* so that the sums below are registers */
+
+/* `rows` rows by `panels` panels. x: [in_features][rows]; w: the first panel; out: the first row's first output */
+static inline __attribute__((always_inline)) void multiply_tile(
+    const float *x, const int rows, const float *w, const int panels, float *out,
+    int64_t in_features, int64_t out_features) {
+    vec sums[ACCUMULATORS];
+    UNROLL for (int i = 0; i < rows * panels; i++) sums[i] = (vec){0};
+    for (int64_t k = 0; k < in_features; k++) {
+        vec weights[MAX_PANELS];
+        UNROLL for (int p = 0; p < panels; p++) {
+            const float *from = w + (p * in_features + k) * LANES;
+            if (rows >= PREFETCH_FROM) __builtin_prefetch(from + AHEAD * LANES); /* into the next panel at the end of one */
+            weights[p] = load(from);
+        }
+        UNROLL for (int r = 0; r < rows; r++)
+            UNROLL for (int p = 0; p < panels; p++) sums[r * panels + p] += x[k * rows + r] * weights[p];
+    }
+    UNROLL for (int r = 0; r < rows; r++) {
+        UNROLL for (int p = 0; p < panels; p++) {
+            store(out + r * out_features + p * LANES, sums[r * panels + p]);
+        }
+    }
+}
+
+/* The panels from `first` to `last`, for one tile of rows. */
+static void multiply_rows(const float *x, int rows, const float *w, float *out,
+                          int64_t in_features, int64_t out_features, int64_t first, int64_t last) {
+#define TAKE(rows, panels)                                                                                                 \
+    for (; first + panels <= last; first += panels)                                                                        \
+        multiply_tile(x, rows, w + first * in_features * LANES, panels, out + first * LANES, in_features, out_features);
+/* As many panels side by side as there are registers for, and what is left over one by one. */
+#define ROWS(rows)                                                                                                         \
+    case rows:                                                                                                             \
+        TAKE(rows, (ACCUMULATORS / rows < MAX_PANELS ? ACCUMULATORS / rows : MAX_PANELS)) TAKE(rows, 1) break;
+    switch (rows) {
+        ROWS(1) ROWS(2) ROWS(3) ROWS(4) ROWS(5) ROWS(6) ROWS(7) ROWS(8)
+        ROWS(9) ROWS(10) ROWS(11) ROWS(12) ROWS(13) ROWS(14) ROWS(15) ROWS(16)
+    }
+}
+
+/* x: [num_rows, in_features]; packed: [out_features / 16, in_features, 16]; out: [num_rows, out_features]
+   turned: room for as many numbers as x has; x itself, if it has one row */
+void linear(const float *x, const float *packed, float *turned, float *out,
+            int64_t num_rows, int64_t in_features, int64_t out_features) {
+    int64_t num_panels = out_features / LANES, num_tiles = (num_rows + TILE - 1) / TILE;
+#pragma omp parallel
+    {
+        /* Each tile of rows turned on its side, so that the numbers that are used together lie together. */
+        if (turned != x) {
+#pragma omp for collapse(2)
+            for (int64_t tile = 0; tile < num_tiles; tile++) {
+                for (int64_t k = 0; k < in_features; k++) {
+                    int64_t first = tile * TILE, rows = num_rows - first < TILE ? num_rows - first : TILE;
+                    float *to = turned + first * in_features + k * rows;
+                    for (int64_t r = 0; r < rows; r++) to[r] = x[(first + r) * in_features + k];
+                }
+            }
+        }
+#pragma omp for collapse(2) schedule(static)
+        for (int64_t first_tile = 0; first_tile < num_tiles; first_tile += TILES_A_TASK) {
+            for (int64_t first_panel = 0; first_panel < num_panels; first_panel += PANELS_A_TASK) {
+                int64_t last_tile = first_tile + TILES_A_TASK < num_tiles ? first_tile + TILES_A_TASK : num_tiles;
+                int64_t last_panel = first_panel + PANELS_A_TASK < num_panels ? first_panel + PANELS_A_TASK : num_panels;
+                for (int64_t tile = first_tile; tile < last_tile; tile++) {
+                    int64_t first = tile * TILE, rows = num_rows - first < TILE ? num_rows - first : TILE;
+                    multiply_rows(turned + first * in_features, rows, packed, out + first * out_features,
+                                  in_features, out_features, first_panel, last_panel);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+"""Weights laid out for each way of multiplying give the products of the plain weight, and rows to look up."""
+
+import pytest
+import torch
+
+from minivllm.config import EngineConfig
+from minivllm.errors import ConfigError
+from minivllm.llm import LLM
+from minivllm.runtime import cpu_attention
+from minivllm.runtime.linear_backend import CpuMatrix, OneDnnMatrix, TorchMatrix, choose_linear_backend
+from minivllm.sampling_params import SamplingParams
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize("make_matrix", [CpuMatrix, OneDnnMatrix, TorchMatrix])
+@pytest.mark.parametrize("shape", [(64, 48), (7, 33), (1000, 16)])
+def test_all_ways_give_the_product_of_the_plain_weight(make_matrix, shape: tuple[int, int]) -> None:
+    torch.manual_seed(0)
+    weight = torch.randn(shape)
+    for num_rows in (0, 1, 5, 40):
+        x = torch.randn(num_rows, shape[1])
+        torch.testing.assert_close(make_matrix(weight, False).multiply(x), x @ weight.T, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("make_matrix", [CpuMatrix, OneDnnMatrix, TorchMatrix])
+def test_a_table_is_multiplied_by_and_looked_up_in(make_matrix) -> None:
+    weight = torch.randn(50, 32)  # not a multiple of sixteen
+    table, ids = make_matrix(weight, True), torch.tensor([0, 49, 17, 17])
+    assert torch.equal(table.rows(ids), weight[ids])
+    torch.testing.assert_close(table.multiply(weight[:3]), weight[:3] @ weight.T, rtol=1e-4, atol=1e-4)
+
+
+def test_rows_with_gaps_between_them_are_multiplied_as_well() -> None:
+    x, weight = torch.randn(4, 64)[:, ::2], torch.randn(16, 32)
+    torch.testing.assert_close(CpuMatrix(weight).multiply(x), x @ weight.T, rtol=1e-4, atol=1e-4)
+
+
+def test_auto_takes_the_fastest_that_can_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert choose_linear_backend("auto", torch.float32, torch.device("cuda")) is TorchMatrix
+    assert choose_linear_backend("auto", torch.bfloat16, CPU) is not CpuMatrix
+
+    def no_compiler() -> None:
+        raise ConfigError("there is no C compiler.")
+
+    monkeypatch.setattr(cpu_attention, "load_cpu_ops", no_compiler)
+    assert choose_linear_backend("auto", torch.float32, CPU) is OneDnnMatrix
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    assert choose_linear_backend("auto", torch.float32, CPU) is TorchMatrix
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "device", "why"),
+    [
+        ("cpu", torch.bfloat16, "cpu", "the kernels for a CPU are float32, and the model is bfloat16"),
+        ("cpu", torch.float32, "cuda", "the device is cuda"),
+        ("onednn", torch.float32, "cuda", "the device is cuda"),
+        ("onednn", torch.float64, "cpu", "oneDNN does not multiply float64"),
+        ("blas", torch.float32, "cpu", "linear_backend must be one of auto, cpu, onednn, torch; got 'blas'"),
+    ],
+)
+def test_what_cannot_run_here_is_refused_by_name(name: str, dtype: torch.dtype, device: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        choose_linear_backend(name, dtype, torch.device(device))
+
+
+def test_a_library_built_without_wide_registers_leaves_products_to_onednn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(cpu_attention.load_cpu_ops()), "linear_is_fast", False)
+    assert choose_linear_backend("auto", torch.float32, CPU) is OneDnnMatrix
+    with pytest.raises(ConfigError, match="has no AVX-512"):
+        choose_linear_backend("cpu", torch.float32, CPU)
+
+
+def test_the_configuration_knows_the_names() -> None:
+    with pytest.raises(ConfigError, match="linear_backend must be one of auto, cpu, onednn, torch; got 'mkl'"):
+        EngineConfig(model="tiny-random", linear_backend="mkl")
+
+
+def test_every_way_of_multiplying_says_the_same_tokens() -> None:
+    prompts = [{"prompt_token_ids": list(range(3, 3 + length))} for length in (1, 9, 40)]
+    tokens = []
+    for name in ("cpu", "onednn", "torch"):
+        llm = LLM(model="tiny-random", dtype="float32", device="cpu", linear_backend=name, max_num_batched_tokens=16)
+        outputs = llm.generate(prompts, SamplingParams(max_tokens=12, temperature=0.0, ignore_eos=True))
+        tokens.append([output.outputs[0].token_ids for output in outputs])
+    assert tokens[0] == tokens[1] == tokens[2]
+    assert [len(ids) for ids in tokens[0]] == [12, 12, 12]
