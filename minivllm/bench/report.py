@@ -32,6 +32,11 @@ def positive_int(text: str) -> int:
     return value
 
 
+def positive_ints(text: str) -> tuple[int, ...]:
+    """An argparse type: whole numbers, 1 or more, separated by commas."""
+    return tuple(positive_int(one) for one in text.split(","))
+
+
 def request_rate(text: str) -> float:
     """An argparse type: requests a second, over 0; `inf` has all come at once."""
     try:

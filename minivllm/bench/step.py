@@ -26,7 +26,14 @@ from random import Random
 from typing import Any
 
 from minivllm.bench.environment import describe_environment, set_num_threads
-from minivllm.bench.report import add_json_argument, add_model_arguments, positive_int, print_report, progress_bar
+from minivllm.bench.report import (
+    add_json_argument,
+    add_model_arguments,
+    positive_int,
+    positive_ints,
+    print_report,
+    progress_bar,
+)
 from minivllm.clock import Clock, MonotonicClock
 from minivllm.config import MAX_NUM_SEQS, EngineConfig
 from minivllm.engine import LLMEngine
@@ -221,7 +228,7 @@ def _why_too_large(batch_size: int, args: argparse.Namespace, engine: LLMEngine)
 
 def batch_sizes(text: str) -> list[int]:
     """An argparse type: whole numbers, separated by commas."""
-    sizes = [positive_int(one) for one in text.split(",")]
+    sizes = list(positive_ints(text))
     if max(sizes) > MAX_NUM_SEQS:
         raise argparse.ArgumentTypeError(f"must be at most {MAX_NUM_SEQS}; got {max(sizes)}.")
     return sizes

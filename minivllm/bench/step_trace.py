@@ -1,7 +1,7 @@
 """A few steps as torch's profiler and as the engine's events saw them, in one file for ui.perfetto.dev.
 
-The profiler tells each operation of torch and its threads; the events tell whose tokens a step held and what was decided. Both
-are Chrome traces. Knows the two formats as JSON; what the engine's part looks like is `minivllm.events.perfetto`'s business.
+The profiler tells each operation of torch and its threads, and the parts of the step by the names that `bench step` has for them, since
+it knows nothing of kernels that are not torch's; the events tell whose tokens a step held and what was decided. Both are Chrome traces. Knows the two formats as JSON; what the engine's part looks like is `minivllm.events.perfetto`'s business.
 
 Easy to get wrong: that the two clocks have nothing in common. A mark is put into the profiler's trace at a moment
 that the engine's clock is asked for, and all of the engine's records are moved by the difference.
@@ -15,7 +15,9 @@ from pathlib import Path
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
+from minivllm.bench.step_parts import watch
 from minivllm.bench.step_points import RandomRequests
+from minivllm.bench.stopwatch import Stopwatch
 from minivllm.clock import MonotonicClock
 from minivllm.engine import LLMEngine
 from minivllm.errors import BenchError
@@ -24,6 +26,22 @@ from minivllm.events.perfetto import export_perfetto
 
 NUM_STEPS = 6
 NUM_MARKS = 8
+
+
+class PartsInTrace(Stopwatch):
+    """Not seconds, but a range in the profiler's trace for each time a part runs."""
+
+    def __init__(self) -> None:
+        self._ranges: list[record_function] = []
+
+    def begin(self, part: str) -> None:
+        """See `Stopwatch.begin`."""
+        self._ranges.append(record_function(part))
+        self._ranges[-1].__enter__()
+
+    def end(self) -> None:
+        """See `Stopwatch.end`."""
+        self._ranges.pop().__exit__(None, None, None)
 
 
 def write_trace(engine: LLMEngine, requests: RandomRequests, batch_size: int, context: int, path: str) -> None:
@@ -36,7 +54,11 @@ def write_trace(engine: LLMEngine, requests: RandomRequests, batch_size: int, co
         activities.append(ProfilerActivity.CUDA)
     with tempfile.TemporaryDirectory() as folder:
         log, operations = Path(folder, "events.jsonl"), Path(folder, "operations.json")
-        with LogWriter(log, engine.log_header()) as writer, profile(activities=activities) as profiler:
+        with (
+            LogWriter(log, engine.log_header()) as writer,
+            watch(engine, PartsInTrace()),
+            profile(activities=activities) as profiler,
+        ):
             unsubscribe = engine.subscribe(writer.write)
             mark, marked_at = _mark_time()
             while engine.has_unfinished_requests():

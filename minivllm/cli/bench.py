@@ -7,6 +7,7 @@ BENCHES = {
     "throughput": "output tokens per second, alone or against transformers, vLLM and llama.cpp in the same run",
     "core": "how long the scheduler takes to plan a step, without a model",
     "step": "where each millisecond of a step goes, against the limits of the machine",
+    "linear": "a decoder's linear layers by each way of multiplying, against reading the weights",
     "events": "what recording costs, and how fast a recording is searched",
     "dashboard": "how quickly the dashboard answers, and what it costs to watch",
     "sharing": "KV cache memory saved by samples and beams that share blocks",
