@@ -11,7 +11,7 @@ from minivllm.core.request import Sequence
 from minivllm.errors import SamplingError
 from minivllm.runtime import sampler as sampler_module
 from minivllm.runtime.logits_processors import to_weights
-from minivllm.runtime.sampler import SampledToken, Sampler
+from minivllm.runtime.sampler import SampledToken, Sampler, best_tokens
 from minivllm.sampling_params import SamplingParams
 
 EOS = 2
@@ -58,6 +58,19 @@ def test_greedy_breaks_ties_the_same_way_after_processing_and_over_a_large_vocab
     logits[:, [49_000, 31_007]] = 4.0
     plain, processed = make_sequence(GREEDY), make_sequence(SamplingParams(temperature=0.0, repetition_penalty=1.1))
     assert token_ids(logits, [plain, processed]) == [31_007, 31_007]
+
+
+@pytest.mark.parametrize("vocab", [1, 7, 256, 300, 1024])
+def test_the_best_tokens_are_those_of_max_with_ties_and_bad_numbers(vocab: int):
+    generator = torch.Generator().manual_seed(vocab)
+    logits = torch.randint(-3, 4, (60, vocab), generator=generator).float()  # ties everywhere
+    for bad in (math.nan, math.inf, -math.inf):
+        some = torch.rand(logits.shape, generator=generator) < 0.003
+        logits[some] = bad
+    logits[0] = -math.inf
+    (values, ids), (expected_values, expected_ids) = best_tokens(logits), logits.max(dim=-1)
+    torch.testing.assert_close(values, expected_values, rtol=0, atol=0, equal_nan=True)
+    assert torch.equal(ids, expected_ids)
 
 
 def test_an_empty_batch_samples_no_tokens():
