@@ -139,12 +139,23 @@ def test_the_command_prints_what_can_be_pasted_and_comments(capsys: pytest.Captu
 
 def test_smollm2_is_told_by_its_name_on_the_hub(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["to-vllm", "smollm2", "--gpus", "1"]) == 0
-    assert "vllm serve HuggingFaceTB/SmolLM2-135M-Instruct" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "vllm serve HuggingFaceTB/SmolLM2-135M-Instruct" in out
+    assert out.startswith("# 1 GPU: 1 copy of the model, each on 1")
 
 
-def test_bad_input_is_one_sentence_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["to-vllm", "tiny-random", "--gpus", "0"]) == 2
-    assert capsys.readouterr().err == "minivllm: --gpus must be at least 1; got 0.\n"
+@pytest.mark.parametrize(
+    ("option", "value", "why"),
+    [
+        ("--gpus", "0", "--gpus must be at least 1; got 0."),
+        ("--port", "99999", "port must be a number from 1 to 65535; got 99999."),
+    ],
+)
+def test_bad_input_is_one_sentence_on_standard_error(
+    option: str, value: str, why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["to-vllm", "tiny-random", option, value]) == 2
+    assert capsys.readouterr().err == f"minivllm: {why}\n"
 
 
 READ_BY_VLLM = """

@@ -52,6 +52,8 @@ def run(args: argparse.Namespace) -> int:
             raise ConfigError(f"MODEL is {args.model_tag} and --model is {args.model}: name the model once.")
         args.model = args.model_tag
     config = engine_config(args)
+    if args.port is not None and not 0 < args.port < 65536:
+        raise ConfigError(f"port must be a number from 1 to 65535; got {args.port}.")
     hardware = Hardware(args.gpus, args.machines, args.gpu_memory, config.gpu_memory_utilization)
 
     from minivllm.runtime.checkpoint import read_model_config
@@ -72,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     name, remark = vllm_model(config.model, directory)
     target = Target(name, config, sizes, hardware, server)
     comments = [
-        f"{hardware.num_gpus} GPU(s): {sizes.data} copies of the model on {sizes.gpus_per_copy} each (tensor {sizes.tensor}, "
+        f"{_counted(hardware.num_gpus, 'GPU')}: {_counted(sizes.data, 'copy', 'copies')} of the model, each on {sizes.gpus_per_copy} (tensor {sizes.tensor}, "
         f"pipeline {sizes.pipeline}); {sizes.bytes_per_gpu / GIB:.2f} GiB of weights and one sequence of {max_model_len} "
         f"tokens on each, {hardware.usable_bytes / GIB:.1f} GiB usable.",
         *([remark] if remark else []),
@@ -95,6 +97,10 @@ def run(args: argparse.Namespace) -> int:
     print("# Beams: llm.beam_search(prompts, BeamSearchParams(...)); best_of is not in vLLM.")
     print(vllm_script(target), end="")
     return 0
+
+
+def _counted(number: int, one: str, more: str | None = None) -> str:
+    return f"{number} {one if number == 1 else more or one + 's'}"
 
 
 def vllm_model(name: str, directory: Path) -> tuple[str, str | None]:
