@@ -25,6 +25,7 @@ int64_t linear_is_fast(void) {
 #define PANELS_A_TASK 6 /* which stay in the core's cache while tiles of rows pass by */
 #define TILES_A_TASK 16
 #define AHEAD 64        /* vectors, so 4 KiB */
+#define PARALLEL_FROM (1 << 18) /* products of two numbers: below, waking the other threads takes longer than the work */
 #define PREFETCH_FROM 7 /* rows: with fewer the processor's own prefetcher keeps up */
 
 #define UNROLL _Pragma("GCC unroll 16") /* so that the sums below are registers */
@@ -73,7 +74,7 @@ static void multiply_rows(const float *x, int rows, const float *w, float *out,
 void linear(const float *x, const float *packed, float *turned, float *out,
             int64_t num_rows, int64_t in_features, int64_t out_features) {
     int64_t num_panels = out_features / LANES, num_tiles = (num_rows + TILE - 1) / TILE;
-#pragma omp parallel
+#pragma omp parallel if (num_rows * in_features * out_features > PARALLEL_FROM)
     {
         /* Each tile of rows turned on its side, so that the numbers that are used together lie together. */
         if (turned != x) {
