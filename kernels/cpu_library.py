@@ -1,4 +1,4 @@
-"""Builds `cpu_kernels.c` with this machine's own C compiler, once, and loads it.
+"""Builds `cpu_*.c` with this machine's own C compiler, once, and loads it.
 
 The library lies in a cache folder under a name that says what it was made from: source, flags, compiler and processor. So
 a newer source or another machine with the same home directory builds anew, and everybody else loads in a millisecond.
@@ -29,7 +29,7 @@ _POINTER, _INT, _FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
 _SIGNATURES = {
     "add_rms_norm": (*[_POINTER] * 4, *[_INT] * 2, _FLOAT),
     "rotary_and_cache": (*[_POINTER] * 3, *[_INT] * 3, *[_POINTER] * 4, *[_INT] * 4),
-    "decode_attention": (_POINTER, _INT, *[_POINTER] * 2, _INT, *[_POINTER] * 4, *[_INT] * 5, _FLOAT),
+    "attend": (_POINTER, _INT, *[_POINTER] * 5, _INT, *[_POINTER] * 3, *[_INT] * 4, _FLOAT),
 }
 
 
@@ -41,11 +41,11 @@ class CpuKernelsError(Exception):
 def load_cpu_library(folder: Path) -> ctypes.CDLL:
     """The kernels, built into `folder` unless they are there. Raises `CpuKernelsError`."""
     compiler = _compiler()
-    source = resources.files("minivllm.kernels").joinpath("cpu_kernels.c").read_text(encoding="utf-8")
-    path = folder / f"cpu_kernels-{_digest(source, compiler)}.so"
+    sources = _sources()
+    path = folder / f"cpu_kernels-{_digest(sources, compiler)}.so"
     try:
         if not path.is_file():
-            _build(source, compiler, path)
+            _build(sources, compiler, path)
         library = ctypes.CDLL(str(path))
     except OSError as error:
         raise CpuKernelsError(
@@ -69,9 +69,16 @@ def _compiler() -> list[str]:
     raise CpuKernelsError("there is no C compiler (what CC names, or else cc, gcc or clang).")
 
 
-def _digest(source: str, compiler: list[str]) -> str:
+def _sources() -> dict[str, str]:
+    """Every file that the library is made of, headers included, by its name."""
+    folder = resources.files("minivllm.kernels")
+    names = sorted(file.name for file in folder.iterdir() if file.name.startswith("cpu_"))
+    return {name: folder.joinpath(name).read_text(encoding="utf-8") for name in names if name.endswith((".c", ".h"))}
+
+
+def _digest(sources: dict[str, str], compiler: list[str]) -> str:
     version = _run([*compiler, "--version"]).stdout
-    parts = (source, *FLAGS, *compiler, version, platform.machine(), _processor_flags())
+    parts = (*sources.values(), *FLAGS, *compiler, version, platform.machine(), _processor_flags())
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
@@ -84,12 +91,14 @@ def _processor_flags() -> str:
     return next((line for line in lines if line.startswith(("flags", "Features"))), "")
 
 
-def _build(source: str, compiler: list[str], path: Path) -> None:
+def _build(sources: dict[str, str], compiler: list[str], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        file, built = Path(folder, "cpu_kernels.c"), Path(folder, "cpu_kernels.so")
-        file.write_text(source, encoding="utf-8")
-        done = _run([*compiler, *FLAGS, str(file), "-o", str(built), "-lm"])
+        built = Path(folder, "cpu_kernels.so")
+        for name, text in sources.items():
+            Path(folder, name).write_text(text, encoding="utf-8")
+        files = [str(Path(folder, name)) for name in sources if name.endswith(".c")]
+        done = _run([*compiler, *FLAGS, *files, "-o", str(built), "-lm"])
         if done.returncode:
             lines = [line for line in done.stderr.splitlines() if "error" in line] or ["it does not say why"]
             raise CpuKernelsError(f"{compiler[0]} could not build the kernels: {lines[0]}.")
