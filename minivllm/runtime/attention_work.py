@@ -6,8 +6,9 @@ cut into *parts* of at most 16 lanes, a lane being one query head of one row, an
 
 A row whose context is cut into several stretches goes through them from left to right, level by level, and the kernel takes its
 softmax up where it stopped. Easy to get wrong: where stretches are cut. The kernel takes 16 tokens at a time, counted from
-the first one of the context, and what is rounded when depends on that; so a shared prefix is cut where 16 tokens end, and a row's
-result has the same bits, whoever shares what with it and however its prompt was cut into chunks.
+the first one of the context, and what is rounded when depends on that; so a shared prefix is cut where 16 tokens end. Then a
+chunk's row has the same bits, whoever shares what with it and however its prompt was cut. A decode's row has them in any company; where
+few heads share a key head, it adds up in another order than lanes do, so there sharing may change the last bit.
 """
 
 from dataclasses import dataclass
@@ -43,7 +44,7 @@ def cut_into_parts(common: CommonAttentionMetadata, block_size: int, group: int)
     starts = common.num_computed_tokens
     begins, levels = np.zeros(num_seqs, dtype=np.int64), np.zeros(num_seqs, dtype=np.int64)
     rows = [np.arange(common.query_start_loc[-1])]
-    shared: list[list[int]] = []  # a stretch each: see `stretches`
+    shared: list[list[int]] = []  # stretches; columns as below
     num_entries = len(rows[0])
     for prefix in find_prefix_groups(common.block_tables, starts // block_size, block_size)[0]:
         first = prefix.members[0]
@@ -57,6 +58,7 @@ def cut_into_parts(common: CommonAttentionMetadata, block_size: int, group: int)
         begins[prefix.members] = end
         levels[prefix.members] += 1
 
+    # What a sequence has of its own is its last stretch.
     one = np.ones(num_seqs, dtype=np.int64)
     own = np.stack((levels, lengths, first_rows, seqs * width, begins, starts + 1, one, one, lengths == 1), axis=1)
     stretches = np.concatenate((np.array(shared, dtype=np.int64).reshape(-1, 9), own))
