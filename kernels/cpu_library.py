@@ -1,4 +1,4 @@
-"""Builds the C files of this folder with this machine's own compiler, once, into one library, and loads it.
+"""Builds `cpu_*.c` with this machine's own C compiler, once, and loads it.
 
 The library lies in a cache folder under a name that says what it was made from: source, flags, compiler and processor. So
 a newer source or another machine with the same home directory builds anew, and everybody else loads in a millisecond.
@@ -31,7 +31,7 @@ _SIGNATURES = {
     "rotary_and_cache": (*[_POINTER] * 3, *[_INT] * 3, *[_POINTER] * 4, *[_INT] * 4),
     "silu_and_mul": (*[_POINTER] * 2, *[_INT] * 2),
     "linear": (*[_POINTER] * 4, *[_INT] * 3),
-    "decode_attention": (_POINTER, _INT, *[_POINTER] * 2, _INT, *[_POINTER] * 4, *[_INT] * 5, _FLOAT),
+    "attend": (_POINTER, _INT, *[_POINTER] * 5, _INT, *[_POINTER] * 3, *[_INT] * 4, _FLOAT),
 }
 
 
@@ -60,13 +60,6 @@ def load_cpu_library(folder: Path) -> ctypes.CDLL:
     return library
 
 
-def _sources() -> dict[str, str]:
-    """Name -> text of everything that is compiled; a header first, then the files that include it."""
-    files = resources.files("minivllm.kernels").iterdir()
-    texts = {file.name: file.read_text(encoding="utf-8") for file in files if file.name.endswith((".h", ".c"))}
-    return {name: texts[name] for name in sorted(texts, key=lambda name: (name.endswith(".c"), name))}
-
-
 def _compiler() -> list[str]:
     """The command that compiles: what CC names, which may have arguments (`gcc -m64`, `ccache gcc`), or the first that is there."""
     try:
@@ -77,6 +70,13 @@ def _compiler() -> list[str]:
         if program := shutil.which(command[0]):
             return [program, *command[1:]]
     raise CpuKernelsError("there is no C compiler (what CC names, or else cc, gcc or clang).")
+
+
+def _sources() -> dict[str, str]:
+    """Every file that the library is made of, headers included, by its name."""
+    folder = resources.files("minivllm.kernels")
+    names = sorted(file.name for file in folder.iterdir() if file.name.startswith("cpu_"))
+    return {name: folder.joinpath(name).read_text(encoding="utf-8") for name in names if name.endswith((".c", ".h"))}
 
 
 def _digest(sources: dict[str, str], compiler: list[str]) -> str:
@@ -97,12 +97,10 @@ def _processor_flags() -> str:
 def _build(sources: dict[str, str], compiler: list[str], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        built = Path(folder, "cpu_kernels.so")
         for name, text in sources.items():
             Path(folder, name).write_text(text, encoding="utf-8")
-        files, built = (
-            [str(Path(folder, name)) for name in sources if name.endswith(".c")],
-            Path(folder, "cpu_kernels.so"),
-        )
+        files = [str(Path(folder, name)) for name in sources if name.endswith(".c")]
         done = _run([*compiler, *FLAGS, *files, "-o", str(built), "-lm"])
         if done.returncode:
             lines = [line for line in done.stderr.splitlines() if "error" in line] or ["it does not say why"]

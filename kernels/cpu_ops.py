@@ -1,4 +1,4 @@
-"""The CPU kernels, C beside this file, as operations on tensors; signatures as those of their twins in `reference_ops`.
+"""The CPU kernels of `cpu_*.c` as operations on tensors; signatures as those of their twins in `reference_ops`.
 
 Knows tensors and the loaded library, nothing of layers or batches. Float32 alone: where half precision is fast on a CPU, the
 products take the time and torch has what there is to have.
@@ -95,27 +95,31 @@ class CpuOps:
             len(query), query.shape[1], key.shape[1], query.shape[2],
         )  # fmt: skip
 
-    def decode_attention(
+    def attend(
         self,
         query: torch.Tensor,
         cache: torch.Tensor,
-        block_tables: torch.Tensor,
+        parts: torch.Tensor,
+        level_ends: torch.Tensor,
         rows: torch.Tensor,
-        num_tokens: torch.Tensor,
+        block_tables: torch.Tensor,
+        softmax: torch.Tensor,
         output: torch.Tensor,
-        log_sum_exp: torch.Tensor,
         scale: float,
     ) -> None:
-        """Attention of sequences with one query each, read through their block tables, into their rows of `output`.
+        """Attention of all rows, read through their block tables, into `output`.
 
-        query, output: [num_rows, num_heads, head_size]; log_sum_exp: [num_rows, num_heads]; cache: as above
-        block_tables: [num_seqs, width]; rows, num_tokens: [num_seqs]; all int64
+        query, output: [num_rows, num_heads, head_size]; cache: as above
+        parts, level_ends, rows, block_tables: int64, see `AttentionWork`
+        softmax: [2, num_rows, num_heads] float32, workspace
         """
         num_kv_heads = cache.shape[2] // 2
-        self._library.decode_attention(
-            query.data_ptr(), query.stride(0), cache.data_ptr(), block_tables.data_ptr(), block_tables.shape[1],
-            rows.data_ptr(), num_tokens.data_ptr(), output.data_ptr(), log_sum_exp.data_ptr(),
-            len(rows), num_kv_heads, query.shape[1] // num_kv_heads, query.shape[2], cache.shape[1], scale,
+        largest, total = softmax
+        self._library.attend(
+            query.data_ptr(), query.stride(0), cache.data_ptr(), block_tables.data_ptr(), rows.data_ptr(),
+            parts.data_ptr(), level_ends.data_ptr(), len(level_ends),
+            output.data_ptr(), largest.data_ptr(), total.data_ptr(),
+            num_kv_heads, query.shape[1] // num_kv_heads, query.shape[2], cache.shape[1], scale,
         )  # fmt: skip
 
 

@@ -1,5 +1,9 @@
-/* What all CPU kernels have in common: a vector of sixteen floats, an AVX-512 register; where registers are smaller the compiler
-   takes several. */
+/* What the kernels for a CPU have in common: rows of floats in vectors, and e^x.
+
+   A `vec` is sixteen floats, an AVX-512 register; where registers are smaller the compiler takes several. */
+
+#ifndef CPU_VECTOR_H
+#define CPU_VECTOR_H
 
 #include <stdint.h>
 #include <string.h>
@@ -13,14 +17,19 @@ typedef float quarter_vec __attribute__((vector_size(LANES), aligned(4)));
 static inline vec load(const float *from) { return *(const vec *)from; }
 static inline void store(float *to, vec value) { *(vec *)to = value; }
 
-static inline float sum_of_lanes(vec v) {
+/* Four sums, whose sum is that of all lanes. */
+static inline quarter_vec quarter_of_sum(vec v) {
     half_vec halves[2];
     quarter_vec quarters[2];
     memcpy(halves, &v, sizeof v);
     halves[0] += halves[1];
     memcpy(quarters, &halves[0], sizeof halves[0]);
-    quarters[0] += quarters[1];
-    return (quarters[0][0] + quarters[0][1]) + (quarters[0][2] + quarters[0][3]);
+    return quarters[0] + quarters[1];
+}
+
+static inline float sum_of_lanes(vec v) {
+    quarter_vec quarter = quarter_of_sum(v);
+    return (quarter[0] + quarter[1]) + (quarter[2] + quarter[3]);
 }
 
 /* e^x to about one unit in the last place: 2^n from the exponent's bits times a polynomial for the rest. The library's
@@ -42,3 +51,5 @@ static inline float exp_(float x) {
     memcpy(&power, &bits, sizeof power);
     return p * power;
 }
+
+#endif

@@ -20,7 +20,7 @@ class Seq:
     prefix_of: int | None = None
     num_shared_blocks: int = 0
     is_all_cached: bool = False
-    """Its new token's key and value are in the cache already: slot -1."""
+    """Its new tokens' keys and values are in the cache already: slot -1."""
 
 
 @dataclass
@@ -54,7 +54,7 @@ class StepCase:
         for i, seq in enumerate(self.seqs):
             # Position by position, leaving alone what the sequence whose prefix this is has or will have written.
             first_own = seq.num_shared_blocks * self.block_size
-            slots = self.slots(i, first_own, seq.num_computed + seq.is_all_cached)
+            slots = self.slots(i, first_own, seq.num_computed + seq.num_new * seq.is_all_cached)
             entries = random(2, len(slots), self.num_kv_heads, self.head_size)
             reshape_and_cache(*entries, self.key_cache, self.value_cache, torch.tensor(slots))
 

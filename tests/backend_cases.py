@@ -10,12 +10,13 @@ from minivllm.runtime.torch_attention import TorchAttentionBackend
 class BackendCase(StepCase):
     """A step and the backend that takes it."""
 
-    backend_class = TorchAttentionBackend
+    def empty_backend(self, spec: KVCacheSpec) -> TorchAttentionBackend:
+        return TorchAttentionBackend(spec, self.num_blocks, torch.device("cpu"))
 
     def backend(self, dtype: torch.dtype = torch.float32) -> TorchAttentionBackend:
         """A backend whose cache holds what this case's caches hold now."""
         spec = KVCacheSpec(1, self.num_kv_heads, self.head_size, self.block_size, dtype)
-        backend = self.backend_class(spec, self.num_blocks, torch.device("cpu"))
+        backend = self.empty_backend(spec)
         backend.kv_caches[0].copy_(as_backend_layout(self.key_cache, self.value_cache))
         return backend
 

@@ -123,7 +123,7 @@ def get_attention_backend(
     if kind == "cpu":
         from minivllm.runtime.cpu_attention import CpuAttentionBackend
 
-        return CpuAttentionBackend(spec, num_blocks, device)
+        return CpuAttentionBackend(spec, num_blocks, device, num_heads)
     from minivllm.runtime.torch_attention import TorchAttentionBackend
 
     return TorchAttentionBackend(spec, num_blocks, device)

@@ -1,8 +1,8 @@
-"""The attention backend `cpu`: as `torch`, but decodes read the cache in place, and rotation and writing are one pass.
+"""The attention backend `cpu`: as `torch`, but reads the cache in place, and rotation and writing are one pass.
 
-What is left to torch is what torch is good at: large products (prefill chunks, prefixes that many sequences share). A decode is not
-one. In torch its context is gathered into a padded copy first, and every query head is a product of its own; the kernels of
-`minivllm.kernels.cpu_ops` walk the block table instead.
+Once a step the work is cut into parts (`attention_work`), once a layer two kernels run: one writes keys and values, the other attends. Chunks,
+decodes and shared prefixes are all the same to it. A chunk's own keys and values are read from the cache, too: tokens that are
+not written in this step (`NOT_WRITTEN`) are there already, or another sequence of the step writes them, and all is written before any is read.
 
 Easy to get wrong: rotating in place. Queries and keys may be views of the linear layer's output, which nobody else reads; who
 wants to see queries (the attention mass, the x-ray) gets them rotated by the decoder and not here.
@@ -10,16 +10,16 @@ wants to see queries (the attention mass, the x-ray) gets them rotated by the de
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 
 from minivllm.errors import ConfigError
 from minivllm.kernels.cpu_library import CpuKernelsError, load_cpu_library
 from minivllm.kernels.cpu_ops import CpuOps, why_unsupported
+from minivllm.runtime.attention_work import cut_into_parts
 from minivllm.runtime.input_batch import CommonAttentionMetadata
 from minivllm.runtime.kv_cache import KVCacheSpec
 from minivllm.runtime.model_cache import default_cache_root
-from minivllm.runtime.torch_attention import TorchAttentionBackend, TorchAttentionMetadata
+from minivllm.runtime.torch_attention import TorchAttentionBackend
 
 
 def load_cpu_ops() -> CpuOps:
@@ -31,28 +31,19 @@ def load_cpu_ops() -> CpuOps:
 
 
 @dataclass(slots=True)
-class PagedDecodes:
-    """All sequences of a step with one query each, int64."""
-
-    block_tables: torch.Tensor
-    """[num_seqs, width], without the blocks that spans cover"""
-    rows: torch.Tensor
-    """[num_seqs], of the batch"""
-    num_tokens: torch.Tensor
-    """[num_seqs], in those blocks"""
-
-
-@dataclass(slots=True)
-class CpuAttentionMetadata(TorchAttentionMetadata):
+class CpuAttentionMetadata:
     slots: torch.Tensor
     """[num_tokens], `NOT_WRITTEN` included"""
+    work: tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
+    """The fields of `AttentionWork`"""
 
 
 class CpuAttentionBackend(TorchAttentionBackend):
     """Owns the KV cache of all layers and attends over it with the CPU's own kernels."""
 
-    def __init__(self, spec: KVCacheSpec, num_blocks: int, device: torch.device) -> None:
+    def __init__(self, spec: KVCacheSpec, num_blocks: int, device: torch.device, num_heads: int) -> None:
         super().__init__(spec, num_blocks, device)
+        self._group = num_heads // spec.num_kv_heads
         self._ops = load_cpu_ops()
 
     @staticmethod
@@ -65,30 +56,9 @@ class CpuAttentionBackend(TorchAttentionBackend):
 
     def build(self, common: CommonAttentionMetadata) -> CpuAttentionMetadata:
         """See `AttentionBackend.build`."""
-        metadata = super().build(common)
-        return CpuAttentionMetadata(
-            metadata.written_rows,
-            metadata.written_slots,
-            metadata.chunks,
-            metadata.decodes,
-            metadata.spans,
-            self._tensor(common.slot_mapping),
-        )
-
-    def _decode_buckets(
-        self, common: CommonAttentionMetadata, members: np.ndarray, num_covered: np.ndarray
-    ) -> list[PagedDecodes]:
-        """One for all: nothing is padded, so lengths need not be alike."""
-        if not len(members):
-            return []
-        covered = num_covered[members]
-        num_tokens = common.num_computed_tokens[members] + 1 - covered * self._spec.block_size
-        width = -(-int(num_tokens.max()) // self._spec.block_size)
-        # What a short row has behind its end is clipped to some column; nobody reads it.
-        columns = np.minimum(covered[:, None] + np.arange(width), common.block_tables.shape[1] - 1)
-        tables = common.block_tables[members[:, None], columns]
-        rows = common.query_start_loc[members]
-        return [PagedDecodes(self._tensor(tables), self._tensor(rows), self._tensor(num_tokens))]
+        work = cut_into_parts(common, self._spec.block_size, self._group)
+        tensors = (work.parts, work.level_ends, work.rows, work.block_tables)
+        return CpuAttentionMetadata(self._tensor(common.slot_mapping), tuple(map(self._tensor, tensors)))
 
     def forward(
         self,
@@ -100,30 +70,9 @@ class CpuAttentionBackend(TorchAttentionBackend):
         cos_sin: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> torch.Tensor:
         """See `AttentionBackend.forward`."""
-        self._ops.rotary_and_cache(query, key, value, cos_sin, self.kv_caches[layer], metadata.slots)
-        return super().forward(layer, query, key, value, metadata)
-
-    def _write(
-        self, cache: torch.Tensor, key: torch.Tensor, value: torch.Tensor, metadata: TorchAttentionMetadata
-    ) -> None:
-        """Done already, together with the rotation."""
-
-    def _attend_decodes(
-        self,
-        cache: torch.Tensor,
-        query: torch.Tensor,
-        metadata: CpuAttentionMetadata,
-        output: torch.Tensor,
-        log_sum_exp: torch.Tensor,
-    ) -> None:
-        for decodes in metadata.decodes:
-            self._ops.decode_attention(
-                query,
-                cache,
-                decodes.block_tables,
-                decodes.rows,
-                decodes.num_tokens,
-                output,
-                log_sum_exp,
-                self._scale,
-            )
+        cache = self.kv_caches[layer]
+        self._ops.rotary_and_cache(query, key, value, cos_sin, cache, metadata.slots)
+        output = query.new_empty(query.shape)  # in one piece, which the query need not be
+        softmax = query.new_empty((2, *query.shape[:2]))
+        self._ops.attend(query, cache, *metadata.work, softmax, output, self._scale)
+        return output

@@ -1,5 +1,6 @@
 """The CPU backend against the slow reference and against torch's; every slot that a query may not read holds NaN."""
 
+import numpy as np
 import pytest
 import torch
 from attention_cases import SHARING, Seq, StepCase, random_case
@@ -10,7 +11,9 @@ from minivllm.engine import LLMEngine
 from minivllm.errors import ConfigError
 from minivllm.kernels.cpu_library import load_cpu_library
 from minivllm.runtime.attention import choose_attention_backend
+from minivllm.runtime.attention_work import cut_into_parts
 from minivllm.runtime.cpu_attention import CpuAttentionBackend
+from minivllm.runtime.input_batch import CommonAttentionMetadata
 from minivllm.runtime.kv_cache import KVCacheSpec
 from minivllm.runtime.models.layers import RotaryEmbedding
 
@@ -21,7 +24,8 @@ HEAD_SIZE = 32
 class CpuCase(BackendCase):
     """A step and the CPU backend that takes it."""
 
-    backend_class = CpuAttentionBackend
+    def empty_backend(self, spec: KVCacheSpec) -> CpuAttentionBackend:
+        return CpuAttentionBackend(spec, self.num_blocks, CPU, self.num_kv_heads * self.group)
 
 
 def check(case: StepCase) -> None:
@@ -83,18 +87,73 @@ def test_a_sequence_that_is_not_a_number_leaves_the_others_bit_for_bit_as_they_w
     assert torch.equal(spoiled[[0, 2]], clean[[0, 2]])
 
 
-def test_a_decode_gets_the_same_bits_alone_and_in_any_company() -> None:
-    seqs = [Seq(200), Seq(3), Seq(77)]
-    case = CpuCase(seqs)
-    together = case.run(case.backend())
-    backend, metadata = case.backend(), case.metadata()
-    batch = [x.float() for x in (case.query, case.key, case.value)]
-    for i in range(len(seqs)):
-        alone = backend.build(metadata)
-        (decodes,) = alone.decodes
-        decodes.block_tables = decodes.block_tables[i : i + 1].contiguous()
-        decodes.rows, decodes.num_tokens = decodes.rows[i : i + 1], decodes.num_tokens[i : i + 1]
-        assert torch.equal(backend.forward(0, *batch, alone)[i], together[i])
+# A sequence, and those it shares steps with.
+COMPANY = {
+    "a decode among decodes": [Seq(200), Seq(3), Seq(77)],
+    "a decode among chunks": [Seq(77), Seq(0, 40), Seq(33, 7)],
+    "a chunk among others": [Seq(20, 30), Seq(150), Seq(0, 9), Seq(5, 2)],
+    "so many that one thread takes all key heads": [Seq(50)] * 600,
+}
+
+
+@pytest.mark.parametrize("block_size", [3, 16])
+@pytest.mark.parametrize("group", [1, 3, 7])
+@pytest.mark.parametrize("name", COMPANY)
+def test_a_sequence_gets_the_same_bits_alone_and_in_any_company(name: str, group: int, block_size: int) -> None:
+    alone, among = (CpuCase(seqs, block_size=block_size, group=group) for seqs in (COMPANY[name][:1], COMPANY[name]))
+    copy_first_sequence(alone, among)
+    expected = alone.run(alone.backend())
+    assert torch.equal(among.run(among.backend())[: len(expected)], expected)
+
+
+@pytest.mark.parametrize("num_new", [1, 5])
+@pytest.mark.parametrize("group", [5, 8])
+def test_sharing_a_prefix_changes_no_bit_where_decodes_are_lanes_too(group: int, num_new: int) -> None:
+    alone = CpuCase([Seq(100, num_new)], group=group)
+    shared = CpuCase([Seq(100, num_new), Seq(90, 1, 0, 19), Seq(99, 4, 0, 21)], group=group)
+    copy_first_sequence(alone, shared)
+    assert len(cut_into_parts(shared.metadata(), shared.block_size, group).level_ends) > 1
+    expected = alone.run(alone.backend())
+    assert torch.equal(shared.run(shared.backend())[: len(expected)], expected)
+
+
+def copy_first_sequence(source: CpuCase, target: CpuCase) -> None:
+    """The first sequence of `target` becomes that of `source`: its new rows, and what the cache has of it."""
+    seq = source.seqs[0]
+    for name in ("query", "key", "value"):
+        getattr(target, name)[: seq.num_new] = getattr(source, name)[: seq.num_new]
+    for name in ("key_cache", "value_cache"):
+        theirs, ours = (getattr(case, name).flatten(0, 1) for case in (source, target))
+        ours[target.slots(0, 0, seq.num_computed)] = theirs[source.slots(0, 0, seq.num_computed)]
+
+
+@pytest.mark.parametrize("block_size", [3, 16])
+@pytest.mark.parametrize("group", [1, 3, 7])
+@pytest.mark.parametrize("cut", [2, 16, 37, 62])
+def test_a_prompt_gets_the_same_bits_however_it_is_cut_into_chunks(cut: int, group: int, block_size: int) -> None:
+    whole = CpuCase([Seq(0, 64)], block_size=block_size, group=group)
+    expected = whole.run(whole.backend())
+    backend, table = whole.backend(), whole.block_tables
+    for start, end in ((0, cut), (cut, 64)):
+        rows = slice(start, end)
+        batch = (x[rows].float() for x in (whole.query, whole.key, whole.value))
+        step = CommonAttentionMetadata(
+            np.array([0, end - start]), np.array([start]), np.array(table), np.array(whole.slots(0, start, end))
+        )
+        assert torch.equal(backend.forward(0, *batch, backend.build(step)), expected[rows])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_batches_say_what_torch_says(seed: int) -> None:
+    seqs, options = random_case(1000 + seed)
+    options |= {"group": 1 + seed % 8, "head_size": (16, 48, 64, 80, 128, 256)[seed % 6]}
+    ours, theirs = CpuCase(seqs, **options), BackendCase(seqs, **options)
+    torch.testing.assert_close(ours.run(ours.backend()), theirs.run(theirs.backend()), rtol=2e-6, atol=2e-6)
+
+
+def test_a_chunk_whose_tokens_are_all_cached_reads_them_from_the_cache() -> None:
+    chunk = Seq(20, 6, is_all_cached=True)
+    check(CpuCase([chunk, Seq(7, is_all_cached=True), Seq(5), Seq(24, 1, 0, 6, is_all_cached=True)]))
 
 
 def test_scores_of_any_size_are_weighed_without_overflow() -> None:

@@ -1,0 +1,225 @@
+/* Paged attention for a CPU, in float32, reading the cache where it lies: what torch would need a gathered copy of every context
+   for. Work is cut by minivllm/runtime/attention_work.py, called by cpu_ops.py; the twin is minivllm/runtime/torch_attention.py.
+
+   A part is up to sixteen pairs of a row and one of the query heads that share a key head, and the tokens that they look at. It is
+   worked through in tiles of sixteen tokens: scores, their largest so far, and what was summed up before scaled down to it (online
+   softmax). Many pairs are lanes (cpu_attention_lanes.h); for the few of a decode, `attend_one_row` has the numbers of a head as lanes.
+
+   A part goes on where another one stopped, if it does not begin with the first token: until a row's last part is done, its
+   output is the sum that is not yet divided by its total.
+
+   Easy to get wrong: what lies in a block after a sequence's end. It may be NaN left behind by another request, and 0 * NaN is NaN; so
+   no address beyond the last token that somebody sees is ever computed, and an unfinished tile repeats its first token. */
+
+#include <math.h>
+#include <omp.h>
+#include "cpu_vector.h"
+
+#define TILE 16 /* tokens; NUM_TOKENS_AT_ONCE in attention_work.py */
+#define MAX_HEAD_SIZE 256
+#define MAX_HEADS_OF_ROW 4 /* from there on lanes are faster, even if half of them stay empty */
+#define ENOUGH_PARTS 8 /* for a thread: none waits long for the last of them */
+#define PARALLEL_FROM (1 << 16) /* products of a query's and a key's number: below, waking the other threads takes longer than the work */
+#define INLINE static inline __attribute__((always_inline))
+#define UNROLL _Pragma("GCC unroll 16")
+/* What the next tile needs comes to the second cache: the first one's few open requests are all taken, and that costs half of the speed. */
+#define FETCH(address) __builtin_prefetch(address, 0, 2)
+#define KEEP(pointer) __asm__("" : "+r"(pointer)) /* the compiler must have this pointer in a register here */
+
+#ifdef __AVX512F__
+#define AT_ONCE 16 /* sums that registers hold */
+#else
+#define AT_ONCE 8
+#endif
+
+/* A row of `AttentionWork.parts`. Pairs are numbered from the stretch's first row on, heads of one row next to each other. */
+struct part {
+    int64_t first_entry; /* of the stretch, in `rows` */
+    int64_t first_pair, num_pairs;
+    int64_t table; /* where the blocks begin, in `block_tables` */
+    int64_t begin; /* the first token looked at */
+    int64_t limit; /* how many tokens the stretch's first row sees, counted from the start of the context */
+    int64_t grows; /* how many more each next row sees */
+    int64_t is_last; /* of its rows' parts: sums become means */
+    int64_t is_decode; /* one row, and its last part */
+};
+
+struct step {
+    const float *query, *cache;
+    const int64_t *block_tables, *rows;
+    float *out, *largest, *total;
+    int64_t query_stride, num_kv_heads, group, head_size, block_size;
+    float scale;
+};
+
+/* On the way along a block table. */
+struct walk {
+    const float *keys;
+    const int64_t *block;
+    int64_t in_block, block_size, token_stride;
+};
+
+INLINE struct walk start_walk(const struct step *step, const struct part *part, int64_t kv_head) {
+    return (struct walk){
+        .keys = step->cache + kv_head * step->head_size,
+        .block = step->block_tables + part->table + part->begin / step->block_size,
+        .in_block = part->begin % step->block_size,
+        .block_size = step->block_size,
+        .token_stride = 2 * step->num_kv_heads * step->head_size,
+    };
+}
+
+/* The keys of the next tokens, of which there are num_left; if there are none, `token` stays as it is. */
+INLINE void find_tokens(struct walk *walk, int64_t num_left, const float **token) {
+    for (int t = 0; t < TILE && num_left > 0; t++) {
+        if (t >= num_left) {
+            token[t] = token[0];
+            continue;
+        }
+        token[t] = walk->keys + (*walk->block * walk->block_size + walk->in_block) * walk->token_stride;
+        if (++walk->in_block == walk->block_size) {
+            walk->in_block = 0;
+            walk->block++;
+        }
+    }
+}
+
+#define WIDTH 8
+#include "cpu_attention_lanes.h"
+#ifdef __AVX512F__
+#define WIDTH 16
+#include "cpu_attention_lanes.h"
+#endif
+
+/* One tile of a row for the num_heads query heads of a key head. Keys and values are loaded once for all of them. */
+INLINE void attend_tile(const float *query, const float **token, const float **next, int length, int64_t to_key, int64_t to_value,
+                        float *sums, float *largest, float *total, float scale, const int64_t head_size, const int num_heads) {
+    float quarters[MAX_HEADS_OF_ROW][TILE][4], scores[MAX_HEADS_OF_ROW][TILE];
+    for (int t = 0; t < TILE; t++) {
+        vec products[MAX_HEADS_OF_ROW];
+        UNROLL for (int head = 0; head < num_heads; head++) products[head] = (vec){0};
+        UNROLL for (int64_t d = 0; d < head_size; d += LANES) {
+            vec key = load(token[t] + to_key + d);
+            FETCH(next[t] + to_key + d);
+            UNROLL for (int head = 0; head < num_heads; head++) products[head] += load(query + head * head_size + d) * key;
+        }
+        UNROLL for (int head = 0; head < num_heads; head++) {
+            quarter_vec quarter = quarter_of_sum(products[head]);
+            memcpy(quarters[head][t], &quarter, sizeof quarter);
+        }
+    }
+    for (int head = 0; head < num_heads; head++) {
+        float top = largest[head], sum = 0.0f, *score = scores[head];
+        for (int t = 0; t < TILE; t++) {
+            const float *q = quarters[head][t];
+            score[t] = ((q[0] + q[1]) + (q[2] + q[3])) * scale;
+        }
+        for (int t = 0; t < length; t++) top = score[t] > top ? score[t] : top;
+        for (int t = 0; t < TILE; t++) score[t] = exp_(score[t] - top);
+        for (int t = 0; t < length; t++) sum += score[t];
+        float shrink = exp_(largest[head] - top); /* of nothing, at first */
+        total[head] = total[head] * shrink + sum;
+        largest[head] = top;
+        for (int64_t d = 0; d < head_size; d += LANES) store(sums + head * head_size + d, load(sums + head * head_size + d) * shrink);
+    }
+    for (int64_t d = 0; d < head_size; d += LANES) {
+        vec some[MAX_HEADS_OF_ROW];
+        UNROLL for (int head = 0; head < num_heads; head++) some[head] = load(sums + head * head_size + d);
+        for (int t = 0; t < length; t++) {
+            vec value = load(token[t] + to_value + d);
+            FETCH(next[t] + to_value + d);
+            UNROLL for (int head = 0; head < num_heads; head++) some[head] += scores[head][t] * value;
+        }
+        UNROLL for (int head = 0; head < num_heads; head++) store(sums + head * head_size + d, some[head]);
+    }
+}
+
+/* One row, for its key heads [first_kv_head, end_kv_head), each with num_heads query heads, at most MAX_HEADS_OF_ROW.
+   All key heads at a tile are neighbours in memory, so they take turns there and not one after another from start to end. */
+INLINE void attend_one_row(const struct step *step, const struct part *part, int64_t first_kv_head, int64_t end_kv_head,
+                           const int64_t head_size, const int num_heads) {
+    const int64_t row = step->rows[part->first_entry], row_size = step->num_kv_heads * head_size;
+    const int64_t first_head = row * step->num_kv_heads * num_heads; /* the row's first query head among those of the step */
+    const float *query = step->query + row * step->query_stride;
+    float *sums = step->out + first_head * head_size, *largest = step->largest + first_head, *total = step->total + first_head;
+    const int64_t first = first_kv_head * num_heads, end = end_kv_head * num_heads;
+    for (int64_t head = first; head < end && !part->begin; head++) {
+        memset(sums + head * head_size, 0, head_size * sizeof(float));
+        largest[head] = -INFINITY;
+        total[head] = 0.0f;
+    }
+    struct walk walk = start_walk(step, part, 0);
+    const float *next[TILE], *token[TILE];
+    find_tokens(&walk, part->limit - part->begin, next);
+    for (int64_t begin = part->begin; begin < part->limit; begin += TILE) {
+        const int length = part->limit - begin < TILE ? part->limit - begin : TILE;
+        memcpy(token, next, sizeof token);
+        find_tokens(&walk, part->limit - begin - TILE, next);
+        for (int64_t head = first; head < end; head += num_heads) {
+            int64_t to_key = head / num_heads * head_size;
+            attend_tile(query + head * head_size, token, next, length, to_key, to_key + row_size, sums + head * head_size,
+                        largest + head, total + head, step->scale, head_size, num_heads);
+        }
+    }
+    for (int64_t head = first; head < end; head++) {
+        float *to = sums + head * head_size, factor = 1.0f / total[head];
+        for (int64_t d = 0; d < head_size; d += LANES) store(to + d, load(to + d) * factor);
+    }
+}
+
+/* What models have are constants to the compiler, which keeps such rows in registers. */
+INLINE void attend_one_row_of(const struct step *step, const struct part *part, int64_t first, int64_t end, const int num_heads) {
+    if (step->head_size == 64)
+        attend_one_row(step, part, first, end, 64, num_heads);
+    else if (step->head_size == 128)
+        attend_one_row(step, part, first, end, 128, num_heads);
+    else
+        attend_one_row(step, part, first, end, step->head_size, num_heads);
+}
+
+static void attend_part(const struct step *step, const struct part *part, int64_t first, int64_t end) {
+    if (part->is_decode && step->group <= MAX_HEADS_OF_ROW) {
+        if (step->group == 1) attend_one_row_of(step, part, first, end, 1);
+        if (step->group == 2) attend_one_row_of(step, part, first, end, 2);
+        if (step->group == 3) attend_one_row_of(step, part, first, end, 3);
+        if (step->group == 4) attend_one_row_of(step, part, first, end, 4);
+        return;
+    }
+    for (int64_t kv_head = first; kv_head < end; kv_head++) {
+#ifdef __AVX512F__
+        if (part->num_pairs > 8) {
+            attend_lanes_16(step, part, kv_head, part->first_pair, part->num_pairs);
+            continue;
+        }
+#endif
+        for (int64_t done = 0; done < part->num_pairs; done += 8) {
+            int64_t left = part->num_pairs - done;
+            attend_lanes_8(step, part, kv_head, part->first_pair + done, left < 8 ? left : 8);
+        }
+    }
+}
+
+/* All parts of a layer. Those before level_ends[0] are done before the next level begins, and so on.
+   query, out: [num_rows, num_kv_heads * group, head_size], queries with a stride from row to row
+   cache: [num_blocks, block_size, 2 * num_kv_heads, head_size], the heads' keys, then their values
+   largest, total: [num_rows, num_kv_heads * group], what is known of a row's softmax between its parts */
+void attend(const float *query, int64_t query_stride, const float *cache, const int64_t *block_tables, const int64_t *rows,
+            const struct part *parts, const int64_t *level_ends, int64_t num_levels, float *out, float *largest, float *total,
+            int64_t num_kv_heads, int64_t group, int64_t head_size, int64_t block_size, float scale) {
+    const struct step step = {query, cache, block_tables, rows, out, largest, total,
+                              query_stride, num_kv_heads, group, head_size, block_size, scale};
+    int64_t num_products = 0;
+    for (const struct part *part = parts; part < parts + level_ends[num_levels - 1]; part++)
+        num_products += part->num_pairs * (part->limit - part->begin) * num_kv_heads * head_size;
+#pragma omp parallel if (num_products > PARALLEL_FROM)
+    for (int64_t level = 0; level < num_levels; level++) {
+        int64_t first = level ? level_ends[level - 1] : 0, num_parts = level_ends[level] - first;
+        /* A part's key heads lie side by side: one thread takes all of them, where there is enough for everybody. */
+        int64_t at_once = num_parts >= ENOUGH_PARTS * omp_get_num_threads() ? num_kv_heads : 1, per_part = num_kv_heads / at_once;
+#pragma omp for schedule(dynamic)
+        for (int64_t item = 0; item < num_parts * per_part; item++) {
+            int64_t kv_head = item % per_part;
+            attend_part(&step, parts + first + item / per_part, kv_head, kv_head + at_once);
+        }
+    }
+}

@@ -1,0 +1,117 @@
+/* Attention of many queries over the same tokens, for vectors of WIDTH lanes; part of cpu_attention.c, included once for each width.
+
+   A lane is one query head of one row. All lanes look at the same keys and values, so a number of the cache is broadcast to all of
+   them and multiplied with what each has of its own: nothing is ever summed over lanes, and what a lane computes does not depend
+   on which lane it is, nor on how many there are. */
+
+#define JOIN_NAMES(a, b) a##b
+#define JOIN(a, b) JOIN_NAMES(a, b)
+#define lanes JOIN(lanes_, WIDTH)
+#define attend_lanes JOIN(attend_lanes_, WIDTH)
+#define EACH_SCORE for (int t = 0; t < TILE; t++) for (int lane = 0; lane < WIDTH; lane++)
+
+typedef float lanes __attribute__((vector_size(4 * WIDTH)));
+
+/* Lane i is pair first_pair + i of the part's pairs of row and query head. */
+static void attend_lanes(const struct step *step, const struct part *part, int64_t kv_head, int64_t first_pair, int64_t num_lanes) {
+    const int64_t head_size = step->head_size, group = step->group, to_value = step->num_kv_heads * head_size;
+    lanes query[MAX_HEAD_SIZE], sums[MAX_HEAD_SIZE], shrink; /* sums: of the values, weighted, [head_size] for each lane */
+    float scores[TILE][WIDTH] __attribute__((aligned(64))), largest[WIDTH], top[WIDTH], total[WIDTH];
+    int64_t limits[WIDTH], heads[WIDTH]; /* how many tokens the lane sees; which [row, head] of the step it is */
+
+    for (int lane = 0; lane < WIDTH; lane++) {
+        /* Lanes without a pair do what the last one does, and nobody looks at it. */
+        int64_t pair = first_pair + (lane < num_lanes ? lane : num_lanes - 1);
+        int64_t row = step->rows[part->first_entry + pair / group], head = kv_head * group + pair % group;
+        heads[lane] = row * step->num_kv_heads * group + head;
+        limits[lane] = part->limit + part->grows * (pair / group);
+        largest[lane] = part->begin ? step->largest[heads[lane]] : -INFINITY;
+        total[lane] = part->begin ? step->total[heads[lane]] : 0.0f;
+        /* Here and below, KEEP has the compiler move numbers one by one: its gathers and scatters take three times as long. */
+        const float *from = step->query + row * step->query_stride + head * head_size, *before = step->out + heads[lane] * head_size;
+        float *to = (float *)query + lane, *to_sum = (float *)sums + lane;
+        for (int64_t d = 0; d < head_size; d++, to += WIDTH) {
+            KEEP(to);
+            *to = from[d] * step->scale;
+        }
+        for (int64_t d = 0; part->begin && d < head_size; d++, to_sum += WIDTH) {
+            KEEP(to_sum);
+            *to_sum = before[d];
+        }
+    }
+    if (!part->begin) memset(sums, 0, head_size * sizeof(lanes));
+
+    const int64_t end = limits[WIDTH - 1];
+    struct walk walk = start_walk(step, part, kv_head);
+    const float *next[TILE], *token[TILE];
+    find_tokens(&walk, end - part->begin, next);
+    for (int64_t begin = part->begin; begin < end; begin += TILE) {
+        const int length = end - begin < TILE ? end - begin : TILE;
+        memcpy(token, next, sizeof token);
+        find_tokens(&walk, end - begin - TILE, next);
+
+        for (int first = 0; first < TILE; first += AT_ONCE) {
+            lanes dots[AT_ONCE];
+            UNROLL for (int t = 0; t < AT_ONCE; t++) dots[t] = (lanes){0};
+            for (int64_t d = 0; d < head_size; d += 4) {
+                UNROLL for (int t = 0; t < AT_ONCE / 4; t++) /* over four rounds, a line of each token's key */
+                    FETCH(next[first + d / 4 % 4 * (AT_ONCE / 4) + t] + d);
+                UNROLL for (int t = 0; t < AT_ONCE; t++) {
+                    const float *key = token[first + t] + d;
+                    UNROLL for (int i = 0; i < 4; i++) dots[t] += key[i] * query[d + i];
+                }
+            }
+            UNROLL for (int t = 0; t < AT_ONCE; t++) *(lanes *)scores[first + t] = dots[t];
+        }
+
+        int32_t num_seen[WIDTH];
+        const int has_unseen = limits[0] < begin + TILE;
+        for (int lane = 0; lane < WIDTH; lane++) {
+            int64_t left = limits[lane] - begin;
+            num_seen[lane] = left < TILE ? (int32_t)left : TILE;
+            top[lane] = largest[lane];
+        }
+        if (has_unseen) EACH_SCORE scores[t][lane] = t < num_seen[lane] ? scores[t][lane] : -INFINITY;
+        EACH_SCORE top[lane] = scores[t][lane] > top[lane] ? scores[t][lane] : top[lane];
+        EACH_SCORE scores[t][lane] = exp_(scores[t][lane] - top[lane]);
+        /* e to the minus infinity is nearly nothing there, and must be nothing. */
+        if (has_unseen) EACH_SCORE scores[t][lane] = t < num_seen[lane] ? scores[t][lane] : 0.0f;
+        for (int lane = 0; lane < WIDTH; lane++) {
+            float factor = exp_(largest[lane] - top[lane]); /* of nothing, at first */
+            ((float *)&shrink)[lane] = factor;
+            total[lane] *= factor;
+            largest[lane] = top[lane];
+        }
+        EACH_SCORE total[lane] += scores[t][lane];
+
+        for (int64_t d = 0; d < head_size; d += AT_ONCE) {
+            lanes some[AT_ONCE];
+            UNROLL for (int i = 0; i < AT_ONCE; i++) some[i] = sums[d + i] * shrink;
+            for (int t = 0; t < length; t++) {
+                const float *value = token[t] + to_value + d;
+                KEEP(value); /* one address and sixteen distances from it, not sixteen addresses */
+                FETCH(next[t] + to_value + d);
+                UNROLL for (int i = 0; i < AT_ONCE; i++) some[i] += value[i] * *(lanes *)scores[t];
+            }
+            UNROLL for (int i = 0; i < AT_ONCE; i++) sums[d + i] = some[i];
+        }
+    }
+
+    for (int lane = 0; lane < num_lanes; lane++) {
+        float *to = step->out + heads[lane] * head_size, factor = part->is_last ? 1.0f / total[lane] : 1.0f;
+        const float *from = (float *)sums + lane;
+        for (int64_t d = 0; d < head_size; d++, from += WIDTH) {
+            KEEP(from);
+            to[d] = *from * factor;
+        }
+        step->largest[heads[lane]] = largest[lane];
+        step->total[heads[lane]] = total[lane];
+    }
+}
+
+#undef JOIN_NAMES
+#undef JOIN
+#undef lanes
+#undef attend_lanes
+#undef EACH_SCORE
+#undef WIDTH

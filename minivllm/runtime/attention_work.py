@@ -1,0 +1,90 @@
+"""Cuts a step's attention into pieces of work for the kernel of `kernels/cpu_attention.c`, once a step for all layers.
+
+A *stretch* is a number of rows with tokens that they look at: a prefix that several sequences share (each row sees all of
+it), or what a sequence has after the prefixes it shares (each row sees one token more than the row before it). A stretch is
+cut into *parts* of at most 16 lanes, a lane being one query head of one row, and each part is one piece of work for each key head.
+
+A row whose context is cut into several stretches goes through them from left to right, level by level, and the kernel takes its
+softmax up where it stopped. Easy to get wrong: where stretches are cut. The kernel takes 16 tokens at a time, counted from
+the first one of the context, and what is rounded when depends on that; so a shared prefix is cut where 16 tokens end. Then a
+chunk's row has the same bits, whoever shares what with it and however its prompt was cut. A decode's row has them in any company; where
+few heads share a key head, it adds up in another order than lanes do, so there sharing may change the last bit.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from minivllm.runtime.input_batch import CommonAttentionMetadata
+from minivllm.runtime.prefix_groups import find_prefix_groups
+
+NUM_LANES = 16
+NUM_TOKENS_AT_ONCE = 16
+
+
+@dataclass(slots=True)
+class AttentionWork:
+    """What `CpuOps.attend` does in each layer of a step; all int64."""
+
+    parts: np.ndarray
+    """[num_parts, 9], level by level, the longest first; columns as `struct part` in the kernel."""
+    level_ends: np.ndarray
+    """[num_levels]: parts[: level_ends[i]] must be done before a part of level i + 1 begins."""
+    rows: np.ndarray
+    """[...] rows of the batch; a part's rows are neighbours in here."""
+    block_tables: np.ndarray
+    """[num_seqs, max_blocks]"""
+
+
+def cut_into_parts(common: CommonAttentionMetadata, block_size: int, group: int) -> AttentionWork:
+    """group: query heads of a key head"""
+    first_rows, lengths = common.query_start_loc[:-1], np.diff(common.query_start_loc)
+    num_seqs, width = common.block_tables.shape
+    seqs = np.arange(num_seqs)
+    starts = common.num_computed_tokens
+    begins, levels = np.zeros(num_seqs, dtype=np.int64), np.zeros(num_seqs, dtype=np.int64)
+    rows = [np.arange(common.query_start_loc[-1])]
+    shared: list[list[int]] = []  # stretches; columns as below
+    num_entries = len(rows[0])
+    for prefix in find_prefix_groups(common.block_tables, starts // block_size, block_size)[0]:
+        first = prefix.members[0]
+        begin, end = begins[first], prefix.end_block * block_size // NUM_TOKENS_AT_ONCE * NUM_TOKENS_AT_ONCE
+        if begin == end:
+            continue
+        rows += [np.arange(first_rows[i], first_rows[i] + lengths[i]) for i in prefix.members]
+        num_rows = lengths[prefix.members].sum()
+        shared.append([levels[first], num_rows, num_entries, first * width, begin, end, 0, 0, 0])
+        num_entries += num_rows
+        begins[prefix.members] = end
+        levels[prefix.members] += 1
+
+    # What a sequence has of its own is its last stretch.
+    one = np.ones(num_seqs, dtype=np.int64)
+    own = np.stack((levels, lengths, first_rows, seqs * width, begins, starts + 1, one, one, lengths == 1), axis=1)
+    stretches = np.concatenate((np.array(shared, dtype=np.int64).reshape(-1, 9), own))
+    level, num_rows, first_entry, table, begin, limit, grows, is_last, is_decode = stretches.T
+    num_pairs = num_rows * group
+    num_parts = -(-num_pairs // NUM_LANES)
+    of = np.repeat(np.arange(len(stretches)), num_parts)  # the stretch of each part
+    first_pair = (np.arange(len(of)) - (np.cumsum(num_parts) - num_parts)[of]) * NUM_LANES
+    pairs_here = np.minimum(num_pairs[of] - first_pair, NUM_LANES)
+    num_tokens = limit[of] + grows[of] * (first_pair // group) - begin[of]
+    order = np.lexsort((-num_tokens, level[of]))
+    of = of[order]
+    parts = (
+        first_entry[of],
+        first_pair[order],
+        pairs_here[order],
+        table[of],
+        begin[of],
+        limit[of],
+        grows[of],
+        is_last[of],
+        is_decode[of],
+    )
+    return AttentionWork(
+        parts=np.stack(parts, axis=1),
+        level_ends=np.cumsum(np.bincount(level[of])),
+        rows=np.concatenate(rows),
+        block_tables=np.ascontiguousarray(common.block_tables),
+    )
