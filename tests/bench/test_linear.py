@@ -9,7 +9,6 @@ import torch
 from minivllm.bench import linear
 from minivllm.clock import MonotonicClock
 from minivllm.errors import BenchError
-from minivllm.runtime.linear_backend import CpuMatrix
 
 
 def parsed(*words: str) -> argparse.Namespace:
@@ -30,7 +29,8 @@ def test_the_table_has_each_number_of_rows_and_each_way(capsys: pytest.CaptureFi
     result = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert [entry["rows"] for entry in result["results"]] == [1, 3]
     for entry in result["results"]:
-        assert {way: len(times) for way, times in entry["seconds"].items()} == {"cpu": 2, "onednn": 2, "torch": 2}
+        assert {"onednn", "torch"} <= set(entry["seconds"]) <= set(linear.WAYS)  # cpu where there is AVX-512
+        assert {len(times) for times in entry["seconds"].values()} == {2}
         assert entry["flop"] == 2 * entry["rows"] * result["weight_bytes"] / 4
 
 
@@ -55,7 +55,6 @@ def test_a_way_that_cannot_run_here_is_left_out(capsys: pytest.CaptureFixture[st
 
 def test_every_layer_has_weights_of_its_own() -> None:
     bench = linear.LinearBench([(16, 8), (32, 16)], 3, torch.float32, MonotonicClock())
-    assert len(bench.ways["torch"]) == 6 and isinstance(bench.ways["cpu"][0], CpuMatrix)
     assert len({id(matrix) for matrix in bench.ways["torch"]}) == 6
 
 

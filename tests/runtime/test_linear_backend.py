@@ -6,6 +6,7 @@ import torch
 from minivllm.config import EngineConfig
 from minivllm.errors import ConfigError
 from minivllm.llm import LLM
+from minivllm.outputs import CompletionOutput
 from minivllm.runtime import cpu_attention
 from minivllm.runtime.linear_backend import CpuMatrix, OneDnnMatrix, TorchMatrix, choose_linear_backend
 from minivllm.sampling_params import SamplingParams
@@ -76,12 +77,33 @@ def test_the_configuration_knows_the_names() -> None:
         EngineConfig(model="tiny-random", linear_backend="mkl")
 
 
+needs_avx512 = pytest.mark.skipif(
+    not cpu_attention.load_cpu_ops().linear_is_fast, reason="linear_backend cpu needs AVX-512"
+)
+
+
+def generate(prompts: list[list[int]], **options) -> list[CompletionOutput]:
+    llm = LLM(model="tiny-random", dtype="float32", device="cpu", **options)
+    params = SamplingParams(max_tokens=12, temperature=0.0, ignore_eos=True, logprobs=3)
+    outputs = llm.generate([{"prompt_token_ids": prompt} for prompt in prompts], params, use_tqdm=False)
+    return [output.outputs[0] for output in outputs]
+
+
+@needs_avx512
 def test_every_way_of_multiplying_says_the_same_tokens() -> None:
-    prompts = [{"prompt_token_ids": list(range(3, 3 + length))} for length in (1, 9, 40)]
-    tokens = []
-    for name in ("cpu", "onednn", "torch"):
-        llm = LLM(model="tiny-random", dtype="float32", device="cpu", linear_backend=name, max_num_batched_tokens=16)
-        outputs = llm.generate(prompts, SamplingParams(max_tokens=12, temperature=0.0, ignore_eos=True))
-        tokens.append([output.outputs[0].token_ids for output in outputs])
-    assert tokens[0] == tokens[1] == tokens[2]
-    assert [len(ids) for ids in tokens[0]] == [12, 12, 12]
+    prompts = [list(range(3, 3 + length)) for length in (1, 9, 40)]
+    by_name = {
+        name: [output.token_ids for output in generate(prompts, linear_backend=name, max_num_batched_tokens=16)]
+        for name in ("cpu", "onednn", "torch")
+    }
+    assert by_name["cpu"] == by_name["onednn"] == by_name["torch"]
+    assert [len(ids) for ids in by_name["cpu"]] == [12, 12, 12]
+
+
+@needs_avx512
+def test_without_shared_prefixes_a_schedule_changes_no_bit_of_a_logit() -> None:
+    prompts = [[(7 * i + j) % 90 + 3 for j in range(length)] for i, length in enumerate((1, 9, 40, 70, 33))]
+    alone = [generate([prompt], enable_prefix_caching=False)[0] for prompt in prompts]
+    for options in ({}, {"max_num_batched_tokens": 18}, {"max_num_seqs": 2, "block_size": 4}):
+        together = generate(prompts, enable_prefix_caching=False, **options)
+        assert [output.logprobs for output in together] == [output.logprobs for output in alone], options
