@@ -75,7 +75,10 @@ def ms_per_token(times: Times) -> float:
     """Mean time between two tokens of a stream, from when all streams have begun until the first ends."""
     begin, end = max(one[0] for one in times), min(one[-1] for one in times)
     within = [[t for t in one if begin <= t <= end] for one in times]
-    return statistics.mean((one[-1] - one[0]) / (len(one) - 1) for one in within if len(one) > 1) * 1e3
+    gaps = [(one[-1] - one[0]) / (len(one) - 1) for one in within if len(one) > 1]
+    if not gaps:
+        sys.exit("The streams were over before all had begun: ask for more --tokens.")
+    return statistics.mean(gaps) * 1e3
 
 
 async def _measure(engine: LLMEngine, args: argparse.Namespace) -> dict[str, list[float]]:
