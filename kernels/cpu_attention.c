@@ -17,12 +17,10 @@
 
 #define TILE 16 /* tokens; NUM_TOKENS_AT_ONCE in attention_work.py */
 #define MAX_HEAD_SIZE 256
-#define MAX_HEADS_OF_ROW 4 /* from there on lanes are faster, even if half of them stay empty */
+#define MAX_HEADS_OF_ROW 4 /* beyond, lanes need fewer operations, even if half of them stay empty */
 #define ENOUGH_PARTS 8 /* for a thread: none waits long for the last of them */
 #define PARALLEL_FROM (1 << 16) /* products of a query's and a key's number: below, waking the other threads takes longer than the work */
-#define INLINE static inline __attribute__((always_inline))
-#define UNROLL _Pragma("GCC unroll 16")
-/* What the next tile needs comes to the second cache: the first one's few open requests are all taken, and that costs half of the speed. */
+/* What the next tile needs comes to the second cache: the first one's few open requests are all taken (decision 68). */
 #define FETCH(address) __builtin_prefetch(address, 0, 2)
 #define KEEP(pointer) __asm__("" : "+r"(pointer)) /* the compiler must have this pointer in a register here */
 
@@ -208,6 +206,7 @@ void attend(const float *query, int64_t query_stride, const float *cache, const 
             int64_t num_kv_heads, int64_t group, int64_t head_size, int64_t block_size, float scale) {
     const struct step step = {query, cache, block_tables, rows, out, largest, total,
                               query_stride, num_kv_heads, group, head_size, block_size, scale};
+    if (!num_levels) return;
     int64_t num_products = 0;
     for (const struct part *part = parts; part < parts + level_ends[num_levels - 1]; part++)
         num_products += part->num_pairs * (part->limit - part->begin) * num_kv_heads * head_size;

@@ -27,7 +27,7 @@ static void attend_lanes(const struct step *step, const struct part *part, int64
         limits[lane] = part->limit + part->grows * (pair / group);
         largest[lane] = part->begin ? step->largest[heads[lane]] : -INFINITY;
         total[lane] = part->begin ? step->total[heads[lane]] : 0.0f;
-        /* Here and below, KEEP has the compiler move numbers one by one: its gathers and scatters take three times as long. */
+        /* Here and below, KEEP has the compiler move numbers one by one: its gathers and scatters are slower. */
         const float *from = step->query + row * step->query_stride + head * head_size, *before = step->out + heads[lane] * head_size;
         float *to = (float *)query + lane, *to_sum = (float *)sums + lane;
         for (int64_t d = 0; d < head_size; d++, to += WIDTH) {

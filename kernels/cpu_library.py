@@ -5,7 +5,8 @@ a newer source or another machine with the same home directory builds anew, and 
 Building takes a second. Where there is no compiler, or it cannot do it, `CpuKernelsError` says why, and torch serves.
 
 Easy to get wrong: two OpenMP runtimes. torch brings its own `libgomp.so.1`; a second one would mean a second set of threads
-on the same cores. The library asks for that name and not for a path, and torch's, loaded before, is what it gets.
+on the same cores. What gcc builds asks for that name and not for a path, and torch's, loaded before, is what it gets. What clang
+builds asks for another one, so clang is refused.
 
 And half a file: several processes may build at once, so each writes its own and moves it into place.
 """
@@ -44,7 +45,10 @@ def load_cpu_library(folder: Path) -> ctypes.CDLL:
     """The kernels, built into `folder` unless they are there. Raises `CpuKernelsError`."""
     compiler = _compiler()
     sources = _sources()
-    path = folder / f"cpu_kernels-{_digest(sources, compiler)}.so"
+    version = _run([*compiler, "--version"]).stdout
+    if "clang" in version:
+        raise CpuKernelsError(f"{compiler[0]} is clang, whose OpenMP is not torch's: name a gcc in CC.")
+    path = folder / f"cpu_kernels-{_digest(sources, compiler, version)}.so"
     try:
         if not path.is_file():
             _build(sources, compiler, path)
@@ -66,10 +70,10 @@ def _compiler() -> list[str]:
         named = shlex.split(os.environ.get("CC", ""))
     except ValueError as error:
         raise CpuKernelsError(f"CC is no command ({error}).") from error
-    for command in [named] if named else [["cc"], ["gcc"], ["clang"]]:
+    for command in [named] if named else [["gcc"], ["cc"]]:
         if program := shutil.which(command[0]):
             return [program, *command[1:]]
-    raise CpuKernelsError("there is no C compiler (what CC names, or else cc, gcc or clang).")
+    raise CpuKernelsError("there is no C compiler (what CC names, or else gcc or cc).")
 
 
 def _sources() -> dict[str, str]:
@@ -79,8 +83,7 @@ def _sources() -> dict[str, str]:
     return {name: folder.joinpath(name).read_text(encoding="utf-8") for name in names if name.endswith((".c", ".h"))}
 
 
-def _digest(sources: dict[str, str], compiler: list[str]) -> str:
-    version = _run([*compiler, "--version"]).stdout
+def _digest(sources: dict[str, str], compiler: list[str], version: str) -> str:
     parts = (*sources.values(), *FLAGS, *compiler, version, platform.machine(), _processor_flags())
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 

@@ -8,6 +8,7 @@
    Easy to get wrong: the order of the sums. Here an output is one sum, from the first input to the last, however many rows there
    are and on however many threads. So a row's result does not depend on its company, not in the last bit. */
 
+#include <omp.h>
 #include "cpu_vector.h"
 
 /* Whether this was built for registers of sixteen floats: with smaller ones the compiler has too few for the sums below. */
@@ -19,19 +20,20 @@ int64_t linear_is_fast(void) {
 #endif
 }
 
-#define ACCUMULATORS 24 /* of AVX-512's 32 registers */
 #define TILE 16         /* rows at once */
 #define MAX_PANELS 6    /* side by side, where there are few rows: a single sum would wait for itself at each step */
-#define PANELS_A_TASK 6 /* which stay in the core's cache while tiles of rows pass by */
-#define TILES_A_TASK 16
-#define AHEAD 64        /* vectors, so 4 KiB */
-#define PARALLEL_FROM (1 << 18) /* products of two numbers: below, waking the other threads takes longer than the work */
+#define ACCUMULATORS 24 /* sums at once, of AVX-512's 32 registers */
 #define PREFETCH_FROM 7 /* rows: with fewer the processor's own prefetcher keeps up */
+#define AHEAD 64        /* vectors, so 4 KiB */
 
-#define UNROLL _Pragma("GCC unroll 16") /* so that the sums below are registers */
+#define MAX_PANELS_A_TASK 6 /* which stay in the core's cache while tiles of rows pass by */
+#define TILES_A_TASK 16
+#define PARALLEL_FROM (1 << 18) /* products of two numbers: below, waking the other threads takes longer than the work */
+
+static inline int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /* `rows` rows by `panels` panels. x: [in_features][rows]; w: the first panel; out: the first row's first output */
-static inline __attribute__((always_inline)) void multiply_tile(
+INLINE void multiply_tile(
     const float *x, const int rows, const float *w, const int panels, float *out,
     int64_t in_features, int64_t out_features) {
     vec sums[ACCUMULATORS];
@@ -40,7 +42,8 @@ static inline __attribute__((always_inline)) void multiply_tile(
         vec weights[MAX_PANELS];
         UNROLL for (int p = 0; p < panels; p++) {
             const float *from = w + (p * in_features + k) * LANES;
-            if (rows >= PREFETCH_FROM) __builtin_prefetch(from + AHEAD * LANES); /* into the next panel at the end of one */
+            /* At a panel's end that is the beginning of the one behind it, the next where panels go one by one. */
+            if (rows >= PREFETCH_FROM) __builtin_prefetch(from + AHEAD * LANES);
             weights[p] = load(from);
         }
         UNROLL for (int r = 0; r < rows; r++)
@@ -73,7 +76,10 @@ static void multiply_rows(const float *x, int rows, const float *w, float *out,
    turned: room for as many numbers as x has; x itself, if it has one row */
 void linear(const float *x, const float *packed, float *turned, float *out,
             int64_t num_rows, int64_t in_features, int64_t out_features) {
-    int64_t num_panels = out_features / LANES, num_tiles = (num_rows + TILE - 1) / TILE;
+    int64_t num_panels = out_features / LANES, num_tiles = divide_up(num_rows, TILE);
+    /* As few rounds of tasks as can be, and in each something for every thread. */
+    int64_t num_threads = omp_get_max_threads(), num_rounds = divide_up(num_panels, num_threads * MAX_PANELS_A_TASK);
+    int64_t panels_a_task = divide_up(num_panels, num_threads * num_rounds);
 #pragma omp parallel if (num_rows * in_features * out_features > PARALLEL_FROM)
     {
         /* Each tile of rows turned on its side, so that the numbers that are used together lie together. */
@@ -89,9 +95,9 @@ void linear(const float *x, const float *packed, float *turned, float *out,
         }
 #pragma omp for collapse(2) schedule(static)
         for (int64_t first_tile = 0; first_tile < num_tiles; first_tile += TILES_A_TASK) {
-            for (int64_t first_panel = 0; first_panel < num_panels; first_panel += PANELS_A_TASK) {
+            for (int64_t first_panel = 0; first_panel < num_panels; first_panel += panels_a_task) {
                 int64_t last_tile = first_tile + TILES_A_TASK < num_tiles ? first_tile + TILES_A_TASK : num_tiles;
-                int64_t last_panel = first_panel + PANELS_A_TASK < num_panels ? first_panel + PANELS_A_TASK : num_panels;
+                int64_t last_panel = first_panel + panels_a_task < num_panels ? first_panel + panels_a_task : num_panels;
                 for (int64_t tile = first_tile; tile < last_tile; tile++) {
                     int64_t first = tile * TILE, rows = num_rows - first < TILE ? num_rows - first : TILE;
                     multiply_rows(turned + first * in_features, rows, packed, out + first * out_features,

@@ -47,10 +47,10 @@ class CpuOps:
 
     def silu_and_mul(self, x: torch.Tensor) -> torch.Tensor:
         """See `reference_ops.silu_and_mul`."""
-        if not x.is_contiguous():
+        if not _fits(x):
             return reference_ops.silu_and_mul(x)
         num_rows, size = x.shape[0], x.shape[1] // 2
-        output = torch.empty(num_rows, size)
+        output = x.new_empty(num_rows, size)
         self._library.silu_and_mul(x.data_ptr(), output.data_ptr(), num_rows, size)
         return output
 
@@ -66,7 +66,7 @@ class CpuOps:
         """
         num_rows, in_features = x.shape
         out_features = packed.shape[0] * LANES
-        output = torch.empty(num_rows, out_features)
+        output = x.new_empty(num_rows, out_features)
         turned = x if num_rows == 1 else torch.empty_like(x)
         self._library.linear(
             x.data_ptr(), packed.data_ptr(), turned.data_ptr(), output.data_ptr(), num_rows, in_features, out_features
@@ -84,7 +84,8 @@ class CpuOps:
     ) -> None:
         """Rotate queries and keys *in place*, if there are angles, and write keys and values to the cache.
 
-        query: [num_tokens, num_heads, head_size]; key, value: [num_tokens, num_kv_heads, head_size]; views of one tensor will do
+        query: [num_tokens, num_heads, head_size]; key, value: [num_tokens, num_kv_heads, head_size]; views of one tensor will do,
+        if the heads of a token are in one piece
         cos_sin: two of [num_tokens, 1, head_size], as `RotaryEmbedding.cos_sin` makes them
         cache: [num_blocks, block_size, 2 * num_kv_heads, head_size]; slots: [num_tokens] int64, negative: not written
         """
@@ -103,7 +104,8 @@ class CpuOps:
         level_ends: torch.Tensor,
         rows: torch.Tensor,
         block_tables: torch.Tensor,
-        softmax: torch.Tensor,
+        largest: torch.Tensor,
+        total: torch.Tensor,
         output: torch.Tensor,
         scale: float,
     ) -> None:
@@ -111,10 +113,9 @@ class CpuOps:
 
         query, output: [num_rows, num_heads, head_size]; cache: as above
         parts, level_ends, rows, block_tables: int64, see `AttentionWork`
-        softmax: [2, num_rows, num_heads] float32, workspace
+        largest, total: [num_rows, num_heads] float32, workspace
         """
         num_kv_heads = cache.shape[2] // 2
-        largest, total = softmax
         self._library.attend(
             query.data_ptr(), query.stride(0), cache.data_ptr(), block_tables.data_ptr(), rows.data_ptr(),
             parts.data_ptr(), level_ends.data_ptr(), len(level_ends),

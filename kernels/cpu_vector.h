@@ -9,6 +9,8 @@
 #include <string.h>
 
 #define LANES 16
+#define INLINE static inline __attribute__((always_inline)) /* its constant arguments are constants to the compiler */
+#define UNROLL _Pragma("GCC unroll 16")                     /* an array that only unrolled loops touch is registers */
 
 typedef float vec __attribute__((vector_size(4 * LANES), aligned(4)));
 typedef float half_vec __attribute__((vector_size(2 * LANES), aligned(4)));
@@ -46,7 +48,7 @@ static inline float exp_(float x) {
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
     p = p * r * r + r + 1.0f;
-    int32_t bits = ((int32_t)n + 127) << 23;
+    uint32_t bits = (uint32_t)((int32_t)n + 127) << 23; /* of NaN some number, but then p is NaN */
     float power;
     memcpy(&power, &bits, sizeof power);
     return p * power;

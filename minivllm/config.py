@@ -88,7 +88,8 @@ class EngineConfig:
     """The decoder's operations that run as kernels of ours, Triton's or the CPU's. None: all where the attention is triton on CUDA or
     cpu, else none."""
     linear_backend: LinearBackendName = "auto"
-    """How linear layers multiply on a CPU: `cpu`, our kernel (float32, AVX-512, a C compiler), `onednn` or plain `torch`; `auto`: the first that can run."""
+    """How linear layers multiply: on a CPU `cpu`, our kernel (float32, AVX-512, a C compiler), or `onednn`; everywhere `torch`.
+    `auto`: the first of them that can run."""
     enforce_eager: bool = False
     """On: no CUDA graphs; every launch of a decode step is made from Python."""
     check_invariants: bool = False

@@ -97,7 +97,7 @@ def choose_sizes(
     ]
     if not cuts:
         raise ConfigError(
-            f"{hardware.num_gpus} GPUs in {hardware.num_machines} machines cannot be dealt out in groups of "
+            f"{hardware.num_gpus} GPU(s) in {hardware.num_machines} machine(s) cannot be dealt out in groups of "
             f"{tensor or 1} times {pipeline or 1}: take sizes whose product divides the number of GPUs."
         )
     sizes = [

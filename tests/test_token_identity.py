@@ -11,8 +11,9 @@ from functools import cache
 
 import pytest
 from identity_prompts import CHAT, LONG, ONE_TOKEN_IDS, TEXT
-from identity_runs import QUICK_SCHEDULES, SCHEDULES, assert_same_or_tie, generate, run
+from identity_runs import BASE, QUICK_SCHEDULES, SCHEDULES, assert_same_or_tie, generate, run
 
+from minivllm.runtime.loader import load_model
 from minivllm.sampling_params import SamplingParams
 
 MAX_TOKENS = 16
@@ -63,6 +64,16 @@ def test_greedy_tokens_equal_those_of_transformers_under_every_kind_of_schedule(
     numbers = [*range(4), *range(4, len(prompts) - 4, 2), *range(len(prompts) - 4, len(prompts))]
     assert len(numbers) == 16
     assert_tokens_equal_those_of_transformers(schedule, numbers, smollm2, smollm2_peer, prompts, expected)
+
+
+@pytest.mark.parametrize("linear_backend", ["onednn", "torch"])
+def test_greedy_tokens_equal_those_of_transformers_however_weights_are_multiplied(
+    linear_backend, smollm2_peer, prompts, expected
+):
+    model = load_model(dataclasses.replace(BASE, linear_backend=linear_backend))
+    assert_tokens_equal_those_of_transformers(
+        "batched", [0, 7, 12, 20, 21, 22, 23], model, smollm2_peer, prompts, expected
+    )
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import torch
 import transformers
 
-from minivllm.config import EngineConfig
+from minivllm.config import EngineConfig, LinearBackendName
 from minivllm.core.block_pool import KVCacheBlock
 from minivllm.core.request import Request, Sequence
 from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
@@ -69,8 +69,10 @@ def config_of(peer: transformers.PreTrainedModel) -> ModelConfig:
     return ModelConfig.from_hf_dict(peer.config.to_dict() | {"architectures": [type(peer).__name__]})
 
 
-def load_into_ours(peer: transformers.PreTrainedModel, dtype: torch.dtype = torch.float32) -> Decoder:
-    decoder = Decoder(config_of(peer), dtype, "cpu")
+def load_into_ours(
+    peer: transformers.PreTrainedModel, dtype: torch.dtype = torch.float32, linear_backend: LinearBackendName = "auto"
+) -> Decoder:
+    decoder = Decoder(config_of(peer), dtype, "cpu", linear_backend)
     decoder.load_weights(peer.state_dict().items())
     return decoder
 

@@ -118,7 +118,10 @@ def time_steps(scenario: CoreScenario, num_steps: int, log_path: Path) -> StepTi
     while len(seconds) < num_steps:
         bus = EventBus(clock)
         scheduler = build_decoding_scheduler(scenario, bus)
-        gc.collect()  # what building left behind is not the steps' to clean up; their own garbage is
+        # What building left behind is not the steps' to clean up, and the pool not theirs to go through, as in `minivllm serve`.
+        gc.unfreeze()
+        gc.collect()
+        gc.freeze()
         with LogWriter(log_path, _log_header(scenario)) as writer:
             if scenario.recording:
                 bus.subscribe(writer.write)

@@ -36,6 +36,8 @@ DEFAULT_ROWS = (1, 2, 4, 8, 16, 32, 64, 512)
 DEFAULT_ROUNDS = 7
 MAX_WEIGHT_BYTES = 4 << 30
 """Of one way's weights: there are three."""
+MAX_ROWS = 1 << 16
+"""More tokens than a step has."""
 
 Shape = tuple[int, int]
 
@@ -68,10 +70,13 @@ class LinearBench:
             raise BenchError(f"These layers have {self.weight_bytes / 2**30:.1f} GiB: take a model of at most 4 GiB.")
         self._shapes, self._dtype, self._clock = shapes, dtype, clock
         self.ways: dict[str, list[Matrix]] = {}
+        self.left_out: dict[str, str] = {}
+        """Way -> why it cannot run here."""
         for way in WAYS:
             try:
                 make_matrix = choose_linear_backend(way, dtype, torch.device("cpu"))
-            except ConfigError:
+            except ConfigError as error:
+                self.left_out[way] = str(error)
                 continue
             weights = (torch.randn(shape).to(dtype) for _ in range(num_layers) for shape in shapes)
             self.ways[way] = [make_matrix(weight, False) for weight in weights]
@@ -114,6 +119,8 @@ def run(args: argparse.Namespace) -> int:
 
     from minivllm.bench.machine_speed import measure_machine_speed
 
+    if max(args.rows) > MAX_ROWS:
+        raise BenchError(f"--rows are tokens of one step, at most {MAX_ROWS:,}; got {max(args.rows):,}.")
     set_num_threads(args.num_threads)
     clock, dtype = MonotonicClock(), getattr(torch, args.dtype)
     shapes, num_layers = decoder_shapes(args.model)
@@ -134,14 +141,18 @@ def run(args: argparse.Namespace) -> int:
         "weight_bytes": bench.weight_bytes,
         "read_weights_s": read_s,
         "gemm_gflop_per_s": speed.gemm_gflop_per_s,
+        "left_out": bench.left_out,
         "results": results,
         **describe_environment("torch"),
     }
     columns = ["rows", *bench.ways, "onednn / cpu", "reading", "arithmetic"]
     rows = [_row(entry, read_s, speed.gemm_gflop_per_s) for entry in results]
     title = f"Milliseconds of all linear layers of {args.model}'s decoder, {args.dtype}, {args.num_threads} threads"
-    note = f"reading: the weights once, at {speed.read_gb_per_s:.1f} GB/s; arithmetic: at {speed.gemm_gflop_per_s:.0f} GFLOP/s."
-    print_report(title, columns, rows, [note], result, args.json)
+    notes = [
+        f"reading: the weights once, at {speed.read_gb_per_s:.1f} GB/s; arithmetic: at {speed.gemm_gflop_per_s:.0f} GFLOP/s.",
+        *(f"Left out: {why}" for why in bench.left_out.values()),
+    ]
+    print_report(title, columns, rows, notes, result, args.json)
     return 0
 
 
@@ -150,5 +161,6 @@ def _row(entry: dict, read_s: float, gflop_per_s: float) -> list[str]:
     ratio = "-"
     if "cpu" in times and "onednn" in times:
         ratio = f"{statistics.median(b / a for a, b in zip(times['cpu'], times['onednn'], strict=True)):.2f}"
-    medians = [f"{1e3 * statistics.median(values):.1f}" for values in times.values()]
-    return [str(entry["rows"]), *medians, ratio, f"{1e3 * read_s:.1f}", f"{entry['flop'] / gflop_per_s / 1e6:.1f}"]
+    seconds = [*(statistics.median(values) for values in times.values()), read_s, entry["flop"] / gflop_per_s / 1e9]
+    cells = [f"{1e3 * one:.3g}" if one < 1e-3 else f"{1e3 * one:.1f}" for one in seconds]
+    return [str(entry["rows"]), *cells[:-2], ratio, *cells[-2:]]

@@ -23,7 +23,7 @@ import statistics
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from random import Random
-from typing import Any
+from typing import Any, get_args
 
 from minivllm.bench.environment import describe_environment, set_num_threads
 from minivllm.bench.report import (
@@ -35,7 +35,7 @@ from minivllm.bench.report import (
     progress_bar,
 )
 from minivllm.clock import Clock, MonotonicClock
-from minivllm.config import MAX_NUM_SEQS, EngineConfig
+from minivllm.config import MAX_NUM_SEQS, AttentionBackendName, CustomOp, EngineConfig, LinearBackendName
 from minivllm.engine import LLMEngine
 from minivllm.errors import BenchError
 
@@ -150,6 +150,9 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         max_num_seqs=max(asked),
         max_num_batched_tokens=max(EngineConfig().max_num_batched_tokens, 2 * max(asked)),  # prompts beside all decodes
         enforce_eager=True,  # graphs hide the parts of a step from whoever watches
+        attention_backend=args.attention_backend,
+        linear_backend=args.linear_backend,
+        custom_ops=args.custom_ops,
     )
     engine = LLMEngine.from_config(config, clock=clock)
     batch_sizes = fitting_batch_sizes(args, engine)
@@ -178,6 +181,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         "dtype": args.dtype,
         "device": model.device.type,
         "threads": args.num_threads,
+        "attention_backend": engine._runner.attention_backend,
         "context": args.context,
         "left_out_batch_sizes": [size for size in asked if size not in batch_sizes],
         "steps": args.steps,
@@ -245,6 +249,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=batch_sizes,
         metavar="N,...",
         help=f"numbers of running sequences (default: {','.join(map(str, USUAL_BATCH_SIZES))}, those that fit)",
+    )
+    for name, choices in (("attention", AttentionBackendName), ("linear", LinearBackendName)):
+        parser.add_argument(
+            f"--{name}-backend", choices=get_args(choices), default="auto", help="default: %(default)s, the fastest"
+        )
+    parser.add_argument(
+        "--custom-ops",
+        action="append",
+        choices=get_args(CustomOp),
+        help="operations that run as kernels; may be given several times (default: all beside kernels of attention)",
     )
     parser.add_argument("--context", type=positive_int, default=128, help="tokens of each (default: %(default)s)")
     parser.add_argument(

@@ -10,7 +10,7 @@ Easy to get wrong: what is only ever called by a name that somebody kept. A meth
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from minivllm.bench.stopwatch import Stopwatch
+from minivllm.bench.stopwatch import PartWatcher
 from minivllm.engine import LLMEngine
 
 MODEL_PARTS = {
@@ -38,8 +38,8 @@ LINEAR_PARTS = ("qkv_proj", "o_proj", "gate_up_proj", "down_proj", "head")
 
 
 @contextmanager
-def watch(engine: LLMEngine, stopwatch: Stopwatch) -> Iterator[None]:
-    """Let `stopwatch` see the parts of `engine`'s steps."""
+def watch(engine: LLMEngine, watcher: PartWatcher) -> Iterator[None]:
+    """Let `watcher` see the parts of `engine`'s steps."""
     runner, output_processor = engine._runner, engine._output_processor
     decoder = runner._model.decoder
     methods = [
@@ -62,5 +62,5 @@ def watch(engine: LLMEngine, stopwatch: Stopwatch) -> Iterator[None]:
         # What is left of the two when their linear layers and the attention itself are taken out.
         modules += [(attention, "rotary"), (attention.qkv_proj, "qkv_proj"), (attention.o_proj, "o_proj")]
         modules += [(mlp, "silu"), (mlp.gate_up_proj, "gate_up_proj"), (mlp.down_proj, "down_proj")]
-    with stopwatch.methods(methods), stopwatch.modules(modules):
+    with watcher.methods(methods), watcher.modules(modules):
         yield

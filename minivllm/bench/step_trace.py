@@ -1,7 +1,8 @@
 """A few steps as torch's profiler and as the engine's events saw them, in one file for ui.perfetto.dev.
 
-The profiler tells each operation of torch and its threads, and the parts of the step by the names that `bench step` has for them, since
-it knows nothing of kernels that are not torch's; the events tell whose tokens a step held and what was decided. Both are Chrome traces. Knows the two formats as JSON; what the engine's part looks like is `minivllm.events.perfetto`'s business.
+The profiler tells each operation of torch and its threads. It knows nothing of kernels that are not torch's, so the parts of the step
+are ranges in its trace, by the names that `bench step` has for them. The events tell whose tokens a step held and what was decided.
+Both are Chrome traces. Knows the two formats as JSON; what the engine's part looks like is `minivllm.events.perfetto`'s business.
 
 Easy to get wrong: that the two clocks have nothing in common. A mark is put into the profiler's trace at a moment
 that the engine's clock is asked for, and all of the engine's records are moved by the difference.
@@ -17,7 +18,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 
 from minivllm.bench.step_parts import watch
 from minivllm.bench.step_points import RandomRequests
-from minivllm.bench.stopwatch import Stopwatch
+from minivllm.bench.stopwatch import PartWatcher
 from minivllm.clock import MonotonicClock
 from minivllm.engine import LLMEngine
 from minivllm.errors import BenchError
@@ -28,19 +29,19 @@ NUM_STEPS = 6
 NUM_MARKS = 8
 
 
-class PartsInTrace(Stopwatch):
-    """Not seconds, but a range in the profiler's trace for each time a part runs."""
+class PartsInTrace(PartWatcher):
+    """A range in the profiler's trace for each time a part runs."""
 
     def __init__(self) -> None:
         self._ranges: list[record_function] = []
 
     def begin(self, part: str) -> None:
-        """See `Stopwatch.begin`."""
+        """See `PartWatcher.begin`."""
         self._ranges.append(record_function(part))
         self._ranges[-1].__enter__()
 
     def end(self) -> None:
-        """See `Stopwatch.end`."""
+        """See `PartWatcher.end`."""
         self._ranges.pop().__exit__(None, None, None)
 
 

@@ -22,41 +22,22 @@ if TYPE_CHECKING:
     from torch import nn
 
 
-class Stopwatch:
-    """Adds up seconds by part, each moment to the innermost one."""
-
-    def __init__(self, now: Callable[[], float]) -> None:
-        self._now = now
-        self._running: list[str] = []
-        self._since = 0.0
-        self.seconds: dict[str, float] = {}
-        """Part -> seconds, since `clear`."""
-
-    def clear(self) -> None:
-        self.seconds = {}
+class PartWatcher:
+    """Hears of parts that begin and end, while methods and modules are watched."""
 
     def begin(self, part: str) -> None:
         """`part` runs from here on, inside of what ran before."""
-        self._count()
-        self._running.append(part)
+        raise NotImplementedError
 
     def end(self) -> None:
         """The innermost part has ended."""
-        self._count()
-        self._running.pop()
-
-    def _count(self) -> None:
-        now = self._now()
-        if self._running:
-            part = self._running[-1]
-            self.seconds[part] = self.seconds.get(part, 0.0) + now - self._since
-        self._since = now
+        raise NotImplementedError
 
     @contextmanager
     def methods(self, watched: list[tuple[object, str, str]]) -> Iterator[None]:
         """Watch methods, each given as (object, name of the method, part), of these very objects and no others."""
         for owner, name, part in watched:
-            setattr(owner, name, self._timed(getattr(owner, name), part))
+            setattr(owner, name, self._told(getattr(owner, name), part))
         try:
             yield
         finally:
@@ -76,16 +57,47 @@ class Stopwatch:
             for handle in handles:
                 handle.remove()
 
-    def _timed(self, method: Callable[..., Any], part: str) -> Callable[..., Any]:
+    def _told(self, method: Callable[..., Any], part: str) -> Callable[..., Any]:
         @wraps(method)
-        def timed(*args: Any, **kwargs: Any) -> Any:
+        def told(*args: Any, **kwargs: Any) -> Any:
             self.begin(part)
             try:
                 return method(*args, **kwargs)
             finally:
                 self.end()
 
-        return timed
+        return told
+
+
+class Stopwatch(PartWatcher):
+    """Adds up seconds by part, each moment to the innermost one."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._running: list[str] = []
+        self._since = 0.0
+        self.seconds: dict[str, float] = {}
+        """Part -> seconds, since `clear`."""
+
+    def clear(self) -> None:
+        self.seconds = {}
+
+    def begin(self, part: str) -> None:
+        """See `PartWatcher.begin`."""
+        self._count()
+        self._running.append(part)
+
+    def end(self) -> None:
+        """See `PartWatcher.end`."""
+        self._count()
+        self._running.pop()
+
+    def _count(self) -> None:
+        now = self._now()
+        if self._running:
+            part = self._running[-1]
+            self.seconds[part] = self.seconds.get(part, 0.0) + now - self._since
+        self._since = now
 
 
 def waiting_clock(now: Callable[[], float], device: torch.device) -> Callable[[], float]:

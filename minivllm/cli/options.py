@@ -37,7 +37,7 @@ ENGINE_HELP = {
     "max_num_seqs": "most sequences running at once: the number of batch slots",
     "max_num_batched_tokens": "the token budget: most tokens in one step, over all sequences",
     "scheduling_policy": "who waits and who is preempted: fcfs (the newest) or priority",
-    "attention_backend": "how attention is computed; auto: triton on a GPU where it can run, else torch",
+    "attention_backend": "how attention is computed; auto: triton on a GPU, our kernels on a CPU where there is a C compiler, else torch",
     "custom_ops": "run this operation of the decoder as a fused kernel of ours; may be given several times",
     "linear_backend": "how linear layers multiply on a CPU; auto: our kernels where the processor has AVX-512, else oneDNN, else torch",
     "enforce_eager": "on a GPU: no CUDA graphs",

@@ -6,9 +6,9 @@ cut into *parts* of at most 16 lanes, a lane being one query head of one row, an
 
 A row whose context is cut into several stretches goes through them from left to right, level by level, and the kernel takes its
 softmax up where it stopped. Easy to get wrong: where stretches are cut. The kernel takes 16 tokens at a time, counted from
-the first one of the context, and what is rounded when depends on that; so a shared prefix is cut where 16 tokens end. Then a
-chunk's row has the same bits, whoever shares what with it and however its prompt was cut. A decode's row has them in any company; where
-few heads share a key head, it adds up in another order than lanes do, so there sharing may change the last bit.
+the first one of the context, and what is rounded when depends on that; so a shared prefix is cut where 16 tokens end, and a row's
+result does not depend on whom it shares with. Only a single row with up to four heads for a key head is worked on in another way
+(`is_decode`), and may get another last bit than as a part of a chunk or of a shared prefix.
 """
 
 from dataclasses import dataclass
@@ -22,12 +22,21 @@ NUM_LANES = 16
 NUM_TOKENS_AT_ONCE = 16
 
 
+def _int64s(*names: str) -> np.dtype:
+    return np.dtype([(name, np.int64) for name in names])
+
+
+PART = _int64s("first_entry", "first_pair", "num_pairs", "table", "begin", "limit", "grows", "is_last", "is_decode")
+"""`struct part` of the kernel, which says what the fields are."""
+STRETCH = _int64s("level", "num_rows", "first_entry", "table", "begin", "limit", "grows", "is_last", "is_decode")
+
+
 @dataclass(slots=True)
 class AttentionWork:
     """What `CpuOps.attend` does in each layer of a step; all int64."""
 
     parts: np.ndarray
-    """[num_parts, 9], level by level, the longest first; columns as `struct part` in the kernel."""
+    """[num_parts] of `PART`, level by level, the longest first."""
     level_ends: np.ndarray
     """[num_levels]: parts[: level_ends[i]] must be done before a part of level i + 1 begins."""
     rows: np.ndarray
@@ -44,7 +53,7 @@ def cut_into_parts(common: CommonAttentionMetadata, block_size: int, group: int)
     starts = common.num_computed_tokens
     begins, levels = np.zeros(num_seqs, dtype=np.int64), np.zeros(num_seqs, dtype=np.int64)
     rows = [np.arange(common.query_start_loc[-1])]
-    shared: list[list[int]] = []  # stretches; columns as below
+    shared = []  # a `STRETCH` each
     num_entries = len(rows[0])
     for prefix in find_prefix_groups(common.block_tables, starts // block_size, block_size)[0]:
         first = prefix.members[0]
@@ -53,38 +62,31 @@ def cut_into_parts(common: CommonAttentionMetadata, block_size: int, group: int)
             continue
         rows += [np.arange(first_rows[i], first_rows[i] + lengths[i]) for i in prefix.members]
         num_rows = lengths[prefix.members].sum()
-        shared.append([levels[first], num_rows, num_entries, first * width, begin, end, 0, 0, 0])
+        # All of its rows see the same tokens, and have more to come.
+        shared.append((levels[first], num_rows, num_entries, first * width, begin, end, 0, False, False))
         num_entries += num_rows
         begins[prefix.members] = end
         levels[prefix.members] += 1
 
-    # What a sequence has of its own is its last stretch.
-    one = np.ones(num_seqs, dtype=np.int64)
-    own = np.stack((levels, lengths, first_rows, seqs * width, begins, starts + 1, one, one, lengths == 1), axis=1)
-    stretches = np.concatenate((np.array(shared, dtype=np.int64).reshape(-1, 9), own))
-    level, num_rows, first_entry, table, begin, limit, grows, is_last, is_decode = stretches.T
-    num_pairs = num_rows * group
+    own = np.empty(num_seqs, STRETCH)
+    own["level"], own["num_rows"], own["first_entry"], own["table"] = levels, lengths, first_rows, seqs * width
+    own["begin"], own["limit"], own["grows"] = begins, starts + 1, 1
+    own["is_last"], own["is_decode"] = True, lengths == 1
+
+    stretches = np.concatenate((np.array(shared, dtype=STRETCH), own))
+    num_pairs = stretches["num_rows"] * group
     num_parts = -(-num_pairs // NUM_LANES)
     of = np.repeat(np.arange(len(stretches)), num_parts)  # the stretch of each part
-    first_pair = (np.arange(len(of)) - (np.cumsum(num_parts) - num_parts)[of]) * NUM_LANES
-    pairs_here = np.minimum(num_pairs[of] - first_pair, NUM_LANES)
-    num_tokens = limit[of] + grows[of] * (first_pair // group) - begin[of]
-    order = np.lexsort((-num_tokens, level[of]))
-    of = of[order]
-    parts = (
-        first_entry[of],
-        first_pair[order],
-        pairs_here[order],
-        table[of],
-        begin[of],
-        limit[of],
-        grows[of],
-        is_last[of],
-        is_decode[of],
-    )
+    parts = np.empty(len(of), PART)
+    for name in set(PART.names) & set(STRETCH.names):
+        parts[name] = stretches[name][of]
+    parts["first_pair"] = (np.arange(len(of)) - (np.cumsum(num_parts) - num_parts)[of]) * NUM_LANES
+    parts["num_pairs"] = np.minimum(num_pairs[of] - parts["first_pair"], NUM_LANES)
+    level = stretches["level"][of]
+    num_tokens = parts["limit"] + parts["grows"] * (parts["first_pair"] // group) - parts["begin"]
     return AttentionWork(
-        parts=np.stack(parts, axis=1),
-        level_ends=np.cumsum(np.bincount(level[of])),
+        parts=parts[np.lexsort((-num_tokens, level))],
+        level_ends=np.cumsum(np.bincount(level)),
         rows=np.concatenate(rows),
-        block_tables=np.ascontiguousarray(common.block_tables),
+        block_tables=np.ascontiguousarray(common.block_tables, dtype=np.int64),
     )

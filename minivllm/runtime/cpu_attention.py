@@ -10,32 +10,25 @@ wants to see queries (the attention mass, the x-ray) gets them rotated by the de
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from minivllm.errors import ConfigError
-from minivllm.kernels.cpu_library import CpuKernelsError, load_cpu_library
-from minivllm.kernels.cpu_ops import CpuOps, why_unsupported
+from minivllm.kernels.cpu_library import CpuKernelsError
+from minivllm.kernels.cpu_ops import why_unsupported
 from minivllm.runtime.attention_work import cut_into_parts
+from minivllm.runtime.cpu_kernels import load_cpu_ops
 from minivllm.runtime.input_batch import CommonAttentionMetadata
 from minivllm.runtime.kv_cache import KVCacheSpec
-from minivllm.runtime.model_cache import default_cache_root
 from minivllm.runtime.torch_attention import TorchAttentionBackend
-
-
-def load_cpu_ops() -> CpuOps:
-    """The kernels for this CPU, built if need be. Raises `ConfigError` where they cannot be had."""
-    try:
-        return CpuOps(load_cpu_library(default_cache_root() / "kernels"))
-    except CpuKernelsError as error:
-        raise ConfigError(f"attention_backend cpu cannot run here: {error} Use attention_backend='torch'.") from error
 
 
 @dataclass(slots=True)
 class CpuAttentionMetadata:
     slots: torch.Tensor
     """[num_tokens], `NOT_WRITTEN` included"""
-    work: tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
-    """The fields of `AttentionWork`"""
+    work: tuple[torch.Tensor, ...]
+    """The fields of `AttentionWork`, then the kernel's workspace: two of [num_tokens, num_heads]"""
 
 
 class CpuAttentionBackend(TorchAttentionBackend):
@@ -43,22 +36,28 @@ class CpuAttentionBackend(TorchAttentionBackend):
 
     def __init__(self, spec: KVCacheSpec, num_blocks: int, device: torch.device, num_heads: int) -> None:
         super().__init__(spec, num_blocks, device)
-        self._group = num_heads // spec.num_kv_heads
+        self._num_heads = num_heads
         self._ops = load_cpu_ops()
 
     @staticmethod
     def check_support(spec: KVCacheSpec, device: torch.device) -> None:
         """Raises `ConfigError` if the backend cannot run on `device`, or not with such heads."""
         why = f"the device is {device.type}." if device.type != "cpu" else why_unsupported(spec.dtype, spec.head_size)
+        if why is None:
+            try:
+                load_cpu_ops()
+            except CpuKernelsError as error:
+                why = str(error)
         if why is not None:
             raise ConfigError(f"attention_backend cpu cannot run here: {why} Use attention_backend='torch'.")
-        load_cpu_ops()
 
     def build(self, common: CommonAttentionMetadata) -> CpuAttentionMetadata:
         """See `AttentionBackend.build`."""
-        work = cut_into_parts(common, self._spec.block_size, self._group)
-        tensors = (work.parts, work.level_ends, work.rows, work.block_tables)
-        return CpuAttentionMetadata(self._tensor(common.slot_mapping), tuple(map(self._tensor, tensors)))
+        torch.get_num_threads()  # so that this thread has torch's number of threads, and not OpenMP's own, when a kernel asks
+        work = cut_into_parts(common, self._spec.block_size, self._num_heads // self._spec.num_kv_heads)
+        tensors = (work.parts.view(np.int64), work.level_ends, work.rows, work.block_tables)
+        workspace = torch.empty(2, len(common.slot_mapping), self._num_heads, dtype=torch.float32)
+        return CpuAttentionMetadata(self._tensor(common.slot_mapping), (*map(self._tensor, tensors), *workspace))
 
     def forward(
         self,
@@ -73,6 +72,5 @@ class CpuAttentionBackend(TorchAttentionBackend):
         cache = self.kv_caches[layer]
         self._ops.rotary_and_cache(query, key, value, cos_sin, cache, metadata.slots)
         output = query.new_empty(query.shape)  # in one piece, which the query need not be
-        softmax = query.new_empty((2, *query.shape[:2]))
-        self._ops.attend(query, cache, *metadata.work, softmax, output, self._scale)
+        self._ops.attend(query, cache, *metadata.work, output, self._scale)
         return output

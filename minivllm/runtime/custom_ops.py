@@ -56,7 +56,7 @@ def choose_ops(asked: list[CustomOp] | None, attention_backend: str, device: tor
             f"{attention_backend!r} here; change that, or leave custom_ops out."
         )
     if is_cpu:
-        from minivllm.runtime.cpu_attention import load_cpu_ops
+        from minivllm.runtime.cpu_kernels import load_cpu_ops
 
         kernels = load_cpu_ops()
     else:

@@ -1,9 +1,8 @@
 """How a CPU or GPU multiplies by weights: three ways, each with the layout that it reads best.
 
-A decode step has a handful of rows and reads all weights for them, so the layout decides its speed. `F.linear` gives such shapes to
-BLAS, which takes 2 to 6 times as long as reading takes. oneDNN reads a weight that was laid out for it once. Our own kernel (`cpu`,
-kernels/cpu_linear.c) reads its layout from the first byte to the last, at the speed of memory up to eight rows, and gives a row the
-same result in every bit, whoever else is in the batch. A laid-out weight *replaces* the plain one, so no way costs memory.
+A decode step has a handful of rows and reads all weights for them, so the layout decides its speed (`minivllm bench linear`). `F.linear`
+has the weight as it is; oneDNN reads one that was laid out for it once; our own kernel (`cpu`, kernels/cpu_linear.c) reads its layout
+from the first byte to the last, and gives a row the same result in every bit, whoever else is in the batch. A laid-out weight *replaces* the plain one, so no way costs memory.
 
 Knows weights and rows, nothing of layers or checkpoints. Easy to get wrong: a model with tied embeddings looks tokens up in the matrix of its
 head. oneDNN's layout cannot be looked up in, so there the head stays plain; ours can, by arithmetic.
@@ -19,7 +18,9 @@ from torch import nn
 
 from minivllm.config import LinearBackendName
 from minivllm.errors import ConfigError
+from minivllm.kernels.cpu_library import CpuKernelsError
 from minivllm.kernels.cpu_ops import LANES
+from minivllm.runtime.cpu_kernels import load_cpu_ops
 
 PACKED_FOR_ROWS = 16
 """The batch that oneDNN lays weights out for; the layout serves any other number of rows too."""
@@ -69,8 +70,6 @@ class CpuMatrix:
     """In panels of sixteen outputs, for `CpuOps.linear`."""
 
     def __init__(self, weight: torch.Tensor, is_table: bool = False) -> None:
-        from minivllm.runtime.cpu_attention import load_cpu_ops
-
         self._ops = load_cpu_ops()
         self._out_features, in_features = weight.shape
         num_panels = -(-self._out_features // LANES)
@@ -81,10 +80,10 @@ class CpuMatrix:
     def multiply(self, x: torch.Tensor) -> torch.Tensor:
         """See `Matrix.multiply`."""
         output = self._ops.linear(x.contiguous(), self._panels)
-        return output if output.shape[1] == self._out_features else output[:, : self._out_features].contiguous()
+        return output if output.shape[1] == self._out_features else output[:, : self._out_features]
 
     def rows(self, indices: torch.Tensor) -> torch.Tensor:
-        """See `Matrix.rows`."""
+        """See `Matrix.rows`. An index behind the last row may give zeros: ids are checked where requests come in."""
         return self._panels[indices // LANES, :, indices % LANES]
 
 
@@ -109,15 +108,13 @@ def choose_linear_backend(name: LinearBackendName, dtype: torch.dtype, device: t
 
 
 def _why_no_cpu_kernels(dtype: torch.dtype, device: torch.device) -> str | None:
-    from minivllm.runtime.cpu_attention import load_cpu_ops
-
     if device.type != "cpu":
         return f"the device is {device.type}."
     if dtype != torch.float32:
         return f"the kernels for a CPU are float32, and the model is {str(dtype).removeprefix('torch.')}."
     try:
         is_fast = load_cpu_ops().linear_is_fast
-    except ConfigError as error:
+    except CpuKernelsError as error:
         return str(error)
     return None if is_fast else "the processor, or its C compiler, has no AVX-512."
 

@@ -15,7 +15,6 @@ Log-probabilities are the model's own, from before any processing (vLLM's `raw_l
 Source: vLLM `vllm/v1/sample/sampler.py`.
 """
 
-import math
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
@@ -142,14 +141,19 @@ def best_tokens(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     As `logits.max(dim=-1)`: the lowest index on ties, and NaN where there is one, so that one pass serves greedy tokens and bad rows.
     On a CPU torch looks for an index number by number, and for a value sixteen at a time; so the best stretch of each row is found first.
     """
-    num_seqs, vocab_size = logits.shape
-    length = math.gcd(vocab_size, _STRETCH)
-    if logits.device.type != "cpu" or length == 1:
+    num_stretches = logits.shape[-1] // _STRETCH
+    if logits.device.type != "cpu" or num_stretches == 0:
         return logits.max(dim=-1)
-    stretches = logits.reshape(num_seqs, vocab_size // length, length)
+    head, tail = logits.tensor_split([num_stretches * _STRETCH], dim=-1)
+    stretches = head.unflatten(-1, (num_stretches, _STRETCH))
     best_stretch = stretches.amax(dim=-1).argmax(dim=-1)  # [num_seqs]
-    best_logits, offsets = stretches[torch.arange(num_seqs), best_stretch].max(dim=-1)
-    return best_logits, best_stretch * length + offsets
+    best_logits, offsets = stretches[torch.arange(len(logits)), best_stretch].max(dim=-1)
+    best_ids = best_stretch * _STRETCH + offsets
+    if tail.shape[-1] == 0:
+        return best_logits, best_ids
+    tail_logits, tail_ids = tail.max(dim=-1)
+    in_tail = ~best_logits.isnan() & ~(tail_logits <= best_logits)  # also where the tail has a NaN
+    return torch.where(in_tail, tail_logits, best_logits), torch.where(in_tail, tail_ids + head.shape[-1], best_ids)
 
 
 def _no_token(sequence: Sequence, why: str) -> SamplingError:

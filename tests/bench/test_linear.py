@@ -51,6 +51,7 @@ def test_a_way_that_cannot_run_here_is_left_out(capsys: pytest.CaptureFixture[st
     assert linear.run(parsed(*words)) == 0
     result = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert "cpu" not in result["results"][0]["seconds"] and "torch" in result["results"][0]["seconds"]
+    assert "the kernels for a CPU are float32" in result["left_out"]["cpu"]
 
 
 def test_every_layer_has_weights_of_its_own() -> None:
@@ -61,6 +62,11 @@ def test_every_layer_has_weights_of_its_own() -> None:
 def test_a_model_that_does_not_fit_three_times_is_refused() -> None:
     with pytest.raises(BenchError, match="take a model of at most 4 GiB"):
         linear.LinearBench([(1 << 16, 1 << 16)], 40, torch.float32, MonotonicClock())
+
+
+def test_more_rows_than_a_step_has_are_refused_before_they_take_the_memory() -> None:
+    with pytest.raises(BenchError, match="at most 65,536; got 10,000,000,000,000"):
+        linear.run(parsed("--model", "tiny-random", "--rows", "10000000000000"))
 
 
 @pytest.mark.parametrize("rows", ["0", "1,x", ""])

@@ -1,7 +1,7 @@
 """The step bench: its parts add up, it leaves the engine as it was, its points say what was in a step."""
 
 import json
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from dataclasses import replace
 from functools import partialmethod
 from pathlib import Path
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from safetensors import safe_open
 
-from minivllm.bench.step import StepBench, batch_sizes, fitting_batch_sizes, measure
+from minivllm.bench.step import StepBench, add_arguments, batch_sizes, fitting_batch_sizes, measure, run
 from minivllm.bench.step_parts import MODEL_PARTS, OUTSIDE_PARTS, watch
 from minivllm.bench.step_points import RandomRequests, measure_points
 from minivllm.bench.step_report import notes, weight_bytes
@@ -61,7 +61,7 @@ def test_a_part_that_raises_has_ended() -> None:
     stopwatch, worker = Stopwatch(CountingClock().now), Worker()
     worker.fail = lambda: 1 / 0
     with stopwatch.methods([(worker, "inner", "b")]):
-        timed = stopwatch._timed(worker.fail, "a")
+        timed = stopwatch._told(worker.fail, "a")
         with pytest.raises(ZeroDivisionError):
             timed()
         stopwatch.clear()
@@ -93,8 +93,16 @@ def test_every_measured_step_has_the_whole_batch_and_nothing_but_decodes(engine:
 
 
 def step_options(**given: object) -> Namespace:
-    usual = {"batch_sizes": None, "context": 100, "steps": 2, "seed": 0, "trace": None, "json": True, "num_threads": 1}
-    return Namespace(**{"model": "tiny-random", "dtype": "float32"} | usual | given)
+    parser = ArgumentParser()
+    add_arguments(parser)
+    options = parser.parse_args(["--model", "tiny-random", "--num-threads", "1", "--steps", "2", "--json"])
+    return Namespace(**vars(options) | {"context": 100} | given)
+
+
+def test_the_slow_twins_can_be_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    options = {"attention_backend": "torch", "linear_backend": "torch", "custom_ops": ["none"]}
+    assert run(step_options(batch_sizes=[1], context=20, **options)) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["attention_backend"] == "torch"
 
 
 def small_cache(monkeypatch: pytest.MonkeyPatch, num_blocks: int) -> None:

@@ -12,7 +12,7 @@ import torch
 from minivllm.kernels import cpu_library, reference_ops
 from minivllm.kernels.cpu_library import CpuKernelsError, load_cpu_library
 from minivllm.kernels.cpu_ops import LANES, CpuOps
-from minivllm.runtime.cpu_attention import load_cpu_ops
+from minivllm.runtime.cpu_kernels import load_cpu_ops
 
 
 @pytest.fixture(scope="module")
@@ -55,9 +55,9 @@ def test_rows_with_gaps_between_them_are_left_to_the_twin(ops: CpuOps) -> None:
 
 
 def test_silu_matches_its_twin_from_one_end_to_the_other(ops: CpuOps) -> None:
-    x = torch.linspace(-120.0, 120.0, 2 * 20 * 3).view(3, 40)
+    x = torch.linspace(-120.0, 120.0, 2 * 24 * 3).view(3, 48)
     torch.testing.assert_close(ops.silu_and_mul(x), reference_ops.silu_and_mul(x), rtol=2e-6, atol=1e-30)
-    assert ops.silu_and_mul(torch.full((1, 2), float("nan"))).isnan().all()
+    assert ops.silu_and_mul(torch.full((1, 32), float("nan"))).isnan().all()
 
 
 @pytest.mark.parametrize("num_threads", [1, 2])
@@ -82,6 +82,27 @@ def test_a_product_with_no_number_in_it_spoils_no_other_row(ops: CpuOps) -> None
     spoiled = ops.linear(x, panels)
     others = [row for row in range(20) if row != 7]
     assert spoiled[7].isnan().all() and torch.equal(spoiled[others], clean[others])
+
+
+def test_results_have_the_dtype_of_what_they_came_from_whatever_torch_makes_by_default(ops: CpuOps) -> None:
+    x, panels = torch.randn(5, 32), torch.randn(2, 32, LANES)
+    expected = ops.linear(x, panels), ops.silu_and_mul(x)
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        results = ops.linear(x, panels), ops.silu_and_mul(x)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert torch.equal(results[0], expected[0]) and torch.equal(results[1], expected[1])
+
+
+def test_clang_is_refused_since_its_threads_are_not_torchs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clang = tmp_path / "clang"
+    clang.write_text("#!/bin/sh\necho 'Debian clang version 19.1.7'\n")
+    clang.chmod(0o755)
+    monkeypatch.setenv("CC", str(clang))
+    load_cpu_library.cache_clear()
+    with pytest.raises(CpuKernelsError, match="is clang, whose OpenMP is not torch's: name a gcc in CC"):
+        load_cpu_library(tmp_path / "kernels")
 
 
 def test_the_library_is_built_once_and_then_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

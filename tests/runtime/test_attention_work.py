@@ -1,12 +1,14 @@
 """How a step's attention is cut into parts: every pair once, the longest first, shared prefixes at whole tiles."""
 
+import re
+from importlib import resources
+
 import numpy as np
 import pytest
 from attention_cases import SHARING, Seq, StepCase, random_case
 
-from minivllm.runtime.attention_work import NUM_LANES, NUM_TOKENS_AT_ONCE, AttentionWork, cut_into_parts
-
-FIRST_ENTRY, FIRST_PAIR, NUM_PAIRS, TABLE, BEGIN, LIMIT, GROWS, IS_LAST, IS_DECODE = range(9)
+from minivllm.kernels import cpu_ops
+from minivllm.runtime.attention_work import NUM_LANES, NUM_TOKENS_AT_ONCE, PART, AttentionWork, cut_into_parts
 
 
 def cut(case: StepCase) -> AttentionWork:
@@ -16,13 +18,13 @@ def cut(case: StepCase) -> AttentionWork:
 def tokens_of_pairs(case: StepCase) -> dict[tuple[int, int], list[int]]:
     """For each row and head of a group the tokens that its parts look at, in the order in which they do."""
     work, seen = cut(case), {}
-    for part in work.parts.tolist():
-        for pair in range(part[FIRST_PAIR], part[FIRST_PAIR] + part[NUM_PAIRS]):
-            row = int(work.rows[part[FIRST_ENTRY] + pair // case.group])
-            end = part[LIMIT] + part[GROWS] * (pair // case.group)
-            tables = work.block_tables.reshape(-1)[part[TABLE] :]
+    for part in work.parts:
+        for pair in range(part["first_pair"], part["first_pair"] + part["num_pairs"]):
+            row = int(work.rows[part["first_entry"] + pair // case.group])
+            end = part["limit"] + part["grows"] * (pair // case.group)
+            tables = work.block_tables.reshape(-1)[part["table"] :]
             slots = [
-                tables[t // case.block_size] * case.block_size + t % case.block_size for t in range(part[BEGIN], end)
+                tables[t // case.block_size] * case.block_size + t % case.block_size for t in range(part["begin"], end)
             ]
             seen.setdefault((row, pair % case.group), []).extend(map(int, slots))
     return seen
@@ -45,9 +47,9 @@ def test_a_shared_prefix_ends_where_a_tile_ends_and_a_row_is_in_one_part_of_a_le
     case = StepCase(SHARING[name], block_size=4)
     work = cut(case)
     assert len(work.level_ends) > 1 and work.level_ends[-1] == len(work.parts)
-    assert not (work.parts[:, BEGIN] % NUM_TOKENS_AT_ONCE).any()
+    assert not (work.parts["begin"] % NUM_TOKENS_AT_ONCE).any()
     for level in np.split(work.parts, work.level_ends[:-1]):
-        entries = [(part[FIRST_ENTRY] * case.group + part[FIRST_PAIR], part[NUM_PAIRS]) for part in level.tolist()]
+        entries = [(part["first_entry"] * case.group + part["first_pair"], part["num_pairs"]) for part in level]
         pairs = [
             int(work.rows[p // case.group]) * case.group + p % case.group for a, n in entries for p in range(a, a + n)
         ]
@@ -56,7 +58,22 @@ def test_a_shared_prefix_ends_where_a_tile_ends_and_a_row_is_in_one_part_of_a_le
 
 def test_the_longest_parts_of_a_level_come_first_and_none_has_more_lanes_than_there_are() -> None:
     work = cut(StepCase([Seq(0, 50), Seq(3), Seq(100), Seq(30, 20)]))
-    num_tokens = work.parts[:, LIMIT] + work.parts[:, GROWS] * (work.parts[:, FIRST_PAIR] // 3) - work.parts[:, BEGIN]
+    num_tokens = work.parts["limit"] + work.parts["grows"] * (work.parts["first_pair"] // 3) - work.parts["begin"]
     assert (np.diff(num_tokens) <= 0).all()
-    assert work.parts[:, NUM_PAIRS].max() == NUM_LANES
-    assert work.parts[:, IS_LAST].all() and work.parts[:, IS_DECODE].sum() == 2
+    assert work.parts["num_pairs"].max() == NUM_LANES
+    assert work.parts["is_last"].all() and work.parts["is_decode"].sum() == 2
+
+
+def source(name: str) -> str:
+    return resources.files("minivllm.kernels").joinpath(name).read_text(encoding="utf-8")
+
+
+def test_python_and_the_kernels_mean_the_same_by_the_same_names() -> None:
+    attention, vector = source("cpu_attention.c"), source("cpu_vector.h")
+    fields = re.search(r"struct part \{(.*?)\n\};", attention, re.DOTALL).group(1)
+    declared = re.sub(r"/\*.*?\*/", "", fields, flags=re.DOTALL).replace("int64_t", "").replace(";", ",")
+    assert tuple(name.strip() for name in declared.split(",") if name.strip()) == PART.names
+    defined = dict(re.findall(r"#define (\w+) (\d+)", attention + vector))
+    assert int(defined["LANES"]) == cpu_ops.LANES == NUM_LANES
+    assert int(defined["MAX_HEAD_SIZE"]) == cpu_ops.MAX_HEAD_SIZE
+    assert int(defined["TILE"]) == NUM_TOKENS_AT_ONCE

@@ -36,6 +36,15 @@ def test_a_whole_prompt_gives_the_logits_of_transformers(name: str) -> None:
         assert_same(run.run((sequence, length))[0], peer_logits(peer, sequence.token_ids))
 
 
+@pytest.mark.parametrize("linear_backend", ["onednn", "torch"])  # everything else here runs with `auto`
+@pytest.mark.parametrize("name", PEERS)
+def test_every_way_of_multiplying_gives_the_logits_of_transformers(name: str, linear_backend: str) -> None:
+    peer = make_peer(name)
+    run = PlannedRunner(load_into_ours(peer, linear_backend=linear_backend))
+    sequence = run.new(prompt(40))
+    assert_same(run.run((sequence, 40))[0], peer_logits(peer, sequence.token_ids))
+
+
 @pytest.mark.parametrize("name", PEERS)
 def test_a_prompt_in_chunks_gives_the_logits_of_transformers(name: str) -> None:
     peer = make_peer(name)

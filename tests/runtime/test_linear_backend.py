@@ -5,9 +5,10 @@ import torch
 
 from minivllm.config import EngineConfig
 from minivllm.errors import ConfigError
+from minivllm.kernels.cpu_library import load_cpu_library
+from minivllm.kernels.cpu_ops import CpuOps
 from minivllm.llm import LLM
 from minivllm.outputs import CompletionOutput
-from minivllm.runtime import cpu_attention
 from minivllm.runtime.linear_backend import CpuMatrix, OneDnnMatrix, TorchMatrix, choose_linear_backend
 from minivllm.sampling_params import SamplingParams
 
@@ -41,11 +42,13 @@ def test_auto_takes_the_fastest_that_can_run(monkeypatch: pytest.MonkeyPatch) ->
     assert choose_linear_backend("auto", torch.float32, torch.device("cuda")) is TorchMatrix
     assert choose_linear_backend("auto", torch.bfloat16, CPU) is not CpuMatrix
 
-    def no_compiler() -> None:
-        raise ConfigError("there is no C compiler.")
-
-    monkeypatch.setattr(cpu_attention, "load_cpu_ops", no_compiler)
+    monkeypatch.setenv("CC", "/no/such/compiler")
+    load_cpu_library.cache_clear()
     assert choose_linear_backend("auto", torch.float32, CPU) is OneDnnMatrix
+    why = r"linear_backend cpu cannot run here: there is no C compiler \(.*\). Use linear_backend='auto'.$"
+    with pytest.raises(ConfigError, match=why):
+        choose_linear_backend("cpu", torch.float32, CPU)
+    load_cpu_library.cache_clear()
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
     assert choose_linear_backend("auto", torch.float32, CPU) is TorchMatrix
 
@@ -66,7 +69,7 @@ def test_what_cannot_run_here_is_refused_by_name(name: str, dtype: torch.dtype, 
 
 
 def test_a_library_built_without_wide_registers_leaves_products_to_onednn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(type(cpu_attention.load_cpu_ops()), "linear_is_fast", False)
+    monkeypatch.setattr(CpuOps, "linear_is_fast", False)
     assert choose_linear_backend("auto", torch.float32, CPU) is OneDnnMatrix
     with pytest.raises(ConfigError, match="has no AVX-512"):
         choose_linear_backend("cpu", torch.float32, CPU)
@@ -77,9 +80,14 @@ def test_the_configuration_knows_the_names() -> None:
         EngineConfig(model="tiny-random", linear_backend="mkl")
 
 
-needs_avx512 = pytest.mark.skipif(
-    not cpu_attention.load_cpu_ops().linear_is_fast, reason="linear_backend cpu needs AVX-512"
-)
+def has_cpu_kernel() -> bool:
+    try:
+        return choose_linear_backend("cpu", torch.float32, CPU) is CpuMatrix
+    except ConfigError:
+        return False
+
+
+needs_avx512 = pytest.mark.skipif(not has_cpu_kernel(), reason="linear_backend cpu needs AVX-512 and a C compiler")
 
 
 def generate(prompts: list[list[int]], **options) -> list[CompletionOutput]:

@@ -1,5 +1,6 @@
 """What a server may be told, and what it tells."""
 
+import gc
 import io
 import json
 import logging
@@ -7,6 +8,7 @@ import logging
 import pytest
 from live_server import serving
 
+from minivllm.cli import main
 from minivllm.errors import ConfigError
 from minivllm.server.logs import REQUEST_ID, JsonFormatter
 from minivllm.server.options import ServerOptions
@@ -89,3 +91,14 @@ def test_each_request_is_logged_with_its_id_its_status_and_its_tokens(caplog: py
         ("/generate", 200, 5, 8),
         ("/v1/completions", 400, None, None),
     ]
+
+
+def test_what_is_loaded_is_out_of_the_collectors_way_when_the_first_request_comes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    frozen: list[int] = []
+    monkeypatch.setattr("minivllm.server.run.run_server", lambda *_: frozen.append(gc.get_freeze_count()))
+    monkeypatch.setattr("minivllm.server.logs.set_up_logging", lambda *_: None)
+    before = gc.get_freeze_count()
+    assert main(["serve", "tiny-random", "--port", "0", "--num-gpu-blocks-override", "5000"]) == 0
+    assert frozen[0] >= before + 5000, "not even the blocks of the pool"

@@ -19,7 +19,7 @@ from torch import nn
 from minivllm.config import LinearBackendName
 from minivllm.errors import ModelIntegrityError
 from minivllm.runtime.custom_ops import TORCH_OPS, DecoderOps
-from minivllm.runtime.linear_backend import choose_linear_backend
+from minivllm.runtime.linear_backend import TorchMatrix, choose_linear_backend
 from minivllm.runtime.model_config import ModelConfig
 from minivllm.runtime.models.layers import Embedding, Linear, RMSNorm, RotaryEmbedding
 from minivllm.runtime.models.weight_map import Shard, is_redundant, weight_shards
@@ -184,7 +184,9 @@ class Decoder(nn.Module):
             setattr(module, name, parameter)
         parameter.data[shard.first_row : shard.first_row + len(tensor)].copy_(tensor)
         if is_last and name == "weight" and isinstance(module, Linear | Embedding):
-            module.process_weights_after_loading(self._make_matrix)
+            # A table that is no head is only looked up in, which the plain one is best for.
+            is_lookup = isinstance(module, Embedding) and self.lm_head is not None
+            module.process_weights_after_loading(TorchMatrix if is_lookup else self._make_matrix)
 
 
 def random_weights(config: ModelConfig, seed: int) -> Iterator[tuple[str, torch.Tensor]]:
