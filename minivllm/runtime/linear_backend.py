@@ -11,6 +11,7 @@ Source of the name: vLLM `vllm/config/kernel.py` (`linear_backend`).
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 import torch
@@ -21,6 +22,7 @@ from minivllm.errors import ConfigError
 from minivllm.kernels.cpu_library import CpuKernelsError
 from minivllm.kernels.cpu_ops import LANES
 from minivllm.runtime.cpu_kernels import load_cpu_ops
+from minivllm.runtime.large_pages import LargePages
 
 PACKED_FOR_ROWS = 16
 """The batch that oneDNN lays weights out for; the layout serves any other number of rows too."""
@@ -67,15 +69,16 @@ class OneDnnMatrix(TorchMatrix):
 
 
 class CpuMatrix:
-    """In panels of sixteen outputs, for `CpuOps.linear`."""
+    """In panels of sixteen outputs, for `CpuOps.linear`; all of a model one after another, in `memory`."""
 
-    def __init__(self, weight: torch.Tensor, is_table: bool = False) -> None:
+    def __init__(self, weight: torch.Tensor, is_table: bool = False, memory: LargePages | None = None) -> None:
         self._ops = load_cpu_ops()
         self._out_features, in_features = weight.shape
         num_panels = -(-self._out_features // LANES)
         if missing := num_panels * LANES - self._out_features:
             weight = torch.cat((weight, weight.new_zeros(missing, in_features)))
-        self._panels = weight.view(num_panels, LANES, in_features).transpose(1, 2).contiguous()
+        self._panels = (memory or LargePages()).empty(num_panels, in_features, LANES)
+        self._panels.copy_(weight.view(num_panels, LANES, in_features).transpose(1, 2))
 
     def multiply(self, x: torch.Tensor) -> torch.Tensor:
         """See `Matrix.multiply`."""
@@ -93,7 +96,7 @@ def choose_linear_backend(name: LinearBackendName, dtype: torch.dtype, device: t
     `auto` takes the first of `cpu`, `onednn` and `torch` that can be had. Raises `ConfigError` if what is asked for by name cannot.
     """
     ways: dict[str, tuple[Callable[[torch.dtype, torch.device], str | None], MakeMatrix]] = {
-        "cpu": (_why_no_cpu_kernels, CpuMatrix),
+        "cpu": (_why_no_cpu_kernels, partial(CpuMatrix, memory=LargePages())),
         "onednn": (_why_no_onednn, OneDnnMatrix),
         "torch": (lambda dtype, device: None, TorchMatrix),
     }

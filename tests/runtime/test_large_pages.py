@@ -1,0 +1,55 @@
+"""Weights share large pages: next to each other, at lines of the cache, for as long as anybody holds one."""
+
+import sys
+
+import pytest
+import torch
+
+from minivllm.runtime.large_pages import LARGE_PAGE_BYTES, LINE_BYTES, PIECE_BYTES, LargePages
+
+
+def test_tensors_lie_one_after_another_and_overlap_nowhere() -> None:
+    memory = LargePages()
+    tensors = [memory.empty(*shape) for shape in ((3, 5), (1,), (0, 7), (16, 16), (2, 2, 2))]
+    for number, tensor in enumerate(tensors):
+        tensor.fill_(number)
+    for number, tensor in enumerate(tensors):
+        assert tensor.dtype == torch.float32 and (tensor == number).all()
+        assert tensor.data_ptr() % LINE_BYTES == 0
+    assert tensors[0].data_ptr() % LARGE_PAGE_BYTES == 0
+    assert tensors[3].data_ptr() - tensors[0].data_ptr() == 2 * LINE_BYTES
+
+
+def test_what_no_longer_fits_begins_a_new_piece_as_large_as_it_must_be() -> None:
+    memory = LargePages()
+    first, large = memory.empty(10), memory.empty(PIECE_BYTES // 4 + 100)
+    assert large.numel() == PIECE_BYTES // 4 + 100 and large.data_ptr() % LARGE_PAGE_BYTES == 0
+    assert not first.data_ptr() <= large.data_ptr() < first.data_ptr() + PIECE_BYTES
+
+
+def test_a_tensor_keeps_its_memory_when_who_gave_it_is_gone() -> None:
+    memory = LargePages()
+    first, second = memory.empty(100).fill_(1.0), memory.empty(100).fill_(2.0)
+    del memory
+    assert first.untyped_storage().data_ptr() == second.untyped_storage().data_ptr()
+    del first
+    assert second.sum() == 200.0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux")
+def test_the_system_is_asked_for_large_pages() -> None:
+    tensor = LargePages().empty(1000)
+    begin = tensor.data_ptr()
+    with open("/proc/self/smaps") as file:
+        text = file.read()
+    if "hg" not in {flag for line in text.splitlines() if line.startswith("VmFlags") for flag in line.split()[1:]}:
+        pytest.skip("this system has no large pages to ask for")
+    flags, inside = [], False
+    for line in text.splitlines():
+        head = line.split()[0]
+        if "-" in head and not head.endswith(":"):
+            low, high = (int(number, 16) for number in head.split("-"))
+            inside = low <= begin < high
+        elif inside and head == "VmFlags:":
+            flags = line.split()[1:]
+    assert "hg" in flags
