@@ -31,8 +31,8 @@ PACKED_FOR_ROWS = 16
 class Matrix(Protocol):
     """A loaded weight, [out_features, in_features] by meaning."""
 
-    def multiply(self, x: torch.Tensor) -> torch.Tensor:
-        """x: [num_rows, in_features] -> x @ weight.T, [num_rows, out_features]"""
+    def multiply(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+        """x: [num_rows, in_features]; bias: [out_features] -> x @ weight.T + bias, [num_rows, out_features]"""
 
     def rows(self, indices: torch.Tensor) -> torch.Tensor:
         """Rows of the weight: indices: [n] -> [n, in_features]. Only of a matrix that was made `is_table`."""
@@ -48,9 +48,9 @@ class TorchMatrix:
     def __init__(self, weight: torch.Tensor, is_table: bool = False) -> None:
         self._weight = weight
 
-    def multiply(self, x: torch.Tensor) -> torch.Tensor:
+    def multiply(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
         """See `Matrix.multiply`."""
-        return nn.functional.linear(x, self._weight)
+        return nn.functional.linear(x, self._weight, bias)
 
     def rows(self, indices: torch.Tensor) -> torch.Tensor:
         """See `Matrix.rows`."""
@@ -63,9 +63,9 @@ class OneDnnMatrix(TorchMatrix):
     def __init__(self, weight: torch.Tensor, is_table: bool = False) -> None:
         super().__init__(weight if is_table else torch.ops.mkldnn._reorder_linear_weight(weight, PACKED_FOR_ROWS))
 
-    def multiply(self, x: torch.Tensor) -> torch.Tensor:
+    def multiply(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
         """See `Matrix.multiply`."""
-        return torch.ops.mkldnn._linear_pointwise(x, self._weight, None, "none", [], "")
+        return torch.ops.mkldnn._linear_pointwise(x, self._weight, bias, "none", [], "")
 
 
 class CpuMatrix:
@@ -80,10 +80,12 @@ class CpuMatrix:
         self._panels = (memory or LargePages()).empty(num_panels, in_features, LANES)
         self._panels.copy_(weight.view(num_panels, LANES, in_features).transpose(1, 2))
 
-    def multiply(self, x: torch.Tensor) -> torch.Tensor:
+    def multiply(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
         """See `Matrix.multiply`."""
         output = self._ops.linear(x.contiguous(), self._panels)
-        return output if output.shape[1] == self._out_features else output[:, : self._out_features]
+        if output.shape[1] != self._out_features:
+            output = output[:, : self._out_features]
+        return output if bias is None else output.add_(bias)
 
     def rows(self, indices: torch.Tensor) -> torch.Tensor:
         """See `Matrix.rows`. An index behind the last row may give zeros: ids are checked where requests come in."""

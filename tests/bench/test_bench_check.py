@@ -38,6 +38,11 @@ def test_what_was_written_passes_and_a_seventh_less_passes_too(check: ModuleType
     assert "decode-quick: 1.28 against the committed 1.50 (-15 %), ok" in capsys.readouterr().out
 
 
+def test_the_committed_ratios_are_there_for_every_workload(check: ModuleType) -> None:
+    committed = check.read_committed(PATH.parent / "bench_ratios.json")
+    assert set(committed["ratios"]) == set(WORKLOADS)
+
+
 def test_one_ratio_that_is_too_low_fails_and_is_named_with_its_numbers(check: ModuleType, monkeypatch, capsys) -> None:
     monkeypatch.setattr(check, "measure", lambda *_: measured(1.5, 2.0, 5.0, 1.0))
     check.main(["--update"])

@@ -20,9 +20,11 @@ CPU = torch.device("cpu")
 def test_all_ways_give_the_product_of_the_plain_weight(make_matrix, shape: tuple[int, int]) -> None:
     torch.manual_seed(0)
     weight = torch.randn(shape)
+    matrix, bias = make_matrix(weight, False), torch.randn(shape[0])
     for num_rows in (0, 1, 5, 40):
         x = torch.randn(num_rows, shape[1])
-        torch.testing.assert_close(make_matrix(weight, False).multiply(x), x @ weight.T, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(matrix.multiply(x), x @ weight.T, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(matrix.multiply(x, bias), x @ weight.T + bias, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("make_matrix", [CpuMatrix, OneDnnMatrix, TorchMatrix])

@@ -32,8 +32,7 @@ class Linear(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """x: [num_tokens, in_features] -> [num_tokens, out_features]"""
-        product = self.matrix.multiply(x)
-        return product if self.bias is None else product.add_(self.bias)
+        return self.matrix.multiply(x, self.bias)
 
 
 class Embedding(nn.Module):
