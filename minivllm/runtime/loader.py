@@ -64,6 +64,6 @@ def _choose_device(asked: str) -> torch.device:
 
 def _choose_dtype(asked: str, model_config: ModelConfig, device: torch.device) -> torch.dtype:
     if asked == "auto":
-        # A CPU without AMX computes 16-bit types slower than float32, and float32 is the one that can be checked exactly.
+        # Our kernels for a CPU are float32, which is also what can be checked exactly (decision 70).
         asked = "float32" if device.type == "cpu" else model_config.dtype
     return getattr(torch, asked)
