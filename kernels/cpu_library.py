@@ -2,7 +2,7 @@
 
 The library lies in a cache folder under a name that says what it was made from: source, flags, compiler and processor. So
 a newer source or another machine with the same home directory builds anew, and everybody else loads in a millisecond.
-Building takes a second. Where there is no compiler, or it cannot do it, `CpuKernelsError` says why, and torch serves.
+Building takes some seconds. Where there is no compiler, or it cannot do it, `CpuKernelsError` says why, and torch serves.
 
 Easy to get wrong: two OpenMP runtimes. torch brings its own `libgomp.so.1`; a second one would mean a second set of threads
 on the same cores. What gcc builds asks for that name and not for a path, and torch's, loaded before, is what it gets. What clang

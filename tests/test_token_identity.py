@@ -71,9 +71,7 @@ def test_greedy_tokens_equal_those_of_transformers_however_weights_are_multiplie
     linear_backend, smollm2_peer, prompts, expected
 ):
     model = load_model(dataclasses.replace(BASE, linear_backend=linear_backend))
-    assert_tokens_equal_those_of_transformers(
-        "batched", [0, 7, 12, 20, 21, 22, 23], model, smollm2_peer, prompts, expected
-    )
+    assert_tokens_equal_those_of_transformers("batched", [0, 12, 20, 21], model, smollm2_peer, prompts, expected)
 
 
 @pytest.mark.slow

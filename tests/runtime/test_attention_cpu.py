@@ -178,6 +178,7 @@ def test_threads_that_share_the_work_change_no_bit(group: int) -> None:
     torch.testing.assert_close(expected.double(), case.reference(), rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.slow  # builds the kernels once more
 def test_smaller_registers_say_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpu_library, "FLAGS", (*cpu_library.FLAGS, "-mno-avx512f", "-Wno-psabi"))
     load_cpu_library.cache_clear()
