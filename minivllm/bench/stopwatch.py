@@ -12,6 +12,7 @@ Watching costs about half a microsecond a call, so a watched step is a little lo
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -22,16 +23,16 @@ if TYPE_CHECKING:
     from torch import nn
 
 
-class PartWatcher:
+class PartWatcher(ABC):
     """Hears of parts that begin and end, while methods and modules are watched."""
 
+    @abstractmethod
     def begin(self, part: str) -> None:
         """`part` runs from here on, inside of what ran before."""
-        raise NotImplementedError
 
+    @abstractmethod
     def end(self) -> None:
         """The innermost part has ended."""
-        raise NotImplementedError
 
     @contextmanager
     def methods(self, watched: list[tuple[object, str, str]]) -> Iterator[None]:

@@ -46,7 +46,10 @@ class AttentionWork:
 
 
 def cut_into_parts(common: CommonAttentionMetadata, block_size: int, group: int) -> AttentionWork:
-    """group: query heads of a key head"""
+    """The work of one step.
+
+    block_size: tokens in a block of the cache; group: query heads that share a key head
+    """
     first_rows, lengths = common.query_start_loc[:-1], np.diff(common.query_start_loc)
     num_seqs, width = common.block_tables.shape
     seqs = np.arange(num_seqs)

@@ -1,8 +1,9 @@
 """The attention backend `cpu`: as `torch`, but reads the cache in place, and rotation and writing are one pass.
 
-Once a step the work is cut into parts (`attention_work`), once a layer two kernels run: one writes keys and values, the other attends. Chunks,
-decodes and shared prefixes are all the same to it. A chunk's own keys and values are read from the cache, too: tokens that are
-not written in this step (`NOT_WRITTEN`) are there already, or another sequence of the step writes them, and all is written before any is read.
+Once a step the work is cut into parts (`attention_work`), once a layer two kernels run: one writes keys and values, the other
+attends. Chunks, decodes and shared prefixes are all the same to it. A chunk's own keys and values are read from the cache, too:
+tokens that are not written in this step (`NOT_WRITTEN`) are there already, or another sequence of the step writes them, and all is
+written before any is read.
 
 Easy to get wrong: rotating in place. Queries and keys may be views of the linear layer's output, which nobody else reads; who
 wants to see queries (the attention mass, the x-ray) gets them rotated by the decoder and not here.

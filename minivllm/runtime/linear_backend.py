@@ -2,7 +2,8 @@
 
 A decode step has a handful of rows and reads all weights for them, so the layout decides its speed (`minivllm bench linear`). `F.linear`
 has the weight as it is; oneDNN reads one that was laid out for it once; our own kernel (`cpu`, kernels/cpu_linear.c) reads its layout
-from the first byte to the last, and gives a row the same result in every bit, whoever else is in the batch. A laid-out weight *replaces* the plain one, so no way costs memory.
+from the first byte to the last, and gives a row the same result in every bit, whoever else is in the batch. A laid-out weight
+*replaces* the plain one, so no way costs memory.
 
 Knows weights and rows, nothing of layers or checkpoints. Easy to get wrong: a model with tied embeddings looks tokens up in the matrix of its
 head. oneDNN's layout cannot be looked up in, so there the head stays plain; ours can, by arithmetic.
