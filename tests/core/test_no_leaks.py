@@ -1,4 +1,4 @@
-"""Ten thousand requests come and go; the pool is as it was."""
+"""Thousands of requests come and go; the pool is as it was."""
 
 import random
 
@@ -20,7 +20,8 @@ class QuickRunner(FakeRunner):
 
 
 @pytest.mark.parametrize("policy", ["fcfs", "priority"])
-def test_ten_thousand_random_requests_with_aborts_leak_no_block(policy):
+@pytest.mark.parametrize("number", [1_000, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_thousands_of_random_requests_with_aborts_leak_no_block(policy, number):
     rng = random.Random(f"leaks-{policy}")
     config = EngineConfig(
         model="fake", block_size=4, max_num_seqs=16, max_num_batched_tokens=64, scheduling_policy=policy
@@ -29,8 +30,8 @@ def test_ten_thousand_random_requests_with_aborts_leak_no_block(policy):
     stems = [[rng.randrange(99) for _ in range(rng.randrange(1, 40))] for _ in range(20)]
     live: list[str] = []
     num_added = 0
-    while num_added < 10_000 or engine.has_unfinished_requests():
-        while num_added < 10_000 and len(live) < 30:
+    while num_added < number or engine.has_unfinished_requests():
+        while num_added < number and len(live) < 30:
             prompt = [*rng.choice(stems), rng.randrange(99)]
             params = SamplingParams(max_tokens=rng.randrange(1, 30), output_kind=RequestOutputKind.FINAL_ONLY)
             priority = rng.randrange(3) if policy == "priority" else 0
@@ -51,5 +52,7 @@ def test_ten_thousand_random_requests_with_aborts_leak_no_block(policy):
     assert engine._output_processor._outputs == {}
     assert check_invariants(scheduler) == []
     counters = scheduler.counters
-    assert counters.finished_requests + counters.aborted_requests == 10_000
-    assert counters.num_preemptions > 100 and counters.prefix_cache_hits > 10_000, "the run was no test of anything"
+    assert counters.finished_requests + counters.aborted_requests == number
+    assert counters.num_preemptions > number // 100 and counters.prefix_cache_hits > number, (
+        "the run was no test of anything"
+    )
