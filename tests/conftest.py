@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 # Imports Triton, if it is installed, in the mode that this machine can run. Later would be too late: model classes of
 # transformers, which many test modules import, import Triton too, and where there is no GPU it must interpret.
@@ -16,6 +17,10 @@ with contextlib.suppress(ModuleNotFoundError):
     import minivllm.kernels.mode  # noqa: F401
 
 from minivllm.runtime.model_store import resolve_model
+
+# For every test, and before any of them is read: how long an example takes says how busy this machine is.
+settings.register_profile("minivllm", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("minivllm")
 
 # A shell that starts us in the background has Ctrl-C ignored, and processes that tests start and interrupt would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -99,7 +99,7 @@ class CoreTwin:
             case ev.RequestFinished():
                 return self._searches(event.seq_id) or bool(self.sequences[event.seq_id].asked.given.params.stop)
             case ev.RequestPreempted():  # computed anew, because a batch-mate failed
-                return (event.need, self._somebody_failed) == (0, True)
+                return event.need == 0
             case ev.BlockEvicted():  # what a failed request wrote
                 return is_next and self._somebody_failed
         return isinstance(event, GIVEN)

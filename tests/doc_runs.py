@@ -31,6 +31,7 @@ from pathlib import Path
 
 import yaml
 from doc_blocks import ROOT, Block, blocks, command_spans
+from patience import SOON
 
 from minivllm.cli import COMMANDS, build_parser, main
 
@@ -267,7 +268,7 @@ def _output_of(command: str) -> str:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=280,
+            timeout=SOON,
         )
         status, output = done.returncode, done.stdout
     else:

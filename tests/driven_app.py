@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
+from patience import SOON
 from textual.pilot import Pilot
 
 from minivllm.events import types as ev
@@ -16,7 +17,6 @@ SIZES = [(80, 24), (120, 36), (200, 60)]
 SCREENS = ("overview", "blocks", "scheduler", "requests", "events", "compare")
 FRAME = 0.15
 """Seconds in which at least one frame is drawn."""
-SOON = 10.0
 CONTROL_CHARACTERS = {chr(code) for code in (*range(9), *range(11, 32), *range(127, 160), 0x202E)}
 """All that a terminal obeys, and the mark that reverses a line; a picture in SVG has tabs and line ends of its own."""
 

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import httpx2
 from engine_fakes import FakeRunner, FakeTokenizer
 from openai import OpenAI
+from patience import SOON
 
 from minivllm.config import EngineConfig
 from minivllm.core.request import Sequence
@@ -42,7 +43,7 @@ class GatedRunner(FakeRunner):
 
     def execute_model(self, plan: SchedulerOutput) -> list[Sequence]:
         self.entered.set()
-        if not self.gate.wait(30):
+        if not self.gate.wait(SOON):
             raise TimeoutError("the test forgot to open the gate")
         self.entered.clear()
         self.num_steps += 1
@@ -96,7 +97,7 @@ class LiveServer:
 
     def http(self, **options: object) -> httpx2.Client:
         headers = {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
-        return httpx2.Client(base_url=self.url, timeout=30, headers=headers, **options)
+        return httpx2.Client(base_url=self.url, timeout=SOON, headers=headers, **options)
 
     def openai(self, strict: bool = True) -> OpenAI:
         """As the issue wants it driven: no retries, so that every error is seen."""
@@ -104,7 +105,7 @@ class LiveServer:
             base_url=f"{self.url}/v1",
             api_key=self.api_key or "none",
             max_retries=0,
-            timeout=30,
+            timeout=SOON,
             _strict_response_validation=strict,
         )
 
@@ -124,7 +125,7 @@ class LiveServer:
         wait_for(lambda: not self.engine.has_unfinished_requests())
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+def wait_for(condition: Callable[[], bool], seconds: float = SOON) -> None:
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
@@ -145,7 +146,7 @@ def serving(
     `send_buffer`: bytes that the system keeps for a client that does not read them.
     """
     engine = engine or fake_engine()
-    settings = ServerOptions(port=0, **{"drain_timeout": 5.0, "request_timeout": 30.0} | options)
+    settings = ServerOptions(port=0, **{"drain_timeout": 5.0, "request_timeout": SOON} | options)
     assembled = assemble(engine, settings, kv_sink)
     service = assembled.service
     bound = bind(settings)
@@ -166,7 +167,7 @@ def serving(
             engine._runner.gate.set()
         if thread.is_alive() and not server.should_exit:
             live.begin_exit()
-        thread.join(30)
+        thread.join(SOON)
         if thread.is_alive():
             raise AssertionError("the server did not end")
         loop.close()

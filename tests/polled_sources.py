@@ -3,10 +3,10 @@
 import time
 from collections.abc import Callable
 
+from patience import SOON
+
 from minivllm.events.types import Event
 from minivllm.tui.source import EventSource
-
-SOON = 10.0
 
 
 def poll_until(source: EventSource, condition: Callable[[], bool]) -> None:

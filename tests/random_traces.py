@@ -10,7 +10,9 @@ from minivllm.tui.context import Context
 from minivllm.tui.model import DashboardModel
 from minivllm.tui.selection import Target
 
-RUNS = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+RUNS = settings(
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 """`stage` and `ask` are classes: it does no harm that all examples have the same ones."""
 
 _REQUEST = st.tuples(

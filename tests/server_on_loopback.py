@@ -8,8 +8,7 @@ from contextlib import contextmanager
 
 import uvicorn
 from fastapi import FastAPI
-
-SOON = 10.0
+from patience import SOON
 
 
 @contextmanager

@@ -16,8 +16,8 @@ import termios
 import time
 from pathlib import Path
 
-SOON = 30.0
-"""Seconds after which a test gives up on a program."""
+from patience import SOON
+
 _ESCAPES = re.compile(rb"\x1b(?:\[[0-9:;<=>?]*[ -/]*[@-~]|[\]P].*?(?:\x07|\x1b\\)|[()][0-9A-Z]|[=>78c])", re.DOTALL)
 _MODE = re.compile(rb"\x1b\[\?([0-9;]+)([hl])")
 _RESTORED = {

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from patience import SOON
 
 import minivllm
 from minivllm import cli
@@ -19,7 +20,7 @@ TINY = ["--model", "tiny-random"]
 
 
 def run_python(*arguments: str, **options: object) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=120, **options)
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=SOON, **options)
 
 
 def the_only_line(text: str) -> str:
@@ -171,7 +172,7 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(tmp_path: Path):
         stderr=subprocess.PIPE,
         text=True,
         cwd=tmp_path,
-        timeout=120,
+        timeout=SOON,
     )
     os.close(write_end)
     assert (result.returncode, result.stderr) == (cli.BROKEN_PIPE, "")

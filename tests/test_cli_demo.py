@@ -18,6 +18,7 @@ from typing import ClassVar
 
 import pytest
 from one_thread import one_thread  # noqa: F401  (a fixture)
+from patience import SOON
 
 from minivllm.cli import main
 from minivllm.core.invariants import Violation
@@ -28,8 +29,6 @@ from minivllm.lessons.scenarios import SCENARIOS
 from minivllm.tui.source import InProcessSource
 
 DEMO = ["demo", "--model", "tiny-random", "--headless"]
-SOON = 100.0
-"""Seconds after which a test gives up on a process."""
 
 
 def environment(**others: str) -> dict[str, str]:

@@ -14,6 +14,7 @@ from pathlib import Path
 import httpx2
 import pytest
 import zmq
+from patience import SOON
 
 from minivllm.cli import main
 from minivllm.cli.once import fold_once
@@ -58,7 +59,7 @@ def serve_process(*options: str) -> Iterator[tuple[subprocess.Popen, str]]:
 def test_a_signal_lets_the_stream_under_way_finish_and_ends_in_success(which: signal.Signals) -> None:
     with serve_process() as (process, url):
         body = {"prompt": "x", "max_tokens": 400, "ignore_eos": True, "stream": True}
-        with httpx2.stream("POST", f"{url}/v1/completions", json=body, timeout=30) as answer:
+        with httpx2.stream("POST", f"{url}/v1/completions", json=body, timeout=SOON) as answer:
             pieces = answer.iter_text()
             text = next(pieces)
             process.send_signal(which)
@@ -66,14 +67,14 @@ def test_a_signal_lets_the_stream_under_way_finish_and_ends_in_success(which: si
         assert text.endswith("data: [DONE]\n\n")
         assert '"finish_reason":"length"' in text
         lines = [json.loads(line) for line in process.stderr]
-        assert process.wait(20) == 0
+        assert process.wait(SOON) == 0
         assert lines[-1]["message"] == "ended"
 
 
 def test_a_second_signal_waits_for_nobody() -> None:
     with serve_process("--shutdown-timeout", "50") as (process, url):
         body = {"prompt": "x", "max_tokens": 1500, "ignore_eos": True, "stream": True, "n": 16}
-        with httpx2.stream("POST", f"{url}/v1/completions", json=body, timeout=30) as answer:
+        with httpx2.stream("POST", f"{url}/v1/completions", json=body, timeout=SOON) as answer:
             pieces = answer.iter_text()
             next(pieces)
             process.send_signal(signal.SIGTERM)
@@ -83,7 +84,7 @@ def test_a_second_signal_waits_for_nobody() -> None:
             process.send_signal(signal.SIGTERM)
             for _ in pieces:
                 pass
-        assert process.wait(20) == 0
+        assert process.wait(SOON) == 0
 
 
 def test_an_address_in_use_is_told_before_the_model_is_loaded(capsys: pytest.CaptureFixture[str]) -> None:
@@ -121,7 +122,7 @@ def test_a_model_that_is_not_there_is_one_sentence(capsys: pytest.CaptureFixture
 
 def test_without_its_extra_it_says_what_to_install() -> None:
     code = "import sys; sys.modules['fastapi'] = None\nfrom minivllm.cli import main\nsys.exit(main(['serve', 'tiny-random']))"
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=SOON, check=False)
     assert ended.returncode == 2
     assert ended.stderr == "minivllm: serve needs the package fastapi: pip install 'minivllm[serve]'.\n"
 
@@ -142,7 +143,7 @@ def test_a_key_from_the_environment_and_kv_events_by_vllms_own_option(
             # Whoever subscribes may miss what was said before the sockets had found each other.
             for i in range(20):
                 body = {"prompt": "more than one block of the cache", "max_tokens": 4, "cache_salt": f"s{i}"}
-                assert httpx2.post(f"{url}/v1/completions", json=body, headers=key, timeout=30).status_code == 200
+                assert httpx2.post(f"{url}/v1/completions", json=body, headers=key, timeout=SOON).status_code == 200
                 if subscriber.poll(200):
                     break
             topic, number, payload = subscriber.recv_multipart(zmq.NOBLOCK)

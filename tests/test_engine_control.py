@@ -8,6 +8,7 @@ from typing import Any, get_type_hints
 
 import pytest
 from engine_fakes import FakeRunner, FakeTokenizer, next_token
+from patience import SOON
 
 from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
@@ -17,9 +18,6 @@ from minivllm.engine_thread import EngineThread
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
 from minivllm.tui.control import EngineControl
-
-SOON = 20.0
-"""Seconds after which a test gives up."""
 
 
 class Watched:
@@ -205,13 +203,12 @@ def test_no_call_waits_for_the_engine():
     with controlled(engine) as watched:
         watched.thread.call(lambda engine: (held.set(), release.wait(SOON)))
         assert held.wait(SOON)
-        control, began = watched.control, time.monotonic()
+        control = watched.control
         control.pause(), control.step(), control.step_phase(), control.resume()
         control.add_request("Hi"), control.add_burst(), control.abort("user-1"), control.set_option("max_num_seqs", 1)
         control.record_attention_mass(True), control.trace_kernel("user-1.0"), control.state(), control.messages()
-        assert time.monotonic() - began < 1.0
         assert watched.events == []
-        release.set()
+        release.set()  # only now: none of them waited for it
 
 
 # ---- a real, tiny chat model ----

@@ -6,6 +6,7 @@ from concurrent.futures import CancelledError, Future, wait
 
 import pytest
 from engine_fakes import FakeRunner, FakeTokenizer, expected_output
+from patience import SOON
 
 from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
@@ -16,8 +17,6 @@ from minivllm.events import types as ev
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 PROMPT = {"prompt_token_ids": list(range(10))}
-SOON = 20.0
-"""Seconds after which a test gives up."""
 
 
 class ModelBrokeError(Exception):
@@ -257,10 +256,9 @@ def test_with_nothing_to_do_the_thread_sleeps():
     with EngineThread(make_engine(), before_step=lambda engine: calls.append(1)) as thread:
         token_ids(thread.add_request("a", PROMPT, params()))
         thread.call(lambda engine: None).result(SOON)
-        time.sleep(0.05)  # it is on its way back to sleep
         before = len(calls)
         time.sleep(0.2)
-        assert len(calls) == before
+        assert len(calls) <= before + 1, "it may have been on its way back to sleep"
 
 
 def test_steps_begin_no_faster_than_the_pace_and_commands_do_not_wait_for_it():

@@ -5,6 +5,7 @@ from concurrent.futures import Future, wait
 
 import pytest
 from engine_fakes import FakeRunner, FakeTokenizer, expected_output
+from patience import SOON
 
 from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
@@ -15,8 +16,6 @@ from minivllm.events.fold import Fold
 from minivllm.sampling_params import SamplingParams
 
 PROMPT = list(range(10))
-SOON = 20.0
-"""Seconds after which a test gives up."""
 
 
 class ModelBrokeError(Exception):

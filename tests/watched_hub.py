@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from engine_fakes import WatchedEngine
 from fastapi import FastAPI
+from patience import SOON
 from server_on_loopback import served
 
 from minivllm.errors import ShuttingDownError
@@ -95,7 +96,7 @@ class CutOnce:
         while True:
             try:
                 client, _ = self._listener.accept()
-                self._open.wait(10)
+                self._open.wait(SOON)
                 server = socket.create_connection((self._target.hostname, self._target.port))
             except OSError:
                 return  # the test is over

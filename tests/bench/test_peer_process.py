@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
+from patience import SOON
 from scripted_peer import python_with_vllm
 
 from minivllm.bench.peer_process import PeerProcess
@@ -58,7 +59,7 @@ def test_at_the_end_the_peer_and_its_own_children_are_gone(tmp_path: Path) -> No
     with PeerProcess("vllm", python_with_vllm(tmp_path, starting=starting), SETTINGS):
         peer, grandchild = map(int, pids.read_text().split())
         assert is_alive(peer) and is_alive(grandchild)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + SOON
     while is_alive(grandchild) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not is_alive(peer) and not is_alive(grandchild)

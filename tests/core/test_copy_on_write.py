@@ -118,6 +118,24 @@ def test_each_sample_is_preempted_finished_and_freed_by_itself(num_blocks):
         assert 0 < len(victims) < 5
 
 
+def test_the_copy_of_a_victim_gives_way_to_that_of_the_blocks_next_owner():
+    """Six blocks, two requests of three samples: the copies of the important one take the blocks of the other's."""
+    engine = WatchedEngine(num_blocks=6, scheduling_policy="priority")
+    engine.add("victim", prompt(6), max_tokens=2, n=3, priority=5)
+    engine.add("important", prompt(6, first=50), max_tokens=2, n=3, priority=0)
+    engine.step()
+    # The important one is admitted first, but here the other must be planned first.
+    assert engine.fold.running[0] == "important.0"
+    engine.scheduler.running.sort(key=lambda sequence: -sequence.request.priority)
+    plan = engine.scheduler.schedule(0.0)
+    copied = [(event.seq_id, event.dst) for event in engine.events_of(ev.BlockCopied)]
+    assert [seq_id for seq_id, _ in copied] == ["victim.0", "victim.1", "important.0", "important.1"]
+    assert copied[3][1] == copied[1][1], "the block of victim.1 is that of important.1 now"
+    assert len(plan.copies) == 3 and len({copy.dst for copy in plan.copies}) == 3
+    (last,) = [copy for copy in plan.copies if copy.dst == copied[3][1]]
+    assert last.src == engine.events_of(ev.BlockCopied)[3].src
+
+
 def test_a_sample_is_the_same_alone_and_in_a_crowd():
     alone = WatchedEngine()
     alone.add("a", prompt(10), n=4)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from doc_blocks import ROOT, blocks
+from patience import SOON
 
 
 def copy_of_the_source(folder: Path) -> Path:
@@ -28,7 +29,7 @@ def files_of_page(page: str, folder: Path) -> None:
 
 def run(folder: Path, *command: str) -> subprocess.CompletedProcess:
     environment = os.environ | {"PYTHONPATH": str(folder), "GIT_CEILING_DIRECTORIES": str(folder.parent)}
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=200)
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=SOON)
 
 
 @pytest.fixture

@@ -19,7 +19,6 @@ def told(page: Path, found: list[str]) -> str:
     return "\n".join(f"{name(page)}:{fault}" for fault in found)
 
 
-@pytest.mark.timeout(150)
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_the_code_of_a_page_runs(page: Path, tmp_path: Path):
     found = faults(page.read_text(), tmp_path)

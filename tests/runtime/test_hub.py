@@ -3,7 +3,6 @@
 import json
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -11,6 +10,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+from patience import FOREVER
 
 from minivllm.errors import (
     ModelDownloadError,
@@ -168,19 +168,17 @@ def closed_port() -> str:
 
 
 def test_a_hub_that_refuses_connections_is_known_to_be_unreachable_at_once(tmp_path):
-    started = time.monotonic()
     with pytest.raises(HubUnreachableError, match="does not answer"):
-        Hub(endpoint=closed_port(), cache_dir=tmp_path).download("a/b", weights=True, progress=silent)
-    assert time.monotonic() - started < 3
+        Hub(endpoint=closed_port(), cache_dir=tmp_path, deadline_s=FOREVER).download(
+            "a/b", weights=True, progress=silent
+        )
 
 
 def test_a_hub_that_accepts_and_never_answers_is_given_up_at_the_deadline(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as server:
         endpoint = f"http://127.0.0.1:{server.getsockname()[1]}"
-        started = time.monotonic()
         with pytest.raises(HubUnreachableError, match="does not answer"):
             Hub(endpoint=endpoint, cache_dir=tmp_path, deadline_s=0.5).download("a/b", weights=True, progress=silent)
-        assert time.monotonic() - started < 3
 
 
 def test_a_hub_that_is_down_counts_as_unreachable(tmp_path):

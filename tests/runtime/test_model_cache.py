@@ -5,10 +5,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from patience import SOON
 
 from minivllm.errors import ModelError, NotEnoughDiskSpaceError
 from minivllm.runtime.model_cache import ModelCache, default_cache_root, directory_bytes
@@ -66,7 +66,8 @@ from minivllm.runtime.model_cache import ModelCache
 def fill(directory):
     (directory / "config.json").write_text("half")
     print("filling", flush=True)
-    time.sleep(float(sys.argv[2]))
+    while not Path(sys.argv[2]).exists():
+        time.sleep(0.01)
     with open(sys.argv[1] + "/fills", "a") as log:
         log.write("x")
 cache = ModelCache(Path(sys.argv[1]))
@@ -74,16 +75,20 @@ print(cache.get_or_create("m-v1", fill, origin="child", needed_bytes=1, progress
 """
 
 
-def start_child(root: Path, seconds: float) -> subprocess.Popen:
-    return subprocess.Popen([sys.executable, "-c", CHILD, root, str(seconds)], stdout=subprocess.PIPE, text=True)
+WAITING = "Waiting for another process that is preparing m-v1.\n"
+
+
+def start_child(root: Path) -> subprocess.Popen:
+    """A process that fills an entry until there is the file `go`, and says when it has begun or has to wait."""
+    return subprocess.Popen([sys.executable, "-uc", CHILD, root, root / "go"], stdout=subprocess.PIPE, text=True)
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_a_process_that_dies_half_way_leaves_nothing_that_looks_finished(tmp_path, how):
-    child = start_child(tmp_path, 60)
+    child = start_child(tmp_path)
     assert child.stdout.readline() == "filling\n"
     child.send_signal(how)
-    child.wait(10)
+    child.wait(SOON)
     cache = ModelCache(tmp_path)
     assert cache.get("m-v1") is None and cache.entries() == []
     path = create(cache)  # and the next one is not held up by what it left
@@ -92,11 +97,12 @@ def test_a_process_that_dies_half_way_leaves_nothing_that_looks_finished(tmp_pat
 
 
 def test_two_processes_at_once_fill_an_entry_once_and_both_get_it(tmp_path):
-    children = [start_child(tmp_path, 0.5) for _ in range(3)]
-    outputs = [child.communicate(timeout=30)[0].splitlines() for child in children]
+    children = [start_child(tmp_path) for _ in range(3)]
+    assert sorted(child.stdout.readline() for child in children) == [*[WAITING] * 2, "filling\n"]
+    (tmp_path / "go").touch()
+    outputs = [child.communicate(timeout=SOON)[0].splitlines() for child in children]
     assert {output[-1] for output in outputs} == {str(tmp_path / "models" / "m-v1")}
     assert (tmp_path / "fills").read_text() == "x"
-    assert sum("Waiting for another process" in line for output in outputs for line in output) >= 1
 
 
 def test_too_little_disk_is_found_out_before_the_work(tmp_path):
@@ -160,11 +166,15 @@ def test_the_cache_lies_where_the_environment_says(monkeypatch, environment, exp
 
 
 def test_waiting_ends_when_the_other_process_is_done(tmp_path):
-    child = start_child(tmp_path, 0.5)
+    child = start_child(tmp_path)
     assert child.stdout.readline() == "filling\n"
     said: list[str] = []
-    started = time.monotonic()
-    path = create(ModelCache(tmp_path), fill=must_not_run, progress=said.append)
-    assert time.monotonic() - started < 10 and (path / "config.json").read_text() == "half"
+
+    def hear(line: str) -> None:
+        said.append(line)
+        (tmp_path / "go").touch()
+
+    path = create(ModelCache(tmp_path), fill=must_not_run, progress=hear)
+    assert (path / "config.json").read_text() == "half"
     assert said == ["Waiting for another process that is preparing m-v1."]
-    child.wait(10)
+    child.wait(SOON)

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 from live_server import LiveServer, serving, wait_for
+from patience import SOON
 
 from minivllm.server import connections
 
@@ -17,7 +18,7 @@ HEAD = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
 
 def connect(live: LiveServer) -> socket.socket:
     parts = urlsplit(live.url)
-    return socket.create_connection((parts.hostname, parts.port), timeout=5)
+    return socket.create_connection((parts.hostname, parts.port), timeout=SOON)
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /hea", HEAD], ids=["nothing", "half a line", "half a head"])
@@ -27,30 +28,28 @@ def test_who_does_not_ask_in_time_is_cut_off(sent: bytes, monkeypatch: pytest.Mo
         began = time.monotonic()
         client.sendall(sent)
         assert client.recv(100) == b""
-        assert 0.1 < time.monotonic() - began < 3.0
+        assert time.monotonic() - began > 0.1
         wait_for(lambda: not live.server.server_state.connections)
 
 
 def test_a_trickle_of_bytes_does_not_turn_the_clock_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.3)
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 1.0)
     with serving() as live, connect(live) as client:
         client.sendall(HEAD + b"\r\n")
         assert b" 200 " in client.recv(1000)
-        began = time.monotonic()
         with pytest.raises(OSError):
-            for _ in range(100):
-                client.sendall(b"G" if time.monotonic() == began else b"E")
+            for _ in range(200):
+                client.sendall(b"E")
                 time.sleep(0.05)
-        assert time.monotonic() - began < 3.0
 
 
 def test_an_answer_may_take_longer_than_a_head(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.1)
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.5)
     with serving() as live, ThreadPoolExecutor(1) as pool:
         live.runner.gate.clear()
         body = {"prompt": "x", "max_tokens": 3}
-        answer = pool.submit(httpx2.post, f"{live.url}/v1/completions", json=body, timeout=10)
-        time.sleep(0.5)
+        answer = pool.submit(httpx2.post, f"{live.url}/v1/completions", json=body, timeout=SOON)
+        time.sleep(1.0)
         live.runner.gate.set()
         assert answer.result().status_code == 200
 

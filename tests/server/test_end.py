@@ -3,7 +3,6 @@
 import json
 import logging
 import socket
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from urllib.parse import urlsplit
@@ -11,6 +10,7 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 from live_server import LiveServer, deaf_client, fake_engine, serving, wait_for
+from patience import FOREVER
 
 from minivllm.events import types as ev
 
@@ -27,11 +27,11 @@ BIG = {"tokens": [60] * 50_000}
 
 def test_who_does_not_read_a_whole_answer_is_cut_off_at_the_time_limit() -> None:
     engine = fake_engine(max_model_len=60_000)
-    with serving(engine, send_buffer=4096, request_timeout=1.0) as live, ExitStack() as stack:
+    with serving(engine, send_buffer=4096, request_timeout=3.0) as live, ExitStack() as stack:
         for _ in range(3):
             stack.enter_context(deaf_client(live, "/detokenize", BIG))
         wait_for(lambda: [one.flow.write_paused for one in live.server.server_state.connections] == [True] * 3)
-        wait_for(lambda: not live.server.server_state.connections, 4.0)
+        wait_for(lambda: not live.server.server_state.connections)
         assert not live.server.server_state.connections
 
 
@@ -40,23 +40,20 @@ def test_who_does_not_read_does_not_hold_up_the_end() -> None:
     options = {"send_buffer": 4096, "drain_timeout": 0.5, "events": True}
     with serving(engine, **options) as live, deaf_client(live, "/detokenize", BIG):
         wait_for(lambda: any(one.flow.write_paused for one in live.server.server_state.connections))
-        began = time.monotonic()
         live.begin_exit()
         wait_for(live.loop_has_ended)
-        assert time.monotonic() - began < 4.0
         assert not live.server.server_state.connections
 
 
 def test_a_second_signal_ends_at_once_and_everybody_who_waits_hears_why(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR)
-    with serving(drain_timeout=30.0) as live, live.http() as http, ThreadPoolExecutor(1) as pool:
+    with serving(drain_timeout=FOREVER) as live, live.http() as http, ThreadPoolExecutor(1) as pool:
         live.runner.seconds_per_step = 0.05
         running = pool.submit(post, live, LONG)
         with http.stream("POST", "/v1/completions", json=LONG | {"stream": True}) as streaming:
             pieces = streaming.iter_text()
             text = next(pieces)
             wait_for(lambda: len(live.events_of(ev.RequestAdmitted)) == 2)
-            began = time.monotonic()
             live.begin_exit()
             live.begin_exit()
             text += "".join(pieces)
@@ -65,7 +62,6 @@ def test_a_second_signal_ends_at_once_and_everybody_who_waits_hears_why(caplog: 
         assert json.loads(last.removeprefix("data: "))["error"]["code"] == "shutting_down"
         assert (done, end) == ("data: [DONE]", "")
         wait_for(live.loop_has_ended)
-        assert time.monotonic() - began < 4.0
         # The application was closed in good order, too: its engine's thread has ended.
         assert live.service.is_dead
     assert caplog.records == []
@@ -75,15 +71,13 @@ def test_a_second_signal_cuts_off_who_is_still_sending_and_leaves_no_traceback(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.ERROR)
-    with serving(drain_timeout=30.0) as live, socket.socket() as client:
+    with serving(drain_timeout=FOREVER) as live, socket.socket() as client:
         parts = urlsplit(live.url)
         client.connect((parts.hostname, parts.port))
         client.sendall(b"POST /generate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
         wait_for(lambda: bool(live.server.server_state.tasks))
-        began = time.monotonic()
         live.begin_exit()
         live.begin_exit()
         wait_for(live.loop_has_ended)
-        assert time.monotonic() - began < 4.0
         assert live.service.is_dead
     assert caplog.records == []

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from engine_fakes import WatchedEngine
 from fastapi import FastAPI
+from patience import SOON
 from polled_sources import all_events, poll_until
 from server_on_loopback import served, wait_until
 from watched_hub import CutOnce, Watched
@@ -163,7 +164,7 @@ def test_an_engine_that_is_dead_tells_no_state_and_the_answer_is_503() -> None:
 
 
 def status_of(url: str, **headers: str) -> int:
-    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=5)
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=SOON)
     connection.request("GET", "/events", headers=headers)
     status = connection.getresponse().status
     connection.close()
@@ -176,7 +177,7 @@ def test_a_last_event_id_that_is_no_number_is_refused(last_event_id: str) -> Non
     with watched.served() as url:
         # An empty header is none, and more bytes than a server takes never reach us.
         value = last_event_id[:4000].encode()
-        connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=5)
+        connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=SOON)
         connection.request("GET", "/events", headers={"Last-Event-ID": value})
         assert connection.getresponse().status == 400
         connection.close()
@@ -197,7 +198,7 @@ def test_more_readers_than_are_allowed_are_sent_away() -> None:
 def test_the_headers_keep_proxies_from_storing_and_holding_back() -> None:
     watched = Watched()
     with watched.served() as url:
-        connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=5)
+        connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=SOON)
         connection.request("GET", "/events")
         answer = connection.getresponse()
         assert answer.getheader("Content-Type").startswith("text/event-stream")

@@ -84,7 +84,7 @@ def test_an_event_costs_the_engine_less_than_two_microseconds() -> None:
 
 def _seconds_per_event(events: list[ev.Event]) -> float:
     ring = EventRing(0, 1024, num_tokens=1 << 20)
-    started = time.perf_counter()
+    started = time.thread_time()
     for event in events:
         ring.put(event)
-    return (time.perf_counter() - started) / len(events)
+    return (time.thread_time() - started) / len(events)

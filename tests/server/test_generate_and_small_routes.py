@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 from live_server import LiveServer
+from patience import SOON
 
 from minivllm import __version__
 
@@ -14,7 +15,7 @@ from minivllm import __version__
 def curl(live: LiveServer, body: str, *headers: str) -> bytes:
     """The issue's command, on this server's port."""
     command = ["curl", "-sS", f"{live.url.replace('127.0.0.1', 'localhost')}/generate", "-X", "POST", "-d", body]
-    return subprocess.run([*command, *headers], capture_output=True, check=True, timeout=30).stdout
+    return subprocess.run([*command, *headers], capture_output=True, check=True, timeout=SOON).stdout
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")

@@ -5,11 +5,10 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-import httpx2
 import pytest
-from live_server import LiveServer, fake_engine, serving, wait_for
+from live_server import LiveServer, deaf_client, fake_engine, serving, wait_for
+from patience import SOON
 
-SOON = 1.0
 """A tenth of it on an idle machine."""
 MIB = 1 << 20
 
@@ -34,13 +33,14 @@ def test_what_one_client_sends_keeps_no_other_waiting(
     with tiny_server.http() as http, tiny_server.http() as other, ThreadPoolExecutor(1) as pool:
         other.get("/version")
         asked = pool.submit(http.post, path, content=content, headers={"Content-Type": "application/json"})
-        waits = []
+        waits, asked_at = [], time.monotonic()
         while not asked.done():
             began = time.monotonic()
             other.get("/version")
             waits.append(time.monotonic() - began)
         assert asked.result().status_code == status, asked.result().text[:300]
-        assert max(waits) < SOON
+        # The others' answers come in between, and not when all is done; on a busy machine both take longer.
+        assert max(waits) < max(1.0, (time.monotonic() - asked_at) / 2)
 
 
 class SlowTokenizer:
@@ -53,7 +53,7 @@ class SlowTokenizer:
 
         def slowly(*args: object) -> list[int]:
             self.entered.set()
-            self.gate.wait(10)
+            self.gate.wait(SOON)
             return encode(*args)
 
         tokenizer.encode = slowly
@@ -64,20 +64,17 @@ def test_a_requests_time_runs_while_it_is_tokenized(path: str) -> None:
     with serving(fake_engine(), request_timeout=0.3) as live, live.http() as http:
         slow = SlowTokenizer(live)
         prompt = {"messages": [{"role": "user", "content": "x"}]} if "chat" in path else {"prompt": "x"}
-        began = time.monotonic()
         late = http.post(path, json=prompt)
-        slow.gate.set()
+        slow.gate.set()  # only now: the answer did not wait for it
         assert (late.status_code, late.json()["error"]["code"]) == (504, "request_timeout")
-        assert time.monotonic() - began < 2.0
 
 
 def test_a_client_that_goes_while_it_is_tokenized_is_noticed() -> None:
-    with serving(fake_engine()) as live, live.http() as http:
+    with serving(fake_engine()) as live:
         slow = SlowTokenizer(live)
-        with pytest.raises(httpx2.TimeoutException):
-            http.post("/v1/completions", json={"prompt": "x"}, timeout=0.2)
-        assert slow.entered.is_set()
-        wait_for(lambda: not live.server.server_state.tasks, 2.0)
+        with deaf_client(live, "/v1/completions", {"prompt": "x"}):
+            assert slow.entered.wait(SOON)
+        wait_for(lambda: not live.server.server_state.tasks)
         slow.gate.set()
         live.wait_until_idle()
         assert live.events == []

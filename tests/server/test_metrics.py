@@ -311,7 +311,7 @@ def test_an_event_costs_the_engine_a_few_microseconds_at_most() -> None:
 
 def _seconds_per_event(engine: WatchedEngine) -> float:
     fresh = EngineMetrics(WatchedEngine(num_blocks=20).engine.log_header())
-    started = time.perf_counter()
+    started = time.thread_time()
     for event in engine.events:
         fresh.apply(event)
-    return (time.perf_counter() - started) / len(engine.events)
+    return (time.thread_time() - started) / len(engine.events)

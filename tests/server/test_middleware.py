@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 from live_server import LiveServer, serving
+from patience import SOON
 
 from minivllm.server.middleware import ApiKey
 
@@ -25,7 +26,7 @@ def live() -> Iterator[LiveServer]:
 def raw(live: LiveServer, *pieces: bytes, pause: float = 0.0) -> bytes:
     """What comes back for these very bytes."""
     parts = urlsplit(live.url)
-    with socket.create_connection((parts.hostname, parts.port), timeout=10) as connection:
+    with socket.create_connection((parts.hostname, parts.port), timeout=SOON) as connection:
         for piece in pieces:
             connection.sendall(piece)
             time.sleep(pause)
@@ -134,9 +135,7 @@ def test_the_default_limit_of_a_body_is_one_mebibyte() -> None:
 
 def test_a_body_that_does_not_come_is_not_waited_for_long(live: LiveServer) -> None:
     head = b"POST /generate HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer sk-first\r\nContent-Length: 50\r\n\r\n"
-    began = time.monotonic()
     assert b" 408 " in raw(live, head, b'{"prompt":')
-    assert time.monotonic() - began < 4
 
 
 def test_too_many_or_too_large_headers_are_refused(live: LiveServer) -> None:

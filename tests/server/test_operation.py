@@ -8,13 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx2
 import pytest
 from live_server import LiveServer, deaf_client, fake_engine, serving, wait_for
+from patience import SOON
 
 from minivllm.events import types as ev
 
 LONG = {"prompt": "a long story", "max_tokens": 150, "ignore_eos": True, "stream": False}
 
 
-def post(live: LiveServer, body: dict, path: str = "/v1/completions", timeout: float = 30.0) -> httpx2.Response:
+def post(live: LiveServer, body: dict, path: str = "/v1/completions", timeout: float = SOON) -> httpx2.Response:
     with live.http() as http:
         return http.post(path, json=body, timeout=timeout)
 
@@ -66,12 +67,12 @@ def test_a_client_that_goes_has_its_blocks_freed_within_one_step(path: str, stre
                 pieces = response.iter_raw()
                 next(pieces)
                 live.runner.gate.clear()
-                assert live.runner.entered.wait(10)
+                assert live.runner.entered.wait(SOON)
                 response.close()
             else:
                 live.runner.gate.clear()
                 with deaf_client(live, path, LONG | {"n": 2}):
-                    assert live.runner.entered.wait(10)
+                    assert live.runner.entered.wait(SOON)
             # The step at the gate is the one under way when the server notices; after it there must be no other.
             wait_for(lambda: live.service.num_unfinished == 0)
             steps = live.runner.num_steps
@@ -131,7 +132,7 @@ def test_a_full_queue_says_when_to_come_back_and_takes_lists_whole_or_not_at_all
 
 
 def test_a_request_that_takes_too_long_is_ended_and_told_so() -> None:
-    with serving(request_timeout=0.3) as live:
+    with serving(request_timeout=1.0) as live:
         free = live.num_free_blocks
         live.runner.seconds_per_step = 0.02
         late = post(live, LONG)
@@ -144,13 +145,13 @@ def test_a_request_that_takes_too_long_is_ended_and_told_so() -> None:
 
 
 def test_a_drain_lets_running_requests_finish_and_takes_no_new_ones() -> None:
-    with serving(drain_timeout=10.0) as live, ThreadPoolExecutor(2) as pool, live.http() as kept:
+    with serving(drain_timeout=SOON) as live, ThreadPoolExecutor(2) as pool, live.http() as kept:
         assert kept.get("/health").status_code == 200
         live.runner.gate.clear()
         running = pool.submit(post, live, LONG)
         streaming = pool.submit(post, live, LONG | {"stream": True})
         wait_for(lambda: live.service.num_unfinished == 2)
-        live.loop.call_soon_threadsafe(live.service.begin_drain, 10.0)
+        live.loop.call_soon_threadsafe(live.service.begin_drain, SOON)
         wait_for(lambda: live.service.is_draining)
         refused = kept.post("/v1/completions", json=LONG)
         assert (refused.status_code, error_of(refused)["code"]) == (503, "shutting_down")
@@ -206,7 +207,7 @@ def test_a_tokenizer_that_raises_costs_one_request_and_tells_no_secret() -> None
 def test_a_client_that_never_reads_slows_nobody_and_is_given_up() -> None:
     body = LONG | {"stream": True, "n": 8}
     with (
-        serving(fake_engine(num_blocks=400), send_buffer=4096, request_timeout=2.0) as live,
+        serving(fake_engine(num_blocks=400), send_buffer=4096, request_timeout=5.0) as live,
         deaf_client(live, "/v1/completions", body),
     ):
         # The engine is done with it, while the server still stands in the middle of sending.
@@ -257,7 +258,7 @@ def test_a_model_that_raises_for_one_request_costs_that_one() -> None:
 
         live.runner.execute_model = execute
         good = [pool.submit(post, live, LONG | {"prompt": prompt}) for prompt in ("one", "two")]
-        assert live.runner.entered.wait(5), "or the bad one might be first, and alone in its step"
+        assert live.runner.entered.wait(SOON), "or the bad one might be first, and alone in its step"
         with live.http() as http:
             http.headers["X-Request-Id"] = "bad"
             bad = pool.submit(http.post, "/generate", json={"prompt": "three"})

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from patience import SOON
 
 OVERHEAD = Path(__file__).parents[2] / "tools" / "overhead.py"
 
@@ -31,7 +32,7 @@ def test_the_two_take_turns_and_the_ratio_is_that_of_their_medians(tmp_path: Pat
             [*command, "--rounds", "3", "--max-ratio", bar],
             capture_output=True,
             text=True,
-            timeout=100,
+            timeout=SOON,
             env=os.environ | {"OMP_NUM_THREADS": "1"},
         )
         assert done.returncode == status, done.stdout + done.stderr

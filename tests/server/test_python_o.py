@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import httpx2
 import pytest
+from patience import SOON
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +37,7 @@ def url() -> Iterator[str]:
             raise AssertionError(f"the server did not start:\n{told}")
     finally:
         process.terminate()
-        process.communicate(timeout=30)
+        process.communicate(timeout=SOON)
     if process.returncode != 0:
         raise AssertionError(f"the server ended with {process.returncode}")
 
@@ -62,7 +63,9 @@ def url() -> Iterator[str]:
     ids=lambda value: str(value)[:40],
 )
 def test_bad_input_is_refused_without_asserts_too(url: str, path: str, body: dict, status: int, word: str) -> None:
-    answer = httpx2.post(url + path, content=json.dumps(body), headers={"Content-Type": "application/json"}, timeout=30)
+    answer = httpx2.post(
+        url + path, content=json.dumps(body), headers={"Content-Type": "application/json"}, timeout=SOON
+    )
     assert answer.status_code == status, answer.text
     assert word in answer.json()["error"]["message"]
 
@@ -71,5 +74,7 @@ def test_strangers_are_kept_out_and_good_requests_are_answered_without_asserts(u
     assert httpx2.get(f"{url}/v1/models", headers={"Host": "evil.example"}).status_code == 400
     headers = {"Content-Type": "application/json"}
     assert httpx2.post(f"{url}/tokenize", content=b" " * ((1 << 20) + 1), headers=headers).status_code == 413
-    answer = httpx2.post(f"{url}/v1/completions", json={"prompt": "x", "max_tokens": 3, "ignore_eos": True}, timeout=30)
+    answer = httpx2.post(
+        f"{url}/v1/completions", json={"prompt": "x", "max_tokens": 3, "ignore_eos": True}, timeout=SOON
+    )
     assert answer.json()["usage"]["completion_tokens"] == 3

@@ -4,6 +4,7 @@ import socket
 from urllib.parse import urlsplit
 
 import pytest
+from patience import SOON
 from polled_sources import poll_until
 from server_on_loopback import wait_until
 from watched_hub import Watched
@@ -49,7 +50,7 @@ def sleeping_reader(url: str) -> socket.socket:
 
 def read_until(connection: socket.socket, last_seq: int) -> list[ev.Event]:
     """All events that a raw connection brings, up to number `last_seq`."""
-    connection.settimeout(10)
+    connection.settimeout(SOON)
     raw = b""
     while b"id: %d\n" % last_seq not in raw:
         raw += connection.recv(1 << 16)

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from patience import SOON
+
 SOAK = Path(__file__).parents[2] / "tools" / "soak.py"
 
 
@@ -16,7 +18,7 @@ def test_a_short_soak_leaves_nothing_behind(tmp_path: Path) -> None:
     options = {"seconds": 2, "offline-seconds": 1, "min-ratio": 0, "max-growth-mib": 256, "json": report}
     command += [part for name, value in options.items() for part in (f"--{name}", str(value))]
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=200, env=os.environ | {"OMP_NUM_THREADS": "1"}
+        command, capture_output=True, text=True, timeout=SOON, env=os.environ | {"OMP_NUM_THREADS": "1"}
     )
     assert done.returncode == 0, done.stdout + done.stderr
     result = json.loads(report.read_text())

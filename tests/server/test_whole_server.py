@@ -3,7 +3,6 @@
 import errno
 import json
 import socket
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
@@ -11,6 +10,7 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 from live_server import GatedRunner, LiveServer, fake_engine, serving, wait_for
+from patience import FOREVER
 from polled_sources import all_events, poll_until
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -123,7 +123,7 @@ def test_kv_events_follow_the_prefix_cache_of_what_was_served() -> None:
 
 
 def test_a_drain_shows_watchers_its_last_event_and_then_lets_the_server_end() -> None:
-    with serving(events=True, drain_timeout=10.0) as live, ThreadPoolExecutor(1) as pool:
+    with serving(events=True, drain_timeout=FOREVER) as live, ThreadPoolExecutor(1) as pool:
         source = HttpSource(live.url)
         live.runner.gate.clear()
         running = pool.submit(post, live, {"prompt": "x", "max_tokens": 50, "ignore_eos": True})
@@ -136,7 +136,7 @@ def test_a_drain_shows_watchers_its_last_event_and_then_lets_the_server_end() ->
         poll_until(source, lambda: len(source.recording) == len(live.events))
         assert isinstance(live.events[-1], ev.StepEnd) and live.events_of(ev.RequestFinished)
         source.close()
-        wait_for(live.loop_has_ended, 3.0)
+        wait_for(live.loop_has_ended)
 
 
 def sleeping_reader(live: LiveServer) -> socket.socket:
@@ -148,15 +148,13 @@ def sleeping_reader(live: LiveServer) -> socket.socket:
 
 
 def test_watchers_that_say_nothing_or_do_not_read_do_not_hold_up_the_end() -> None:
-    with serving(events=True, send_buffer=4096, drain_timeout=20.0) as live, sleeping_reader(live):
+    with serving(events=True, send_buffer=4096, drain_timeout=FOREVER) as live, sleeping_reader(live):
         source = HttpSource(live.url)
         wait_for(lambda: live.hub.num_readers == 2)
         for i in range(12):
             post(live, {"prompt": f"{i} filling the buffers", "max_tokens": 100, "ignore_eos": True, "n": 8})
-        began = time.monotonic()
         live.begin_exit()
         wait_for(live.loop_has_ended)
-        assert time.monotonic() - began < 5.0
         assert live.hub.num_readers == 0
         source.close()
 

@@ -154,7 +154,9 @@ def check_the_tree(model: DashboardModel, panel: PrefixTree) -> list[Line]:
     return lines
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(asks, st.integers(22, 28), st.floats(0, 1), st.integers(0, 10_000))
 def test_what_is_drawn_is_what_the_fold_holds_at_any_moment(
     stage: Callable, ask: Callable, requests: list, num_blocks: int, moment: float, pick: int

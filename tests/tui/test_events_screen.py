@@ -148,9 +148,9 @@ def test_a_frame_costs_little_however_long_the_recording_is(memory_pressure) -> 
     drawn(panel, 200, 60)
 
     def seconds() -> float:
-        start = time.perf_counter()
+        start = time.thread_time()
         panel.lines(model, 200, 60)
-        return time.perf_counter() - start
+        return time.thread_time() - start
 
     assert min(seconds() for _ in range(20)) < 0.004
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from polled_sources import SOON, all_events, poll_until
+from patience import SOON
+from polled_sources import all_events, poll_until
 
 from minivllm.errors import EventLogError
 from minivllm.events.fold import fold

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from terminals import SOON, Program
+from patience import SOON
+from terminals import Program
 
 ROOT = Path(__file__).parents[2]
 TRACES = ROOT / "docs/assets/traces"

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import pytest
 import zmq
 from engine_fakes import WatchedEngine
+from patience import SOON
 from textual.pilot import Pilot
 
 from minivllm.cli import main
@@ -28,8 +29,6 @@ from minivllm.tui.theme import LIGHT
 from minivllm.tui.vllm_app import VllmApp
 from minivllm.tui.vllm_view import Quantile, VllmView
 from minivllm.tui.widgets.vllm_panels import VllmBlocks, VllmLatency, VllmLoad, VllmMemory, VllmUnknown, between
-
-SOON = 8.0
 
 # Written by hand after what the sources of vLLM 0.32 register, for two engines, and short: no recording.
 # What a real one sends is tested by test_real_vllm.py, where vLLM is installed.
@@ -346,7 +345,7 @@ def test_the_screen_shows_what_is_known_and_names_what_is_not(size: tuple[int, i
             async with app.run_test(size=size) as pilot:
                 await screen_has(pilot, "running 7")
                 app.simulate_key("t")
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(SOON):
                     while app.theme != LIGHT.name:  # the key is handled in its turn
                         await pilot.pause(0.01)
                 return await screen_has(pilot, "meta-llama/Llama")

@@ -15,7 +15,8 @@ A list is a TOML file: `tests`, the arguments of pytest that are to notice; `mus
     equivalent = "why no test can tell"       only for those that change nothing that can be seen
     survives = "why it is not tested"         only for those that are let live, which counts against the share
 
-Each worker has a copy of the tree in a scratch folder; your files are not touched. The exit status is 1 if fewer are killed
+Each worker has a copy of the tree in a scratch folder; your files are not touched. Tests run in the order of `tests`, up to the first
+that fails. The exit status is 1 if fewer are killed
 than `must_kill` percent of those that are not equivalent, if one lives that the list does not explain, or if one that it explains is
 killed. It is 2 if the list no longer fits the source or the tests fail without any mutant.
 """
@@ -26,23 +27,28 @@ import argparse
 import os
 import re
 import shutil
-import subprocess
+import signal
 import sys
 import tempfile
 import time
 import tomllib
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from queue import SimpleQueue
+from typing import NoReturn
+
+import pytest
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 COPIED = ("minivllm", "kernels", "tui", "lessons", "tests", "tools", "docs", "pyproject.toml", "README.md", "Makefile")
 MOUNTED = ("kernels", "tui", "lessons")
 """Folders that are installed inside the package: a link there, or those of the installed tree would be imported."""
-LIMIT = 300.0
+PRELOADED = ("hypothesis.stateful", "msgspec", "numpy", "torch", "triton")
+"""What the tests import that is not ours: once here, and not in every process again."""
+LIMIT = 600.0
 """Seconds after which a mutant is killed by its slowness: it loops for ever."""
 
 
@@ -94,7 +100,7 @@ class MutantList:
 class Outcome:
     """What became of one mutant: the test that noticed it, or none."""
 
-    mutant: Mutant
+    mutant: Mutant | None
     killed_by: str | None
     seconds: float
 
@@ -131,7 +137,7 @@ def read_list(path: Path, root: Path = ROOT) -> MutantList:
 
 
 class Workshop:
-    """A copy of the tree in which one mutant at a time is tried."""
+    """A copy of the tree in which one mutant at a time is tried, each time in a process forked from this one."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -139,74 +145,98 @@ class Workshop:
         for name in COPIED:
             source = ROOT / name
             if source.is_dir():
-                shutil.copytree(
-                    source, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.svg"), symlinks=True
-                )
+                shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"), symlinks=True)
             elif source.exists():
                 shutil.copy2(source, folder / name)
         for name in MOUNTED:
             if not (folder / "minivllm" / name).exists():
                 (folder / "minivllm" / name).symlink_to(Path("..") / name)
 
-    def try_out(self, mutant: Mutant, tests: list[str]) -> Outcome:
-        file = self.folder / mutant.file
-        original = file.read_text(encoding="utf-8")
-        began = time.monotonic()
-        try:
-            self._write(file, mutant.applied_to(original))
-            return Outcome(mutant, self.first_failure(tests), time.monotonic() - began)
-        finally:
-            self._write(file, original)
+    def start(self, mutant: Mutant | None, tests: list[str]) -> None:
+        """Begin to run the tests, with this fault or without any."""
+        self.mutant = mutant
+        if mutant is not None:
+            self._file = self.folder / mutant.file
+            self._original = self._file.read_text(encoding="utf-8")
+            self._write(mutant.applied_to(self._original))
+        self._began = time.monotonic()
+        self._log = self.folder / "log"
+        sys.stdout.flush()
+        self._process = os.fork()
+        if self._process == 0:
+            self._run_tests(tests)
 
-    def first_failure(self, tests: list[str]) -> str | None:
-        """The first test that fails; None if all pass."""
-        command = [sys.executable, "-m", "pytest", *tests, "-x", "-q", "-m", "not slow and not gpu and not browser"]
-        command += ["-p", "no:cacheprovider", "--tb=no", "--no-header", "-rfE", "--hypothesis-seed=0"]
-        environment = os.environ | {"PYTHONPATH": str(self.folder), "OMP_NUM_THREADS": "1"}
-        try:
-            ran = subprocess.run(
-                command,
-                cwd=self.folder,
-                env=environment,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=LIMIT,
-            )
-        except subprocess.TimeoutExpired:
-            return f"its time: over {LIMIT:.0f} s"
-        if ran.returncode == 0:
+    def result(self) -> Outcome | None:
+        """What came of it; None while it runs."""
+        process, status = os.waitpid(self._process, os.WNOHANG)
+        seconds = time.monotonic() - self._began
+        if process == 0 and seconds < LIMIT:
             return None
-        found = re.search(r"^(?:FAILED|ERROR) (\S+(?: \S+)*?)(?: - .*)?$", ran.stdout, re.MULTILINE)
-        return found[1] if found else f"pytest itself, status {ran.returncode}: {(ran.stdout + ran.stderr)[-400:]}"
+        if process == 0:
+            os.kill(self._process, signal.SIGKILL)
+            os.waitpid(self._process, 0)
+        if self.mutant is not None:
+            self._write(self._original)
+        return Outcome(self.mutant, self._killer(process != 0, os.waitstatus_to_exitcode(status)), seconds)
 
-    def _write(self, file: Path, source: str) -> None:
-        """Write `file`, with a time of its own: compiled code of a mutant must not be taken for the next one's."""
-        file.write_text(source, encoding="utf-8")
+    def _killer(self, has_ended: bool, status: int) -> str | None:
+        if not has_ended:
+            return f"its time: over {LIMIT:.0f} s"
+        if status == 0:
+            return None
+        said = self._log.read_text(encoding="utf-8", errors="replace")
+        found = re.search(r"^(?:FAILED|ERROR) (\S+?::\S+|\S+)", said, re.MULTILINE)
+        return found[1] if found else f"pytest itself, status {status}: {said[-400:]}"
+
+    def _run_tests(self, tests: list[str]) -> NoReturn:
+        status = 3
+        try:
+            with self._log.open("wb") as log:
+                os.dup2(log.fileno(), 1)
+                os.dup2(log.fileno(), 2)
+            os.chdir(self.folder)
+            sys.path[:0] = [str(self.folder)]
+            arguments = [
+                *tests,
+                "-x",
+                "-q",
+                "-m",
+                "not slow and not gpu and not browser",
+                "--tb=no",
+                "--no-header",
+                "-rfE",
+            ]
+            status = int(pytest.main([*arguments, "-p", "no:cacheprovider", "--hypothesis-seed=0"]))
+        finally:
+            sys.stdout.flush()
+            os._exit(status)
+
+    def _write(self, source: str) -> None:
+        """Write the file, with a time of its own: compiled code of a mutant must not be taken for the next one's."""
+        self._file.write_text(source, encoding="utf-8")
         self._num_writes += 1
-        os.utime(file, (1_000_000_000 + self._num_writes, 1_000_000_000 + self._num_writes))
+        os.utime(self._file, (1_000_000_000 + self._num_writes, 1_000_000_000 + self._num_writes))
 
 
 def run(listed: MutantList, num_workers: int) -> Iterator[Outcome]:
-    """Try all mutants of a list; the outcomes in the list's order. Raises `ListError` if the tests fail without any."""
+    """Try all mutants of a list; the outcomes as they come. Raises `ListError` if the tests fail without any."""
     with tempfile.TemporaryDirectory(prefix="minivllm-mutants-") as scratch:
-        idle: SimpleQueue[Workshop] = SimpleQueue()
-        for number in range(num_workers):
-            idle.put(Workshop(Path(scratch) / str(number)))
-
-        def try_out(mutant: Mutant) -> Outcome:
-            workshop = idle.get()
-            try:
-                return workshop.try_out(mutant, listed.tests)
-            finally:
-                idle.put(workshop)
-
-        workshop = idle.get()
-        if failure := workshop.first_failure(listed.tests):
-            raise ListError(f"The tests of {listed.name!r} fail without any mutant: {failure}.")
-        idle.put(workshop)
-        with ThreadPoolExecutor(num_workers) as pool:
-            yield from pool.map(try_out, listed.mutants)
+        workshops = [Workshop(Path(scratch) / str(number)) for number in range(num_workers)]
+        workshops[0].start(None, listed.tests)
+        while (sound := workshops[0].result()) is None:
+            time.sleep(0.02)
+        if sound.killed_by is not None:
+            raise ListError(f"The tests of {listed.name!r} fail without any mutant: {sound.killed_by}.")
+        to_come, busy = listed.mutants[::-1], []
+        while to_come or busy:
+            while to_come and len(busy) < num_workers:
+                busy.append(next(one for one in workshops if one not in busy))
+                busy[-1].start(to_come.pop(), listed.tests)
+            for workshop in list(busy):
+                if (outcome := workshop.result()) is not None:
+                    busy.remove(workshop)
+                    yield outcome
+            time.sleep(0.02)
 
 
 def passes(outcomes: list[Outcome], must_kill: float) -> bool:
@@ -237,6 +267,10 @@ def main(arguments: list[str] | None = None) -> int:
     if options.list_file:
         paths = [options.list_file]
     all_pass = True
+    os.environ |= {"OMP_NUM_THREADS": "1", "TRITON_INTERPRET": "1"}  # Triton must know before it is imported
+    for name in PRELOADED:
+        with suppress(ModuleNotFoundError):
+            import_module(name)
     try:
         lists = [read_list(path) for path in paths]
         for listed in lists:

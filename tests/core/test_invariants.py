@@ -1,0 +1,170 @@
+"""Every invariant can fail: each is broken by hand, once, and is then reported by its name."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pytest
+from engine_fakes import WatchedEngine
+
+from minivllm.core.invariants import check_invariants
+from minivllm.core.request import RequestStatus, Sequence
+from minivllm.core.scheduler import Scheduler
+from minivllm.core.scheduler_output import SchedulerOutput
+
+
+class Scene(NamedTuple):
+    """In the middle of a step: `first` and `second` share a block, `samples` is a chunk of a request with two, one waits."""
+
+    scheduler: Scheduler
+    plan: SchedulerOutput
+
+    @property
+    def first(self) -> Sequence:
+        return self.scheduler.running[0]
+
+    @property
+    def second(self) -> Sequence:
+        return self.scheduler.running[1]
+
+    @property
+    def samples(self) -> Sequence:
+        return self.scheduler.running[2]
+
+    @property
+    def pool(self):
+        return self.scheduler.kv_cache_manager.pool
+
+    def violated(self) -> set[str]:
+        return {violation.name for violation in check_invariants(self.scheduler, self.plan)}
+
+
+@pytest.fixture
+def scene() -> Scene:
+    engine = WatchedEngine(num_blocks=30, max_num_seqs=5, max_num_batched_tokens=16, max_model_len=60)
+    engine.add("first", list(range(6)))
+    engine.step()
+    engine.add("second", [*range(4), 50, 51])
+    engine.add("samples", list(range(60, 80)), n=2)
+    engine.add("waiting", list(range(20, 30)), n=3)
+    engine.step_phase()
+    plan = engine.engine._stepper.last_plan
+    assert [sequence.seq_id for sequence in engine.scheduler.running] == ["first.0", "second.0", "samples.0"]
+    assert check_invariants(engine.scheduler, plan) == []
+    return Scene(engine.scheduler, plan)
+
+
+def set_to(value: object, *path: str) -> Callable[[Scene], None]:
+    def change(scene: Scene) -> None:
+        owner = scene
+        for name in path[:-1]:
+            owner = getattr(owner, name)
+        setattr(owner, path[-1], value)
+
+    return change
+
+
+def by(number: int, find: Callable[[Scene], object], name: str) -> Callable[[Scene], None]:
+    """Change a count by this number."""
+    return lambda scene: setattr(find(scene), name, getattr(find(scene), name) + number)
+
+
+BROKEN: list[tuple[str, Callable[[Scene], object]]] = [
+    ("no duplicate on the free queue", set_to(lambda: [29, 29], "pool", "free_queue", "ids")),
+    ("the free queue's count is its length", by(1, lambda scene: scene.pool.free_queue, "num_free_blocks")),
+    ("in use + free = total", by(1, lambda scene: scene.pool.blocks[-1], "ref_cnt")),
+    ("ref_cnt = entries in block tables", by(1, lambda scene: scene.first.block_table[0], "ref_cnt")),
+    ("ref_cnt = entries in block tables", by(-1, lambda scene: scene.first.block_table[0], "ref_cnt")),
+    ("a block is free exactly if nobody owns it", by(1, lambda scene: scene.pool.blocks[-1], "ref_cnt")),
+    ("the cache index and the blocks agree", lambda scene: scene.pool._cached.clear()),
+    ("the cache index and the blocks agree", lambda scene: scene.pool._cached.update({b"x": {29: None}})),
+    ("a block's hash is that of its tokens", lambda scene: scene.second.token_ids.__setitem__(0, 7)),
+    ("every running sequence has a slot of its own", by(-1, lambda scene: scene.second, "slot")),
+    ("every running sequence has a slot of its own", set_to(None, "second", "slot")),
+    ("a slot is taken, kept or free, once", lambda scene: scene.scheduler.slots._free.pop()),
+    ("a slot is taken, kept or free, once", lambda scene: scene.samples.request.kept_slots.clear()),
+    (
+        "a running request keeps a slot for every fork to come",
+        lambda scene: scene.samples.request.kept_slots.clear(),
+    ),
+    (
+        "a running request keeps a slot for every fork to come",
+        lambda scene: scene.first.request.kept_slots.append(4),
+    ),
+    ("every unfinished sequence waits or runs, once", lambda scene: scene.scheduler.waiting.pop()),
+    ("every unfinished sequence waits or runs, once", lambda scene: scene.scheduler.running.pop()),
+    (
+        "every unfinished sequence waits or runs, once",
+        lambda scene: scene.scheduler.running.append(scene.first),
+    ),
+    (
+        "a waiting sequence holds no block",
+        lambda scene: scene.scheduler.waiting.peek().block_table.append(scene.pool.blocks[-1]),
+    ),
+    (
+        "a waiting sequence holds no block",
+        lambda scene: setattr(scene.scheduler.waiting.peek(), "status", RequestStatus.RUNNING),
+    ),
+    ("num_computed_tokens <= num_tokens", by(1, lambda scene: scene.first, "num_computed_tokens")),
+    ("num_tokens counts the tokens", by(1, lambda scene: scene.first, "num_tokens")),
+    ("num_tokens <= max_model_len", set_to(19, "scheduler", "max_model_len")),
+    (
+        "a block table is as long as its tokens need",
+        lambda scene: scene.first.block_table.append(scene.pool.blocks[-1]),
+    ),
+    (
+        "a block table is as long as its tokens need",
+        lambda scene: (scene.plan.scheduled.clear(), scene.first.block_table.pop()),
+    ),
+    (
+        "a block stands once in a block table",
+        lambda scene: scene.first.block_table.__setitem__(1, scene.first.block_table[0]),
+    ),
+    ("no write to a shared block", by(1, lambda scene: scene.second.block_table[-1], "ref_cnt")),
+    ("scheduled tokens <= budget", set_to(12, "plan", "budget")),
+    ("scheduled tokens <= budget", by(-1, lambda scene: scene.plan, "total_num_scheduled_tokens")),
+    ("nobody is admitted over max_num_seqs", set_to(3, "scheduler", "slots", "limit")),
+    ("a scheduled sequence advances by its tokens", by(1, lambda scene: scene.first, "num_computed_tokens")),
+    ("a scheduled sequence advances by its tokens", by(-1, lambda scene: scene.plan.scheduled[0], "num_tokens")),
+    ("the slots written in a step are distinct", lambda scene: scene.plan.scheduled.append(scene.plan.scheduled[0])),
+    (
+        "nothing is admitted in a step that preempted",
+        lambda scene: scene.plan.preempted.append(scene.scheduler.waiting.peek()),
+    ),
+    ("a step with work schedules something", lambda scene: scene.plan.scheduled.clear()),
+]
+
+
+@pytest.mark.parametrize(("name", "change"), BROKEN)
+def test_an_invariant_that_is_broken_is_reported_by_its_name(
+    name: str, change: Callable[[Scene], object], scene: Scene
+):
+    change(scene)
+    assert name in scene.violated()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda scene: scene.plan.preempted.append(scene.first),
+        lambda scene: setattr(scene.scheduler.waiting.peek(), "deferred", ("batch_delay", 2, 1)),
+    ],
+    ids=["a preemption", "a wait for company"],
+)
+def test_a_step_may_schedule_nothing_where_that_is_progress_or_meant(change: Callable[[Scene], object], scene: Scene):
+    scene.plan.scheduled.clear()
+    scene.plan.total_num_scheduled_tokens = 0
+    assert scene.violated() == {"a step with work schedules something"}
+    change(scene)
+    assert scene.violated() == set()
+
+
+def test_who_runs_when_the_limit_is_lowered_may_stay(scene: Scene):
+    scene.scheduler.slots.limit = 2
+    for item in scene.plan.scheduled:
+        item.starts_fresh = False
+    assert scene.violated() == set()
+
+
+def test_without_a_plan_only_the_standing_rules_are_checked(scene: Scene):
+    scene.plan.scheduled.append(scene.plan.scheduled[0])
+    assert check_invariants(scene.scheduler) == []

@@ -1,0 +1,158 @@
+"""`Request` and `Sequence` by themselves, and where the tokens of a sequence are written."""
+
+import pytest
+from engine_fakes import WatchedEngine
+
+from minivllm.clock import VirtualClock
+from minivllm.core.block_pool import BlockPool
+from minivllm.core.kv_cache_manager import KVCacheManager
+from minivllm.core.request import Request, RequestStatus, Sequence
+from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
+from minivllm.core.slot_mapping import NOT_WRITTEN, slot_mapping
+from minivllm.events.bus import EventBus
+from minivllm.sampling_params import SamplingParams
+
+
+def request(num_tokens: int = 10, **params: object) -> Request:
+    return Request("r", list(range(num_tokens)), SamplingParams(**params), cache_salt=params.pop("salt", None))
+
+
+class TestSlotMapping:
+    def sequence(self, *block_ids: int) -> Sequence:
+        sequence = request().sequences[0]
+        pool = BlockPool(10, EventBus(VirtualClock()))
+        sequence.block_table = [pool.blocks[block_id] for block_id in block_ids]
+        return sequence
+
+    def test_a_token_is_written_to_its_place_in_its_block(self):
+        assert slot_mapping(self.sequence(7, 2, 5), 0, 10, 4) == [28, 29, 30, 31, 8, 9, 10, 11, 20, 21]
+
+    def test_a_chunk_begins_in_the_middle_of_a_block(self):
+        assert slot_mapping(self.sequence(7, 2, 5), 3, 4, 4) == [31, 8, 9, 10]
+
+    def test_what_the_cache_gave_is_not_written_and_what_comes_after_it_is(self):
+        sequence = self.sequence(7, 2, 5)
+        sequence.num_cached_tokens = 8
+        assert slot_mapping(sequence, 7, 3, 4) == [NOT_WRITTEN, 20, 21]
+
+
+class TestStatus:
+    def test_a_preempted_sequence_is_not_finished_and_whatever_comes_after_is(self):
+        finished = [status for status in RequestStatus if status.is_finished]
+        assert finished == [status for status in RequestStatus if status.name.startswith("FINISHED")]
+
+    def test_the_reasons_are_those_of_openai_and_a_pruned_beam_has_none(self):
+        reasons = {status.name: status.finish_reason for status in RequestStatus if status.finish_reason}
+        assert reasons == {
+            "FINISHED_STOPPED": "stop", "FINISHED_LENGTH_CAPPED": "length", "FINISHED_ABORTED": "abort",
+        }  # fmt: skip
+
+    def test_a_request_is_finished_when_all_its_sequences_are(self):
+        one = request(n=2)
+        child = one.sequences[0].fork()
+        one.sequences[0].status = RequestStatus.FINISHED_STOPPED
+        assert not one.is_finished
+        child.status = RequestStatus.FINISHED_ABORTED
+        assert one.is_finished
+
+
+class TestForks:
+    def test_a_fork_knows_what_its_parent_knows_and_then_goes_its_own_way(self):
+        parent = request(n=3).sequences[0]
+        parent.num_computed_tokens, parent.num_cached_tokens = 10, 8
+        child, other = parent.fork(), parent.fork()
+        assert [one.seq_id for one in parent.request.sequences] == ["r.0", "r.1", "r.2"]
+        assert [one.index for one in (parent, child, other)] == [0, 1, 2]
+        assert (child.num_computed_tokens, child.num_cached_tokens) == (10, 8)
+        child.append_token(77)
+        assert parent.token_ids == other.token_ids == list(range(10))
+        assert (child.num_tokens, child.num_output_tokens, child.output_token_ids) == (11, 1, [77])
+
+    def test_only_the_first_sample_judges_the_prompt(self):
+        parent = request(n=2, prompt_logprobs=0).sequences[0]
+        assert parent.judges_prompt and not parent.fork().judges_prompt
+        assert not request().sequences[0].judges_prompt
+
+    def test_the_names_of_its_blocks_are_a_list_of_its_own(self):
+        manager = KVCacheManager(BlockPool(10, EventBus(VirtualClock())), 4, True, EventBus(VirtualClock()))
+        parent = request(n=2).sequences[0]
+        manager.allocate_slots(parent, 10)
+        manager.cache_full_blocks(parent, 10)
+        child = parent.fork()
+        manager.fork(parent, child)
+        assert (child.block_hashes, child.num_hashed_blocks) == (parent.block_hashes, 2)
+        assert child.block_hashes is not parent.block_hashes and child.block_table is not parent.block_table
+
+
+class TestRequests:
+    def test_to_choose_the_best_takes_log_probabilities_that_nobody_asked_for(self):
+        assert request(n=1, best_of=2).num_logprobs == 0
+        assert request(n=1, best_of=2, logprobs=3).num_logprobs == 3
+        assert request(n=2).num_logprobs is None
+
+    def test_an_empty_salt_is_a_salt(self):
+        params = SamplingParams()
+        assert Request("r", [1], params, cache_salt="").extra_keys == (("cache_salt", ""),)
+        assert Request("r", [1], params).extra_keys == ()
+
+    def test_one_sequence_is_there_and_all_others_are_to_be_forked(self):
+        assert [request(**params).num_unforked for params in ({}, {"n": 3}, {"n": 1, "best_of": 4})] == [0, 2, 3]
+
+
+def test_withdrawing_takes_one_sequence_out_of_the_plan_and_says_what_it_had():
+    a, b, c = (request().sequences[0] for _ in range(3))
+    plan = SchedulerOutput(1, 10, [ScheduledSequence(a, 0, 4), ScheduledSequence(b, 0, 5)])
+    assert (plan.withdraw(b), plan.withdraw(c)) == (5, 0)
+    assert [item.sequence for item in plan.scheduled] == [a]
+
+
+class TestMemoryAsked:
+    """The manager's answers where a whole engine seldom asks."""
+
+    def hit(self, num_blocks: int = 60) -> tuple[KVCacheManager, Sequence]:
+        """A sequence that has just been given a wholly cached prompt of two blocks, and computes its last token anew."""
+        bus = EventBus(VirtualClock())
+        manager = KVCacheManager(BlockPool(num_blocks, bus), 4, True, bus)
+        first, sequence = request(8).sequences[0], request(8).sequences[0]
+        manager.allocate_slots(first, 8)
+        manager.cache_full_blocks(first, 8)
+        computed = manager.get_computed_blocks(sequence)
+        assert (computed.num_cached_tokens, computed.num_computed_tokens) == (8, 7)
+        manager.allocate_slots(sequence, 8, computed)
+        sequence.num_cached_tokens, sequence.num_computed_tokens = 8, 7
+        return manager, sequence
+
+    def test_a_token_that_is_computed_again_is_not_written_and_so_nothing_is_copied(self):
+        manager, sequence = self.hit()
+        assert sequence.block_table[1].ref_cnt == 2
+        assert not manager.writes_to_shared_block(sequence)
+        manager.allocate_slots(sequence, 9)
+        assert manager.take_copies() == [] and manager.num_copied_blocks == 0
+
+    def test_blocks_that_somebody_uses_keep_their_names_when_the_others_lose_them(self):
+        manager, sequence = self.hit()
+        used, unused = sequence.block_table
+        manager.pool.release(unused)
+        manager.pool.release(unused)
+        manager.evict_unused([used, unused])
+        assert (used.ref_cnt, unused.ref_cnt) == (2, 0)
+        assert used.block_hash is not None and unused.block_hash is None
+
+    def test_copies_are_handed_out_once(self):
+        engine = WatchedEngine()
+        engine.add("a", list(range(10)), n=2)
+        engine.step()
+        engine.step_phase()
+        assert len(engine.engine._stepper.last_plan.copies) == 1
+        assert engine.scheduler.kv_cache_manager.take_copies() == []
+
+    @pytest.mark.parametrize(("num_tokens", "num_blocks"), [(0, 0), (1, 1), (4, 1), (5, 2), (8, 2)])
+    def test_a_block_more_is_needed_from_its_first_token_on(self, num_tokens, num_blocks):
+        assert WatchedEngine().scheduler.kv_cache_manager.num_blocks_for(num_tokens) == num_blocks
+
+    def test_a_failed_call_changes_nothing(self):
+        manager, sequence = self.hit(num_blocks=3)
+        before, table = manager.pool.free_queue.ids(), list(sequence.block_table)
+        shortage = manager.allocate_slots(sequence, 20)
+        assert (shortage.need, shortage.free, shortage.reason) == (3, 1, "no_blocks")
+        assert manager.pool.free_queue.ids() == before and sequence.block_table == table

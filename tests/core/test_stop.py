@@ -1,0 +1,61 @@
+"""When a sequence ends, token by token: the rules at their very edges."""
+
+import pytest
+
+from minivllm.core.request import Request, RequestStatus, Sequence
+from minivllm.core.stop import Stop, check_stop
+from minivllm.sampling_params import SamplingParams
+
+EOS, WORD, END = 9, 1, 5
+BY_EOS = Stop(RequestStatus.FINISHED_STOPPED)
+BY_TOKEN = Stop(RequestStatus.FINISHED_STOPPED, END)
+BY_LENGTH = Stop(RequestStatus.FINISHED_LENGTH_CAPPED)
+
+
+def after(output: list[int], max_model_len: int = 100, **params: object) -> Stop | None:
+    """What becomes of a prompt of three tokens with this output."""
+    request = Request("r", [1, 2, 3], SamplingParams(**{"max_tokens": 50, **params}))
+    sequence: Sequence = request.sequences[0]
+    for token_id in output:
+        sequence.append_token(token_id)
+    return check_stop(sequence, frozenset({EOS}), max_model_len)
+
+
+@pytest.mark.parametrize(
+    ("output", "params", "stop"),
+    [
+        ([WORD], {}, None),
+        ([EOS], {}, BY_EOS),
+        ([EOS, WORD], {}, None),
+        ([EOS], {"ignore_eos": True}, None),
+        ([END], {"stop_token_ids": [4, END]}, BY_TOKEN),
+        ([END], {"stop_token_ids": [4]}, None),
+        ([END], {"stop_token_ids": [END], "ignore_eos": True}, BY_TOKEN),
+        ([EOS], {"stop_token_ids": [EOS], "ignore_eos": True}, Stop(RequestStatus.FINISHED_STOPPED, EOS)),
+        ([EOS], {"stop_token_ids": [EOS]}, BY_EOS),
+    ],
+)
+def test_the_last_token_ends_a_sequence_if_it_is_one_that_ends(output, params, stop):
+    assert after(output, **params) == stop
+
+
+@pytest.mark.parametrize(("ending", "params"), [(EOS, {}), (END, {"stop_token_ids": [END]})])
+def test_a_token_that_ends_is_passed_over_before_min_tokens_and_counts_from_then_on(ending, params):
+    for number in range(1, 6):
+        stop = after([WORD] * (number - 1) + [ending], min_tokens=4, **params)
+        assert (stop is None) == (number < 4), f"token {number} of at least 4"
+
+
+def test_max_tokens_counts_the_output_and_max_model_len_the_prompt_too():
+    assert [after([WORD] * n, max_tokens=3) for n in (2, 3)] == [None, BY_LENGTH]
+    assert [after([WORD] * n, max_model_len=7) for n in (3, 4)] == [None, BY_LENGTH]
+
+
+def test_min_tokens_does_not_hold_back_the_length_caps():
+    assert after([WORD] * 3, max_tokens=3, min_tokens=3) == BY_LENGTH
+    assert after([EOS] * 3, max_tokens=5, min_tokens=5, max_model_len=6) == BY_LENGTH
+
+
+def test_a_token_that_ends_where_the_length_does_is_the_reason():
+    assert after([WORD, END], max_tokens=2, stop_token_ids=[END]) == BY_TOKEN
+    assert after([WORD, EOS], max_model_len=5) == BY_EOS
