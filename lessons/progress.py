@@ -1,4 +1,4 @@
-"""`Progress`: what a learner has done so far, in one small file in their home directory.
+"""`Progress`: what a learner has done so far, in one small file among their data.
 
 First answers, how far each lesson was read, hints taken and exercises passed. Of an answer only the first counts: it is the one that
 tells what somebody believed. The easy thing to get wrong is the file: two programs may write it and a laptop may be shut in between,
@@ -6,13 +6,14 @@ so it is read again before each change, written beside itself and moved into pla
 """
 
 import os
-import tempfile
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
 from minivllm.errors import LessonError
+from minivllm.events.whole_file import write_whole
 
 
 class FirstAnswer(msgspec.Struct):
@@ -55,9 +56,24 @@ class ProgressFile(msgspec.Struct):
 
 
 def default_path() -> Path:
-    """`$MINIVLLM_PROGRESS`, else `~/.minivllm/progress.json`."""
+    """`$MINIVLLM_PROGRESS`, else `minivllm/progress.json` in `$XDG_DATA_HOME` (`~/.local/share`).
+
+    A file where older versions kept it, `~/.minivllm/progress.json`, is moved there once.
+    """
     chosen = os.environ.get("MINIVLLM_PROGRESS")
-    return Path(chosen).expanduser() if chosen else Path.home() / ".minivllm" / "progress.json"
+    if chosen:
+        return Path(chosen).expanduser()
+    xdg = Path(os.environ.get("XDG_DATA_HOME", ""))
+    data_home = xdg if xdg.is_absolute() else Path.home() / ".local" / "share"
+    path, old = data_home / "minivllm" / "progress.json", Path.home() / ".minivllm" / "progress.json"
+    if old.exists() and not path.exists():
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            shutil.move(old, path)
+            old.parent.rmdir()
+        except OSError:
+            return path if path.exists() else old  # a folder with other files in it, or a place that cannot be written
+    return path
 
 
 class Progress:
@@ -88,9 +104,7 @@ class Progress:
         data = msgspec.json.format(msgspec.json.encode(file)) + b"\n"
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=self.path.parent, prefix=".progress-", delete=False) as beside:
-                beside.write(data)
-            os.replace(beside.name, self.path)
+            write_whole(self.path, data)
         except OSError as error:
             raise LessonError(f"{self.path} cannot be written: {error.strerror}.") from error
 

@@ -44,7 +44,7 @@ def test_a_demo_ends_with_its_counts_in_one_line_of_json(name: str, capsys: pyte
     log = tmp_path / "run.jsonl"
     assert main([*DEMO, "--scenario", name, "--json", "--record", str(log)]) == 0
     captured = capsys.readouterr()
-    result = last_json(captured.out)
+    result = json.loads(captured.out)
     assert (result["scenario"], result["model"]) == (name, "tiny-random")
     assert result["finished_requests"] == len(SCENARIOS[name].arrivals)
     assert result["invariant_violations"] == 0
@@ -66,9 +66,9 @@ def test_a_demo_ends_with_its_counts_in_one_line_of_json(name: str, capsys: pyte
         "those left over at the end were not pruned"
     )
     assert result["generated_tokens"] == counters.generation_tokens
-    # So do the lines of the report, and progress goes elsewhere.
-    assert all(sentence in captured.out for sentence in result["what_happened"])
-    assert all(f"  {arrival.request_id}" in captured.out for arrival in SCENARIOS[name].arrivals)
+    # So do the lines of the report, for people.
+    assert all(sentence in captured.err for sentence in result["what_happened"])
+    assert all(f"  {arrival.request_id}" in captured.err for arrival in SCENARIOS[name].arrivals)
     ended = [event for event in events if isinstance(event, RequestFinished)]
     assert captured.err.count("finishes") == len(ended) >= result["finished_requests"]
     assert captured.err.count("is preempted") == result["preemptions"]
@@ -143,7 +143,7 @@ class PretendedDashboard:
         self._told = threading.Event()
         self.shown.append(self)
 
-    def show_summary(self, lines: list[str]) -> None:
+    def show_summary(self, lines: list[str], step: int | None = None) -> None:
         self.summary = lines
         self._told.set()
 
@@ -171,6 +171,32 @@ def test_the_dashboard_gets_every_event_and_the_summary_at_the_end(dashboards, c
     assert dashboard.source.poll(SOON) == len(shown) == len(recording)
     assert list(shown.events(0, len(shown))) == list(recording.events(0, len(recording)))
     assert dashboard.summary == last_json(capsys.readouterr().out)["what_happened"]
+
+
+def test_what_was_asked_after_the_end_is_counted_and_the_summary_comes_again(
+    dashboards, capsys: pytest.CaptureFixture, monkeypatch
+):
+    summaries: list[tuple[list[str], int]] = []
+    told = threading.Semaphore(0)
+
+    def show_summary(self, lines: list[str], step: int | None = None) -> None:
+        summaries.append((lines, step))
+        told.release()
+
+    def ask_once_more(self) -> None:
+        assert told.acquire(timeout=SOON)
+        self.control.add_request("And one more?")
+        assert told.acquire(timeout=SOON)
+
+    monkeypatch.setattr(PretendedDashboard, "show_summary", show_summary)
+    monkeypatch.setattr(PretendedDashboard, "run", ask_once_more)
+    assert main(["demo", "--model", "tiny-random", "--slow", "0", "--json"]) == 0
+    captured = capsys.readouterr()
+    result = last_json(captured.out)
+    assert result["requests"] == result["finished_requests"] == 9
+    assert "9 of 9 requests finished" in captured.err
+    (first, after), (second, at_last) = summaries
+    assert after < at_last == result["steps"] and first != second == result["what_happened"]
 
 
 def test_the_dashboard_is_told_when_the_engine_fails(dashboards, capsys: pytest.CaptureFixture, monkeypatch):
@@ -275,6 +301,8 @@ def test_in_a_terminal_the_dashboard_opens_and_a_key_leaves_it_with_a_report(key
     assert b"\x1b[?1049l" in after, "the terminal was not restored"
     report = after.rpartition(b"\x1b[?1049l")[2].decode()
     assert "The run was stopped before its end." in report
-    result = json.loads(report.strip().splitlines()[-1])
+    *_, result, recorded = report.strip().splitlines()
+    assert "Recorded up to step" in recorded
+    result = json.loads(result)
     assert result["finished_requests"] < result["requests"] == 12
     assert Recording(log).last_step == result["steps"]

@@ -30,6 +30,7 @@ class Actions:
     """Methods of `DashboardApp`."""
 
     _records_mass = False
+    _told_loss = False
 
     # ---- sentences ----
 
@@ -49,6 +50,10 @@ class Actions:
         if status.state != self._trouble and status.text and status.state != "indexing":
             self.tell(clean(status.text))
         self._trouble = status.state if status.text else None
+        recorder = self.context.recorder
+        if recorder is not None and recorder.loss is not None and not self._told_loss:
+            self._told_loss = True
+            self.tell(f"The recording is whole only up to step {recorder.last_step:,}: {recorder.loss.reason}.")
 
     # ---- questions ----
 
@@ -156,14 +161,15 @@ class Actions:
     def action_export(self) -> None:
         """Save the recording, and a trace of it for Perfetto."""
         from minivllm.events.perfetto import export_perfetto
+        from minivllm.events.whole_file import whole_file
 
         name = f"minivllm-{time.strftime('%Y%m%d-%H%M%S')}"
         try:
             self.context.transport.recording.save(f"{name}.jsonl")
-            with open(f"{name}.perfetto.json", "wb") as file:
+            with whole_file(f"{name}.perfetto.json") as file:
                 export_perfetto(f"{name}.jsonl", file)
         except OSError as error:
-            self.tell(f"{name}.jsonl cannot be written: {error.strerror}.")
+            self.tell(f"{error.filename} cannot be written: {error.strerror}.")
             return
         except EventLogError as error:
             self.tell(str(error))

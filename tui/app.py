@@ -16,12 +16,13 @@ summary is only noted there and shown once the source is empty.
 import time
 from functools import partial
 from importlib import import_module
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from textual.app import App
 from textual.binding import Binding, BindingType
 
 from minivllm.errors import EventLogError
+from minivllm.events.log import LogWriter
 from minivllm.tui.actions import NO_FOCUS, Actions
 from minivllm.tui.ascii import to_ascii
 from minivllm.tui.commands import bindings
@@ -53,6 +54,17 @@ SCREENS = {
 """Name of a screen, which is also its module in `screens` -> its class; in the order of their keys, 1 to 6."""
 
 
+class _Summary(NamedTuple):
+    """What came of a run, and until when that is all."""
+
+    lines: list[str]
+    step: int | None
+
+    def holds(self, newest: DashboardModel) -> bool:
+        """Whether nothing was done or asked since."""
+        return self.step is None or (self.step == newest.fold.step and not newest.fold.requests)
+
+
 class DashboardApp(Actions, Moves, App[str]):
     """The dashboard of one engine or one recording."""
 
@@ -74,6 +86,7 @@ class DashboardApp(Actions, Moves, App[str]):
         first_step: int = 0,
         has_next: bool = False,
         lesson: LessonControl | None = None,
+        recorder: LogWriter | None = None,
         screen: str = "overview",
     ) -> None:
         """
@@ -84,6 +97,7 @@ class DashboardApp(Actions, Moves, App[str]):
         first_step: a recording opens at the end of this step, as soon as so much of it is read
         has_next: there are more recordings, and `run` returns "next" if a person wants the next one
         lesson: opens with a screen for it; `source` is that of its first page
+        recorder: writes this run into a file; the top line says what that lacks
         screen: the one to begin with
         """
         super().__init__()
@@ -95,13 +109,13 @@ class DashboardApp(Actions, Moves, App[str]):
         self.palette = Palette(dark=True)
         second = None if other is None else Transport(other, "paused")
         self.context = Context(Transport(source, state), control, second=second, ascii=ascii, watch=watch)
-        self.context.lesson = lesson
+        self.context.lesson, self.context.recorder = lesson, recorder
         self._first_screen = screen if lesson is None else "lesson"
         for name in SCREENS if lesson is None else (*SCREENS, "lesson"):
             self.add_mode(name, partial(self._make_screen, name))
         if lesson is not None:
             self.bind("0", "screen('lesson')", description="Lesson", show=False)
-        self._summary: list[str] | None = None
+        self._summary: _Summary | None = None
         self._visited: list[str] = []
         self._trouble: str | None = None
         """The state of the source that was told."""
@@ -124,9 +138,12 @@ class DashboardApp(Actions, Moves, App[str]):
         """What is on the screen."""
         return self.context.transport.view
 
-    def show_summary(self, lines: list[str]) -> None:
-        """The run is over and this is what came of it; from any thread, never waits."""
-        self._summary = list(lines)
+    def show_summary(self, lines: list[str], step: int | None = None) -> None:
+        """The run is over and this is what came of it; from any thread, never waits.
+
+        `step`: its last one. The summary goes as soon as there is more to do; without a step it is there to stay.
+        """
+        self._summary = _Summary(list(lines), step)
 
     # ---- frames ----
 
@@ -153,10 +170,14 @@ class DashboardApp(Actions, Moves, App[str]):
         if self.context.control is not None and (refused := self.context.control.messages()):
             self.tell(" ".join(refused))
         self._tell_trouble()
+        summary = self._summary
+        holds = summary is not None and summary.holds(self.context.transport.recording.head)
+        if self.context.finished is not None and not holds:
+            self.context.finished, changed = None, True
         if changed or self._badge_may_change():
             self.draw()
-        elif self._summary is not None and not self.context.finished and self.context.transport.state == "live":
-            self.context.finished = self._summary
+        elif holds and self.context.finished is not summary.lines and self.context.transport.state == "live":
+            self.context.finished = summary.lines
             if self.current_mode != "overview":
                 self.tell("The run is over: press 1 to read what came of it.")
             self.draw()
@@ -181,7 +202,8 @@ class DashboardApp(Actions, Moves, App[str]):
         """The top line also says what is no event: that the source is lost, that the engine stands still."""
         control, transport = self.context.control, self.context.transport
         stands = int(transport.quiet_seconds) if control is None else control.state()
-        seen = transport.source.status, transport.state, stands
+        recorder = self.context.recorder
+        seen = transport.source.status, transport.state, stands, recorder is not None and recorder.loss is not None
         changed = seen != self._badge_seen
         self._badge_seen = seen
         return changed

@@ -6,6 +6,7 @@ whether the engine can be steered, and how to draw. Panels read it and change on
 
 from dataclasses import dataclass, field
 
+from minivllm.events.log import LogWriter
 from minivllm.tui.control import EngineControl
 from minivllm.tui.lesson import LessonControl
 from minivllm.tui.selection import Selection
@@ -21,6 +22,8 @@ class Context:
     """None where the engine is elsewhere: attached, or a recording."""
     second: Transport | None = None
     """Another recording, which is kept at the same step."""
+    recorder: LogWriter | None = None
+    """Writes this run into a file, if one was asked for. Only its `loss` is read here."""
     lesson: LessonControl | None = None
     """The lesson under way, if this is one."""
     selection: Selection = field(default_factory=Selection)

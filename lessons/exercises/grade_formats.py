@@ -5,11 +5,13 @@ the engine does there is in nobody's results, or the cases could be learned by h
 """
 
 import csv
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 from minivllm import __version__
+from minivllm.events.whole_file import whole_file
 from minivllm.lessons.exercises.check import BehaviourResult, Result
 from minivllm.lessons.exercises.grade import Grade
 from minivllm.lessons.exercises.report import hint_for, not_loaded, yours_at
@@ -107,8 +109,8 @@ _COLUMNS = (
 
 def write_csv(grades: list[Grade], path: Path) -> None:
     """A line for each student and exercise."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        table = csv.writer(file)
+    with whole_file(path) as file, TextIOWrapper(file, encoding="utf-8", newline="") as text:
+        table = csv.writer(text)
         table.writerow(_COLUMNS)
         for grade in grades:
             result = grade.result
@@ -157,4 +159,5 @@ def write_junit(grades: list[Grade], path: Path) -> None:
             case = ElementTree.SubElement(suite, "testcase", name=one.behaviour.name, classname=grade.exercise.name)
             if not one.passed:
                 ElementTree.SubElement(case, "failure", message=_message(grade.result, one))
-    ElementTree.ElementTree(root).write(path, encoding="utf-8", xml_declaration=True)
+    with whole_file(path) as file:
+        ElementTree.ElementTree(root).write(file, encoding="utf-8", xml_declaration=True)

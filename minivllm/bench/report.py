@@ -1,7 +1,6 @@
 """How a bench tells its result: small statistics, a table for people, one JSON line for programs.
 
-With `--json` the last line of standard output is one JSON object; before it comes the same table as without.
-Progress goes to standard error.
+With `--json` standard output is one line, a JSON object, and the table goes to standard error, where progress goes anyway.
 
 Easy to get wrong, twice. The mean: one interruption by the system outweighs a hundred undisturbed steps, so
 the middle is always the median here, and the bad end is shown beside it (`p99`, `max`), never averaged in.
@@ -49,7 +48,11 @@ def request_rate(text: str) -> float:
 
 
 def add_json_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="end standard output with one line of JSON")
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print one line of JSON on standard output, and what is for people on standard error",
+    )
 
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
@@ -80,16 +83,21 @@ def percentile(values: Seq[float], percent: float) -> float:
     return ordered[max(rank, 1) - 1]
 
 
+def report_console(as_json: bool) -> Console:
+    """Where a report for people goes: beside the JSON if there is some."""
+    return Console(highlight=False, stderr=as_json)
+
+
 def print_report(
     title: str, columns: Seq[str], rows: Seq[Seq[str]], notes: Seq[str], result: dict[str, object], as_json: bool
 ) -> None:
-    """Print the table (first column left, the others right), one line for each note, and perhaps the JSON."""
+    """Print the table (first column left, the others right) and one line for each note; or those on standard error and the JSON."""
     table = Table()
     for number, column in enumerate(columns):
         table.add_column(column, justify="right" if number else "left")
     for row in rows:
         table.add_row(*row)
-    console = Console(highlight=False)
+    console = report_console(as_json)
     console.print(title, markup=False, soft_wrap=True)
     console.print(table)
     for note in notes:

@@ -15,6 +15,7 @@ import asyncio
 import json
 import math
 import os
+import sys
 
 from minivllm.bench.report import add_json_argument, positive_int, request_rate
 
@@ -71,8 +72,9 @@ def run(args: argparse.Namespace) -> int:
     result = summarise(timings, seconds, args.metric_percentiles)
     errors = [timing.error for timing in timings if timing.error is not None]
     for error in errors[:SHOWN_ERRORS]:
-        print(f"A request failed: {error}.")
-    print("\n".join(report(result, args.request_rate, args.max_concurrency, args.metric_percentiles)))
+        print(f"A request failed: {error}.", file=sys.stderr)
+    lines = report(result, args.request_rate, args.max_concurrency, args.metric_percentiles)
+    print("\n".join(lines), file=sys.stderr if args.json else sys.stdout)
     if args.json:
         asked = {
             "bench": "serve",

@@ -24,6 +24,7 @@ from minivllm.engine import LLMEngine
 from minivllm.errors import BenchError
 from minivllm.events.log import LogWriter
 from minivllm.events.perfetto import export_perfetto
+from minivllm.events.whole_file import write_whole
 
 NUM_STEPS = 6
 NUM_MARKS = 8
@@ -67,7 +68,7 @@ def write_trace(engine: LLMEngine, requests: RandomRequests, batch_size: int, co
                     engine.step()
             unsubscribe()
         profiler.export_chrome_trace(str(operations))
-        Path(path).write_text(json.dumps(_merge(json.loads(operations.read_text()), log, mark, marked_at)))
+        write_whole(path, json.dumps(_merge(json.loads(operations.read_text()), log, mark, marked_at)))
 
 
 def _mark_time() -> tuple[str, float]:
@@ -101,6 +102,6 @@ def _merge(operations: dict, log: Path, mark_name: str, marked_at: float) -> dic
 def _require_writable(path: str) -> None:
     """Before minutes of measuring: a file that cannot be written is a file that cannot be written now."""
     try:
-        Path(path).write_text("")
+        open(path, "ab").close()
     except OSError as error:
         raise BenchError(f"{path} cannot be written ({error.strerror}): give --trace another file.") from error

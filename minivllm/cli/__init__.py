@@ -80,7 +80,8 @@ def main(argv: Seq[str] | None = None) -> int:
         return BROKEN_PIPE
     except OSError as error:
         return _fail(f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror or error}.", 1)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
+        _say_notes(interrupt)
         return INTERRUPTED
     return status
 
@@ -90,10 +91,18 @@ def _run(argv: list[str]) -> int:
         # No option stands before the subcommand, except those that answer by themselves.
         args = build_parser(argv[0] if argv else None).parse_args(argv)
         return args.run(args)
-    except SystemExit as exit_:  # argparse has printed help, version or usage
+    except SystemExit as exit_:  # argparse has printed help, version or usage, or a signal ended the dashboard
+        _say_notes(exit_)
         return int(exit_.code or 0)
 
 
 def _fail(error: object, status: int) -> int:
     print(f"minivllm: {error}", file=sys.stderr)
+    _say_notes(error)
     return status
+
+
+def _say_notes(error: object) -> None:
+    """What went wrong beside `error`, on the way out: a recording that is not whole, for example."""
+    for sentence in getattr(error, "__notes__", ()):
+        print(f"minivllm: {sentence}", file=sys.stderr)

@@ -9,16 +9,17 @@ thread first and close the recording after it: the last events are written while
 """
 
 import argparse
+import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import contextmanager
 
 from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
 from minivllm.cli.demo_report import ProgressLines, print_report, report_json
 from minivllm.cli.loading import load_engine
 from minivllm.cli.options import add_engine_options, engine_config, seconds
-from minivllm.cli.terminal import note, print_json, terminal_attached
+from minivllm.cli.recording import add_record_option, check_record, recording
+from minivllm.cli.terminal import print_json, terminal_attached
 from minivllm.engine import LLMEngine
 from minivllm.engine_thread import EngineThread
 from minivllm.errors import InvariantError
@@ -42,8 +43,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--scenario", choices=tuple(SCENARIOS), default="shared-prefix", help="what to show (default: %(default)s)"
     )
     parser.add_argument("--headless", action="store_true", help="no dashboard, even where there is a terminal")
-    parser.add_argument("--json", action="store_true", help="end standard output with one line of JSON")
-    parser.add_argument("--record", metavar="FILE", help="write every event into FILE (JSON Lines)")
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print one line of JSON on standard output, and what is for people on standard error",
+    )
+    add_record_option(parser)
     parser.add_argument(
         "--slow",
         type=seconds,
@@ -60,25 +65,24 @@ def run(args: argparse.Namespace) -> int:
     config = engine_config(args, {**scenario.options, "check_invariants": True})
     headless = args.headless or not terminal_attached()
     slow = args.slow if args.slow is not None else 0.0 if headless else SECONDS_PER_STEP_WATCHED
-    if args.record is not None:
-        open(args.record, "ab").close()  # if it cannot be written, say so before the model is loaded
+    check_record(args.record)
     engine = load_engine(config)
     demo = _Demo(scenario, engine, slow)
     interrupted = False
-    with demo.recording(args.record):
+    with recording(args.record, demo.header, engine.subscribe) as writer:
         try:
-            demo.run_headless() if headless else demo.run_in_dashboard(args)
+            demo.run_headless() if headless else demo.run_in_dashboard(args, writer)
         except KeyboardInterrupt:
             interrupted = True
-    error = demo.thread.ended.exception()
-    if error is None or isinstance(error, InvariantError):  # a violation is a result, too
-        print_report(scenario, demo.facts)
-        if args.json:
-            print_json(report_json(scenario, demo.facts))
-    if error is not None:
-        raise error
-    if interrupted:
-        raise KeyboardInterrupt
+        error = demo.thread.ended.exception()
+        if error is None or isinstance(error, InvariantError):  # a violation is a result, too
+            print_report(scenario, demo.facts, is_over=demo.is_over, stream=sys.stderr if args.json else sys.stdout)
+            if args.json:
+                print_json(report_json(scenario, demo.facts))
+        if error is not None:
+            raise error
+        if interrupted:
+            raise KeyboardInterrupt
     return 0
 
 
@@ -88,43 +92,35 @@ class _Demo:
     def __init__(self, scenario: Scenario, engine: LLMEngine, seconds_per_step: float) -> None:
         self._scenario = scenario
         self._engine = engine
-        self._header = engine.log_header()
-        self.facts = RunFacts(self._header)
+        self.header = engine.log_header()
+        self.facts = RunFacts(self.header)
         """Written in the engine's thread: read it there, or when that has ended."""
         engine.subscribe(self.facts.apply)
         self._player = ScenarioPlayer(scenario, engine)
-        self._over: Future[None] = Future()
+        self.is_over = False
+        """Whether the whole scenario, and whatever else was asked, had ended when the engine last looked for work."""
+        self._num_ended_when_over = 0
+        self._on_over: Callable[[], object] = lambda: None
         self.thread = EngineThread(engine, before_step=self._before_step, seconds_per_step=seconds_per_step)
-
-    @contextmanager
-    def recording(self, path: str | None) -> Iterator[None]:
-        """Every event into `path`, until the context is left; nothing without a path."""
-        if path is None:
-            yield
-            return
-        with LogWriter(path, self._header) as writer:
-            self._engine.subscribe(writer.write)
-            try:
-                yield
-            finally:
-                note(f"Recorded up to step {self.facts.fold.step} in {path}.")
 
     def run_headless(self) -> None:
         """Tell the decisions line by line; Ctrl-C ends the run."""
         self._engine.subscribe(ProgressLines(self.facts.fold).apply)
-        self._run(lambda: wait((self._over, self.thread.ended), return_when=FIRST_COMPLETED))
+        over: Future[None] = Future()
+        self._on_over = lambda: over.set_result(None)
+        self._run(lambda: wait((over, self.thread.ended), return_when=FIRST_COMPLETED))
 
-    def run_in_dashboard(self, args: argparse.Namespace) -> None:
+    def run_in_dashboard(self, args: argparse.Namespace, recorder: LogWriter | None) -> None:
         """Show everything until the person leaves, also after the end."""
         from minivllm.engine_control import EngineThreadControl
         from minivllm.tui.model import MODELS
         from minivllm.tui.source import InProcessSource
 
-        source = InProcessSource(self._header, codec=MODELS)
+        source = InProcessSource(self.header, codec=MODELS)
         self._engine.subscribe(source.put)
         control = EngineThreadControl(self.thread)
-        app = make_app(args, source, watch=self._scenario.watch, control=control)
-        self._over.add_done_callback(lambda _: app.show_summary(tell(self._scenario, self.facts)))
+        app = make_app(args, source, watch=self._scenario.watch, control=control, recorder=recorder)
+        self._on_over = lambda: app.show_summary(tell(self._scenario, self.facts), self.facts.fold.step)
         self.thread.ended.add_done_callback(
             lambda ended: ended.exception() and app.show_summary([f"The engine failed: {ended.exception()}"])
         )
@@ -140,5 +136,10 @@ class _Demo:
 
     def _before_step(self, engine: LLMEngine) -> None:
         self._player.before_step()
-        if self._player.over and not self._over.done():
-            self._over.set_result(None)
+        self.is_over = self._player.over
+        counters = self.facts.fold.counters
+        num_ended = counters.finished_requests + counters.aborted_requests
+        # More than once if somebody asks for more: each time, the summary counts all that has been.
+        if self.is_over and num_ended != self._num_ended_when_over:
+            self._num_ended_when_over = num_ended
+            self._on_over()

@@ -7,8 +7,8 @@ at every step; it is told until its first beam has died, and from then on it onl
 """
 
 import shutil
-import sys
 import textwrap
+from typing import TextIO
 
 from minivllm.cli.terminal import note
 from minivllm.events import types as ev
@@ -84,19 +84,23 @@ class ProgressLines:
         self._spoke_at = event.t
 
 
-def print_report(scenario: Scenario, facts: RunFacts) -> None:
-    """The texts, the counts, and the three things that happened, on standard output."""
+def print_report(scenario: Scenario, facts: RunFacts, *, is_over: bool, stream: TextIO) -> None:
+    """The texts, the counts, and the three things that happened. `is_over`: the run came to its end."""
+
+    def say(line: str) -> None:
+        print(line, file=stream)
+
     fold, counters = facts.fold, facts.fold.counters
-    total = len(scenario.arrivals)
+    total = _num_requests(scenario, facts)
     # A pipe has no width: there a long answer is cut all the same, and a sentence stays on its line.
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    print("\n" + _wrap(f"{scenario.name} on {clean(fold.header.model)}: {scenario.teaches}", width) + "\n")
+    width = shutil.get_terminal_size().columns if stream.isatty() else None
+    say("\n" + _wrap(f"{scenario.name} on {clean(fold.header.model)}: {scenario.teaches}", width) + "\n")
     name_width = max((len(request.name) for request in facts.requests.values()), default=0)
     for request in facts.finished:
         question = clean((request.prompt or "").partition("\n")[0])
-        print(fit(f"  {clean(request.name):<{name_width}}  {question}", width or CUT_AT).rstrip())
+        say(fit(f"  {clean(request.name):<{name_width}}  {question}", width or CUT_AT).rstrip())
         for answer in _answers(request):
-            print(fit(f"  {'':<{name_width}}  {answer}", width or CUT_AT).rstrip())
+            say(fit(f"  {'':<{name_width}}  {answer}", width or CUT_AT).rstrip())
     counts = (
         f"\n{counters.finished_requests} of {plural(total, 'request')} finished in {plural(fold.step, 'step')} and "
         f"{facts.seconds:.1f} s of engine time: {plural(counters.generation_tokens, 'token')}, {_tokens_per_s(facts):.1f} a second.\n"
@@ -108,11 +112,16 @@ def print_report(scenario: Scenario, facts: RunFacts) -> None:
             f"{plural(counters.forked_sequences, 'forked sequence')}, {plural(counters.copied_blocks, 'copied block')}, "
             f"{plural(facts.pruned_beams, 'pruned beam')}.\n"
         )
-    print(counts)
-    if counters.finished_requests < total:
-        print("The run was stopped before its end. Up to there:")
+    say(counts)
+    if counters.finished_requests < total and not is_over:
+        say("The run was stopped before its end. Up to there:")
     for number, sentence in enumerate(tell(scenario, facts), start=1):
-        print(_wrap(f"  {number}. {sentence}", width, indent=5))
+        say(_wrap(f"  {number}. {sentence}", width, indent=5))
+
+
+def _num_requests(scenario: Scenario, facts: RunFacts) -> int:
+    """The scenario's, also those that had no time to come, and whatever a person asked for beside them."""
+    return len({arrival.request_id for arrival in scenario.arrivals} | facts.requests.keys())
 
 
 def _answers(request: RequestFacts) -> list[str]:
@@ -141,7 +150,7 @@ def report_json(scenario: Scenario, facts: RunFacts) -> dict[str, object]:
     return {
         "scenario": scenario.name,
         "model": facts.fold.header.model,
-        "requests": len(scenario.arrivals),
+        "requests": _num_requests(scenario, facts),
         "finished_requests": counters.finished_requests,
         "aborted_requests": counters.aborted_requests,
         "preemptions": counters.num_preemptions,

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from minivllm.cli.terminal import note, print_json
 from minivllm.errors import ExerciseError
+from minivllm.events.whole_file import write_whole
 from minivllm.lessons.exercises import walls
 from minivllm.lessons.exercises.catalogue import exercises, find_exercise
 from minivllm.lessons.progress import Progress
@@ -59,7 +60,7 @@ def grade(args: argparse.Namespace) -> int:
     if args.json is not None:
         for student, own in groupby(grades, key=lambda one: one.student):
             path = args.json if alone else args.json / f"{student}.json"
-            path.write_text(json.dumps(formats.as_gradescope(list(own)), indent=1), encoding="utf-8")
+            write_whole(path, json.dumps(formats.as_gradescope(list(own)), indent=1))
     return 0 if all(one.status == "pass" for one in grades) else 1
 
 

@@ -13,6 +13,7 @@ from minivllm.cli.terminal import note
 from minivllm.errors import ConfigError, EventLogError
 from minivllm.events.perfetto import export_perfetto
 from minivllm.events.stream import EventStream
+from minivllm.events.whole_file import whole_file
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
     EventStream(args.log).close()  # if it is no recording, say so before a file is made
     if os.path.exists(args.perfetto) and os.path.samefile(args.log, args.perfetto):
         raise ConfigError(f"{args.perfetto} is the recording itself; name another file for the trace.")
-    with open(args.perfetto, "wb") as file:
+    with whole_file(args.perfetto) as file:
         exported = export_perfetto(args.log, file)
         size = file.tell() if file.seekable() else 0
     note(

@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--chat", action="store_true", help="send each prompt as a chat message, in the model's template"
     )
-    parser.add_argument("--json", action="store_true", help="end standard output with one line of JSON instead of text")
+    parser.add_argument("--json", action="store_true", help="print one line of JSON instead of text")
     add_sampling_options(parser, SAMPLING_DEFAULTS | {"temperature": "0, or 1 for several samples"})
     add_engine_options(parser)
     parser.set_defaults(usage_error=parser.error)

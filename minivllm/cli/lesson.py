@@ -7,12 +7,12 @@ unless it is about text and a real one is already here.
 
 import argparse
 import sys
-from pathlib import Path
 
 from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
 from minivllm.cli.loading import loading
 from minivllm.cli.terminal import note, show, terminal_attached
 from minivllm.errors import LessonError
+from minivllm.events.whole_file import write_whole
 from minivllm.lessons.lesson_engine import ModelShelf
 from minivllm.lessons.lesson_player import LessonPlayer
 from minivllm.lessons.library import find_lesson, lessons
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
         if args.transcript is not None:
             from minivllm.lessons.transcript import transcript
 
-            Path(args.transcript).write_text(transcript(player), encoding="utf-8")
+            write_whole(args.transcript, transcript(player))
             note(f"Wrote {args.transcript}.")
         elif args.auto or args.plain or not terminal_attached():
             from minivllm.lessons.plain import PlainLesson

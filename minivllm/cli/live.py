@@ -5,15 +5,14 @@ Like `demo` without a script: the engine stands in this process with nothing to 
 """
 
 import argparse
-from contextlib import ExitStack
 
 from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
 from minivllm.cli.loading import load_engine
 from minivllm.cli.options import add_engine_options, engine_config, seconds
-from minivllm.cli.terminal import note, require_terminal
+from minivllm.cli.recording import add_record_option, check_record, recording
+from minivllm.cli.terminal import require_terminal
 from minivllm.engine_control import EngineThreadControl
 from minivllm.engine_thread import EngineThread
-from minivllm.events.log import LogWriter
 
 WATCH = "a asks the model something, A sends four requests at once; p pauses the engine, n lets it take one step."
 OPTIONS = {"num_gpu_blocks_override": 128, "max_num_seqs": 8, "max_num_batched_tokens": 128, "max_model_len": 1024}
@@ -24,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--ask", action="append", default=[], metavar="TEXT", help="a first request; may be given several times"
     )
-    parser.add_argument("--record", metavar="FILE", help="write every event into FILE (JSON Lines)")
+    add_record_option(parser)
     parser.add_argument(
         "--slow",
         type=seconds,
@@ -42,19 +41,17 @@ def run(args: argparse.Namespace) -> int:
 
     require_terminal("demo --headless and generate run an engine without one")
     config = engine_config(args, OPTIONS)
-    if args.record is not None:
-        open(args.record, "ab").close()  # if it cannot be written, say so before the model is loaded
+    check_record(args.record)
     engine = load_engine(config)
     header = engine.log_header()
     source = InProcessSource(header, codec=MODELS)
     engine.subscribe(source.put)
-    with ExitStack() as stack:
-        if args.record is not None:
-            engine.subscribe(stack.enter_context(LogWriter(args.record, header)).write)
-            stack.callback(note, f"Recorded in {args.record}.")
-        thread = stack.enter_context(EngineThread(engine, seconds_per_step=args.slow))
+    with (
+        recording(args.record, header, engine.subscribe) as writer,
+        EngineThread(engine, seconds_per_step=args.slow) as thread,
+    ):
         control = EngineThreadControl(thread)
         for text in args.ask:
             control.add_request(text)
-        run_app(make_app(args, source, watch=WATCH, control=control))
+        run_app(make_app(args, source, watch=WATCH, control=control, recorder=writer))
     return 0

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from minivllm.cli.terminal import note
 from minivllm.errors import ConfigError
+from minivllm.events.whole_file import write_whole
 
 if TYPE_CHECKING:
     from minivllm.tui.app import DashboardApp
@@ -49,10 +50,14 @@ def run(args: argparse.Namespace) -> int:
     if not (1 <= columns <= _LARGEST and 1 <= rows <= _LARGEST):
         raise ConfigError(f"--size must be columns and rows up to {_LARGEST}, as in 120x36; got {args.size!r}.")
     output = Path(args.output)
+    if output.suffix.lower() not in ("", ".svg"):
+        raise ConfigError(
+            f"shot draws SVG: name it {output.with_suffix('.svg')}, which browsers open and rsvg-convert or Inkscape convert."
+        )
     if any(log is not None and output.exists() and output.samefile(log) for log in (args.log, args.other)):
         raise ConfigError(f"{args.output} is the recording itself: give the picture another name.")
     svg = asyncio.run(_draw(args, (columns, rows)))
-    output.write_text(svg, encoding="utf-8")
+    write_whole(output, svg)
     note(f"Wrote {args.output}.")
     return 0
 

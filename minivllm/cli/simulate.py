@@ -9,12 +9,15 @@ it is on steps that it has not seen is printed with every answer.
 
 import argparse
 import math
+from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import get_args
 
 from minivllm.bench.environment import describe_environment
 from minivllm.bench.report import add_json_argument, positive_int, request_rate
 from minivllm.cli.options import ENGINE_HELP
+from minivllm.cli.recording import recording
 from minivllm.config import SchedulingPolicy
 from minivllm.errors import ConfigError
 from minivllm.simulate.arrival_file import read_arrivals
@@ -27,9 +30,10 @@ from minivllm.simulate.configurations import (
 )
 from minivllm.simulate.fit import Fit, fit_step_times
 from minivllm.simulate.measure import check_targets, parse_goodput
-from minivllm.simulate.report import print_answers, run_all
+from minivllm.simulate.replica import Replica
+from minivllm.simulate.report import Simulated, print_answers, run_all
 from minivllm.simulate.router import ROUTERS
-from minivllm.simulate.step_times import read_step_times
+from minivllm.simulate.step_times import StepTimes, read_step_times
 from minivllm.simulate.workload import BURSTY, Arrival, CrowdOptions, Lengths, check_fits, draw_crowd
 
 _MANY = " (several, separated by commas, are compared)"
@@ -58,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--goodput", nargs="+", default=[], metavar="METRIC:MS", help="targets, as in `ttft:500 tpot:50`; also e2el"
     )
     out.add_argument("--plot", type=Path, metavar="FILE", help="draw the answers into FILE (.svg, .png, .pdf)")
-    out.add_argument("--record", type=Path, metavar="FILE", help="record the first replica, for `minivllm replay FILE`")
+    out.add_argument("--record", metavar="FILE", help="record the first replica, for `minivllm replay FILE`")
     add_json_argument(out)
 
 
@@ -133,14 +137,33 @@ def run(args: argparse.Namespace) -> int:
     all_variants = variants(args, common, _rates(args, crowd, common, fit))
     if args.record is not None:
         check_single(all_variants, "--record")
-    simulated = run_all(all_variants, crowd, fit, goodput, args.record, f"simulated: {step_times.label}")
+    with ExitStack() as recordings:
+
+        def record(replica: Replica) -> None:
+            header = replica.log_header(f"simulated: {step_times.label}")
+            recordings.enter_context(recording(args.record, header, replica.subscribe))
+
+        simulated = run_all(all_variants, crowd, fit, goodput, record)
+        _answer(args, crowd, simulated, fit, step_times, goodput)
+    return 0
+
+
+def _answer(
+    args: argparse.Namespace,
+    crowd: list[Arrival],
+    simulated: list[Simulated],
+    fit: Fit,
+    step_times: StepTimes,
+    goodput: Mapping[str, float],
+) -> None:
+    """Print what came out, and draw it."""
     result = {
         "arrival": args.arrival,
         "requests": len(crowd),
         "seed": args.seed,
         "goodput": goodput,
         "step_times": step_times.label,
-        "record": None if args.record is None else str(args.record),
+        "record": args.record,
         "plot": None if args.plot is None else str(args.plot),
         **describe_environment("numpy"),
     }
@@ -153,7 +176,6 @@ def run(args: argparse.Namespace) -> int:
             [(one.name, one.replicas) for one in simulated],
             args.plot,
         )
-    return 0
 
 
 def _crowd(args: argparse.Namespace) -> list[Arrival]:

@@ -1,6 +1,7 @@
 """What the commands share in talking to a person: notes, results, and text that comes from a model.
 
-Results go to standard output and everything else to standard error, so that output can be piped. The easy
+Results go to standard output and everything else to standard error, so that output can be piped. With `--json` the
+result is one line of JSON, alone on standard output: what a person reads goes to standard error. The easy
 thing to get wrong is trust: a model or a prompt may hold escape sequences, and a terminal would obey them.
 """
 
@@ -41,5 +42,5 @@ def show(text: str, stream: TextIO | None = None) -> None:
 
 
 def print_json(value: object) -> None:
-    """One line of JSON: with `--json` the last line of standard output."""
+    """One line of JSON: with `--json` all of standard output."""
     print(json.dumps(value, ensure_ascii=False), flush=True)

@@ -14,6 +14,7 @@ from typing import Any
 from minivllm.compare.measure import Measured
 from minivllm.errors import ConfigError
 from minivllm.events.kv_usage import KVUsage
+from minivllm.events.whole_file import whole_file
 
 _COLORS = ("#d95f02", "#1b6ca8")
 """Of `a` and `b`: told apart by people who do not see red and green, and in print."""
@@ -54,7 +55,8 @@ def plot_comparison(title: str, sides: list[Measured], path: Path) -> None:
     _name(between, "Time between tokens", "% of the tokens", "milliseconds, or less")
     # From the median to the stalls it is often a hundredfold.
     between.set_yscale("log")
-    figure.savefig(path)
+    with whole_file(path) as file:
+        figure.savefig(file, format=path.suffix[1:].lower())
 
 
 def _over_time(

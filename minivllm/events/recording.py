@@ -23,6 +23,7 @@ from minivllm.events.fold_codec import FOLD
 from minivllm.events.keyframes import Keyframes, V, ViewCodec
 from minivllm.events.lines import decode_again, decode_header, decode_if_all_known, decode_line, decode_state
 from minivllm.events.types import Event, Gap, LogHeader
+from minivllm.events.whole_file import whole_file
 
 BATCH_BYTES = 1 << 16
 """Indexed at once: some five hundred events, a millisecond or less."""
@@ -46,8 +47,7 @@ class Recording(Generic[V]):
     ) -> None:
         """`index`: index all that is there now, and raise on damage. Without it, `index_more` does so bit by bit.
 
-        A file that is given is not closed by `close`. `name` stands in sentences about it. Raises `EventLogError` for
-        what is no recording.
+        A file that is given is not closed by `close`. `name` stands in sentences about it. Raises `EventLogError`.
         """
         self._owns_file = isinstance(path_or_file, str | Path)
         self._file = _open(path_or_file) if isinstance(path_or_file, str | Path) else path_or_file
@@ -277,7 +277,7 @@ class Recording(Generic[V]):
 
     def save(self, path: str | Path) -> None:
         """Write what is indexed so far as a recording of its own."""
-        with open(path, "wb") as file:
+        with whole_file(path) as file:
             for start in range(0, self.indexed_bytes, BATCH_BYTES):
                 file.write(self._read(start, min(start + BATCH_BYTES, self.indexed_bytes)))
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from minivllm.events.whole_file import whole_file
 from minivllm.simulate.charts import over_time
 from minivllm.simulate.measure import latencies
 from minivllm.simulate.replica import Replica
@@ -55,4 +56,5 @@ def plot_simulations(title: str, sides: Seq[tuple[str, Seq[Replica]]], path: Pat
         if axes.lines:  # none where every answer is one token long: there is no time between tokens
             axes.legend(fontsize="small")
     first.set_xscale("log")
-    figure.savefig(path)
+    with whole_file(path) as file:
+        figure.savefig(file, format=path.suffix[1:].lower())

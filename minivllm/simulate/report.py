@@ -6,16 +6,13 @@ the table stands of how many requests it is made, and whoever wants tails asks f
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Seq
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 from rich.console import Console
 
-from minivllm.bench.report import print_report, progress_bar
-from minivllm.events.log import LogWriter
+from minivllm.bench.report import print_report, progress_bar, report_console
 from minivllm.simulate.charts import columns, distribution
 from minivllm.simulate.configurations import VARIED, Variant, differing, show, varied
 from minivllm.simulate.fit import Fit
@@ -82,10 +79,12 @@ def run_all(
     crowd: list[Arrival],
     fit: Fit,
     goodput: Mapping[str, float],
-    record: Path | None,
-    model: str,
+    watch_first: Callable[[Replica], object],
 ) -> list[Simulated]:
-    """Simulate every configuration on the same crowd; progress goes to standard error."""
+    """Simulate every configuration on the same crowd; progress goes to standard error.
+
+    `watch_first` is called with each configuration's first replica before anything happens to it.
+    """
     done = []
     with progress_bar() as progress:
         for name, variant in differing(all_variants):
@@ -96,12 +95,9 @@ def run_all(
 
             replicas = build_replicas(variant.setup, fit)
             arrivals = crowd if variant.rate is None else at_rate(crowd, variant.rate)
+            watch_first(replicas[0])
             started = time.perf_counter()
-            with ExitStack() as stack:
-                if record is not None:
-                    writer = stack.enter_context(LogWriter(record, replicas[0].log_header(model)))
-                    replicas[0].subscribe(writer.write)
-                simulate(variant.setup, replicas, arrivals, show_progress)
+            simulate(variant.setup, replicas, arrivals, show_progress)
             wall = time.perf_counter() - started
             done.append(Simulated(name, variant, replicas, summarise(replicas, goodput), wall))
     return done
@@ -132,14 +128,12 @@ def print_answers(
         f"{sum(one.answer['steps'] for one in simulated):,} steps were planned by the real scheduler, in "
         f"{sum(one.wall_seconds for one in simulated):.1f} s here.",
     ]
-    if result["record"]:
-        notes.append(f"Recording of the first replica: minivllm replay {result['record']}")
     rates = {one.variant.rate for one in simulated}
     rate = "arriving as the file says" if rates == {None} else f"{', '.join(map(show, sorted(rates)))} a second"
     title = f"{result['requests']:,} requests, {rate}; steps of {step_times.label}"
     header, rows = _one_in_detail(simulated[0]) if len(simulated) == 1 else _row_for_each(simulated)
     for one in simulated[:MAX_PICTURES]:
-        _draw(one)
+        _draw(one, report_console(as_json))
     print_report(title, header, rows, notes, result, as_json)
 
 
@@ -187,9 +181,8 @@ def _warnings(simulated: list[Simulated], step_times: StepTimes) -> list[str]:
     ]
 
 
-def _draw(one: Simulated) -> None:
+def _draw(one: Simulated, console: Console) -> None:
     """Two small pictures, before the table, which is what people should see last."""
-    console = Console(highlight=False)
     ttft = latencies(one.replicas)["ttft"]
     console.print(f"{one.name}: share of the requests whose first token came within", markup=False)
     for line in distribution(ttft, WIDTH, rows=5):

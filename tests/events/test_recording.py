@@ -246,7 +246,8 @@ def test_a_full_disk_becomes_a_gap_and_the_engine_goes_on(tmp_path):
     engine.step()
     log._file = real_file
     engine.run()
-    log.close()
+    with pytest.raises(EventLogError, match="from step 2 on"):
+        log.close()
     num_lost = len([event for event in engine.events if event.step in (2, 3, 4)])
     recording = Recording(path)
     gaps = [event for event in recording.events(0, len(recording)) if isinstance(event, Gap)]

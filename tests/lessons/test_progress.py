@@ -59,3 +59,38 @@ def test_what_is_written_can_be_read_by_people_and_leaves_nothing_beside_it(prog
     progress.note_page("tokens", 1, False)
     assert json.loads(progress.path.read_text())["lessons"]["tokens"]["pages_read"] == 1
     assert [file.name for file in progress.path.parent.iterdir()] == ["progress.json"]
+
+
+# ---- where it lies ----
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("MINIVLLM_PROGRESS", raising=False)
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    return tmp_path
+
+
+def test_progress_lies_where_a_person_keeps_their_data(home, monkeypatch):
+    assert Progress().path == home / ".local/share/minivllm/progress.json"
+    monkeypatch.setenv("XDG_DATA_HOME", str(home / "data"))
+    assert Progress().path == home / "data/minivllm/progress.json"
+    monkeypatch.setenv("MINIVLLM_PROGRESS", str(home / "mine.json"))
+    assert Progress().path == home / "mine.json"
+
+
+def test_progress_of_an_older_version_is_moved_once_and_never_over_newer(home):
+    old = Progress(home / ".minivllm/progress.json")
+    old.note_page("tokens", 7, True)
+    moved = Progress()
+    assert moved.read().lessons["tokens"].pages_read == 7
+    assert moved.path == home / ".local/share/minivllm/progress.json" and not old.path.parent.exists()
+    old.note_page("tokens", 1, False)
+    assert Progress().read().lessons["tokens"].finished and old.path.exists()
+
+
+def test_progress_that_cannot_be_moved_is_read_where_it_is(home):
+    Progress(home / ".minivllm/progress.json").note_page("tokens", 7, True)
+    (home / ".local").write_text("not a folder")
+    assert Progress().read().lessons["tokens"].pages_read == 7

@@ -6,10 +6,13 @@ from threading import Thread
 
 import pytest
 from driven_app import FRAME, SIZES, all_drawn, drawn, drive, panel, put, settle, source_of, told, until
+from full_disk import REASON, files_no_larger_than
 from textual.geometry import Region
 from textual.pilot import Pilot
 
 from minivllm.events import types as ev
+from minivllm.events.log import LogWriter
+from minivllm.sampling_params import SamplingParams
 from minivllm.tui.app import DashboardApp
 from minivllm.tui.model import MODELS
 from minivllm.tui.source import InProcessSource
@@ -213,6 +216,57 @@ def test_a_run_that_was_cut_short_still_shows_its_slots(shared_prefix) -> None:
         await pilot.pause(2 * FRAME)
         assert "The run was stopped." in drawn(app, "summary")[0]
         assert panel(app, "slots").display and "r0" in drawn(app, "slots")[0]
+
+    drive(app, script)
+
+
+def test_more_work_after_the_end_takes_the_summary_away_and_a_new_one_comes_after_it(shared_prefix) -> None:
+    shared_prefix.run()
+    before = len(shared_prefix.events)
+    app = app_for(shared_prefix)
+
+    async def script(pilot: Pilot) -> None:
+        app.show_summary(["8 requests finished."], shared_prefix.events[-1].step)
+        await until(pilot, lambda: "FINISHED" in drawn(app, "header")[0])
+        engine = shared_prefix.engine
+        engine.add_request("more", "What is salt made of ?", SamplingParams(max_tokens=3))
+        engine._runner._answers["more"] = [1, 2, 3]
+        engine.step()
+        for event in shared_prefix.events[before:]:
+            put(app, event)
+        await until(pilot, lambda: "FINISHED" not in drawn(app, "header")[0])
+        assert "LIVE" in drawn(app, "header")[0]
+        await until(pilot, lambda: not panel(app, "summary").display and "more" in drawn(app, "slots")[0])
+        middle = len(shared_prefix.events)
+        shared_prefix.run()
+        for event in shared_prefix.events[middle:]:
+            put(app, event)
+        app.show_summary(["9 requests finished."], shared_prefix.events[-1].step)
+        await until(pilot, lambda: "FINISHED" in drawn(app, "header")[0])
+        await until(pilot, lambda: panel(app, "summary").display and not panel(app, "slots").display)
+        await until(pilot, lambda: "9 requests finished." in drawn(app, "summary")[0])
+
+    drive(app, script)
+
+
+def test_a_recording_that_lost_events_is_told_in_the_top_line_while_the_run_goes_on(shared_prefix, tmp_path) -> None:
+    log = LogWriter(tmp_path / "run.jsonl", shared_prefix.header)
+    source = InProcessSource(shared_prefix.header, codec=MODELS)
+    app = DashboardApp(source, recorder=log)
+    steps = [event.step for event in shared_prefix.run().events]
+
+    async def script(pilot: Pilot) -> None:
+        for event in shared_prefix.events[: steps.index(9)]:
+            put(app, event)
+            log.write(event)
+        await pilot.pause(FRAME)
+        assert "NOT RECORDED" not in all_drawn(app) and told(app) == []
+        with files_no_larger_than((tmp_path / "run.jsonl").stat().st_size + 20):
+            for event in shared_prefix.events[steps.index(9) : steps.index(11)]:
+                log.write(event)
+        await until(pilot, lambda: "NOT RECORDED FROM STEP 9" in drawn(app, "header")[0])
+        assert told(app) == [f"The recording is whole only up to step 8: {REASON}."]
+        assert "LIVE" in drawn(app, "header")[0], "the engine itself goes on"
 
     drive(app, script)
 

@@ -186,7 +186,7 @@ def test_a_live_engine_is_asked_by_key(tmp_path: Path) -> None:
         live.press(b"q")
         assert live.wait_for_end() == 0
         live.check_it_is_restored()
-        assert f"Recorded in {log}." in live.after_the_screen()
+        assert f" in {log}: minivllm replay {log} opens it." in live.after_the_screen()
     events = [json.loads(line) for line in log.read_bytes().splitlines()]
     arrived = next(event for event in events if event["ev"] == "request.arrived")
     assert arrived["prompt"] == "Why is the sky blue?"

@@ -20,13 +20,14 @@ VARIABLES: Mapping[str, str] = MappingProxyType(
         "MINIVLLM_CACHE": "Folder of the models that minivllm has made or fetched (default: `minivllm` in `XDG_CACHE_HOME`).",
         "MINIVLLM_EXERCISES": "Folder of your exercises (default: `~/minivllm-exercises`).",
         "MINIVLLM_GRADE_SECRET": "Makes the random cases of `minivllm exercise grade` yours, as its option `--secret` does.",
-        "MINIVLLM_PROGRESS": "File that remembers lessons and exercises (default: `~/.minivllm/progress.json`).",
+        "MINIVLLM_PROGRESS": "File that remembers lessons and exercises (default: `minivllm/progress.json` in `XDG_DATA_HOME`).",
         "OPENAI_API_KEY": "`minivllm bench serve` sends it where there is no `VLLM_API_KEY`.",
         "TEXTUAL_DRIVER": "Set by `textual serve`: tells that the dashboard is shown in a browser, where there is no terminal.",
         "TRITON_INTERPRET": "`1`: Triton interprets kernels in Python, on any machine and slowly. On a CPU minivllm sets it itself.",
         "VLLM_API_KEY": "`minivllm serve` asks its clients for this key; `attach`, `once` and `bench serve` send it.",
         "XDG_CACHE_HOME": "Folder of all caches (default: `~/.cache`).",
         "XDG_CONFIG_HOME": "Folder of all configuration (default: `~/.config`).",
+        "XDG_DATA_HOME": "Folder of all data (default: `~/.local/share`).",
     }
 )
 
@@ -46,7 +47,7 @@ FILES: tuple[tuple[str, str, str], ...] = (
     ("`~/.cache/minivllm`", "Models made here, GGUF files turned into checkpoints. It can be removed: what is needed is made or fetched again.",
      "minivllm.runtime.model_cache:default_cache_root"),
     ("`~/.cache/huggingface`", "What was downloaded from the Hub, in Hugging Face's own layout.", "minivllm.runtime.hub"),
-    ("`~/.minivllm/progress.json`", "How far you are with lessons and exercises.", "minivllm.lessons.progress:default_path"),
+    ("`~/.local/share/minivllm/progress.json`", "How far you are with lessons and exercises.", "minivllm.lessons.progress:default_path"),
     ("`~/minivllm-exercises`", "Your solutions, a file each.", "minivllm.lessons.exercises.workspace:default_root"),
     ("`~/.config/minivllm/keys.toml`", "Keys of your own for the dashboard ([Key bindings](keys.md)). It is only read.",
      "minivllm.tui.keymap:default_path"),

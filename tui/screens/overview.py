@@ -42,7 +42,7 @@ class Overview(DashboardScreen):
         """The summary comes once the run is over, and while the picture stands at its end."""
         transport, summary, slots = self.context.transport, self._summary, self._slots
         told = self.context.finished if transport.state == "live" else None
-        if told is not None and summary.has_class("-away"):
+        if told is not None:
             summary.tell(told)
         # By a class and not by `display`, which would be stronger than a terminal that is too small.
         summary.set_class(told is None, "-away")

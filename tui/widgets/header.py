@@ -84,6 +84,9 @@ class Header(Panel, can_focus=False):
         status = self.context.transport.source.status
         if status.state == "recording" and status.text:
             facts.append([(" LOG DAMAGED ", "bad*!")])
+        recorder = self.context.recorder
+        if recorder is not None and recorder.loss is not None:
+            facts.append([(f" NOT RECORDED FROM STEP {recorder.loss.step} ", "bad*!")])
         if model.fold.lost_events:
             facts.append([(f" {plural(model.fold.lost_events, 'event').upper()} LOST ", "bad*!")])
         facts.append([(f" {clean(model.header.model)[-24:]}", "text*")])

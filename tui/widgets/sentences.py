@@ -48,8 +48,10 @@ class Summary(Panel, can_focus=False):
 
     def tell(self, sentences: list[str]) -> None:
         """What to show from now on."""
-        self._sentences = [clean(sentence) for sentence in sentences]
-        self.refresh(layout=True)
+        cleaned = [clean(sentence) for sentence in sentences]
+        if cleaned != self._sentences:
+            self._sentences = cleaned
+            self.refresh(layout=True)
 
     def title(self, model: DashboardModel, width: int) -> str:
         return "Finished: press q to leave"

@@ -1,0 +1,151 @@
+"""`LogWriter` where the file does not take what it is given: it says what is missing, and never that all is well."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+from engine_fakes import WatchedEngine
+from full_disk import REASON, files_no_larger_than
+
+from minivllm.errors import EventLogError
+from minivllm.events.log import LogWriter
+from minivllm.events.recording import Recording
+from minivllm.events.types import Gap
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> "Run":
+    return Run(tmp_path / "run.jsonl")
+
+
+class Run:
+    """An engine that has work for many steps, recorded."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.watched = WatchedEngine()
+        self.log = LogWriter(path, self.watched.engine.log_header())
+        self.watched.engine.subscribe(self.log.write)
+        self.watched.add("a", [1, 2, 3], max_tokens=30)
+
+    def steps(self, count: int) -> None:
+        for _ in range(count):
+            self.watched.step()
+
+    def num_events(self, first: int, last: int = 10**9) -> int:
+        """Of the steps `first` to `last`."""
+        return sum(first <= event.step <= last for event in self.watched.events)
+
+
+def test_closing_a_recording_that_ran_out_of_room_says_how_much_is_missing_and_from_which_step(run: Run):
+    run.steps(3)
+    with files_no_larger_than(run.path.stat().st_size + 20):
+        run.steps(4)
+        loss = run.log.loss
+        assert loss == (run.num_events(4), 4, REASON) and run.log.last_step == 3
+        with pytest.raises(EventLogError, match=rf"lacks {loss.num_events} events, from step 4 on \({REASON}\)"):
+            run.log.close()
+    assert not run.log.is_whole
+    recording = Recording(run.path)
+    assert recording.last_step == 3, "what is there is whole"
+
+
+def test_a_loss_is_told_at_the_end_although_there_was_room_again(run: Run):
+    run.steps(3)
+    with files_no_larger_than(run.path.stat().st_size + 20):
+        run.steps(2)
+    run.steps(4)
+    with pytest.raises(EventLogError, match="from step 4 on"):
+        run.log.close()
+    # The first buffer after it is part of the gap.
+    assert run.log.loss == (run.num_events(4, 6), 4, REASON) and run.log.last_step == 3
+    recording = Recording(run.path)
+    gaps = [event for event in recording.events(0, len(recording)) if isinstance(event, Gap)]
+    assert [gap.lost for gap in gaps] == [run.num_events(4, 6)]
+
+
+def test_a_recording_that_has_everything_says_up_to_which_step(run: Run):
+    run.steps(5)
+    assert not run.log.is_whole
+    run.log.close()
+    assert run.log.is_whole and run.log.loss is None and run.log.last_step == 5
+    assert Recording(run.path).last_step == 5
+
+
+def test_a_header_that_does_not_fit_is_refused_before_the_run(tmp_path: Path):
+    header = WatchedEngine().engine.log_header()
+    with files_no_larger_than(40), pytest.raises(EventLogError, match=f"cannot be written: {REASON}"):
+        LogWriter(tmp_path / "run.jsonl", header)
+
+
+@pytest.mark.parametrize(
+    "accident",
+    [
+        os.unlink,
+        lambda path: os.truncate(path, 10),
+        lambda path: path.rename(f"{path}.moved"),
+        lambda path: replace(path),
+    ],
+    ids=["removed", "cut", "moved", "replaced"],
+)
+def test_a_file_that_is_no_longer_what_was_written_is_no_recording(run: Run, accident):
+    run.steps(3)
+    accident(run.path)
+    with pytest.raises(EventLogError, match="was removed or changed while it was written: this recording is lost"):
+        run.log.close()
+    assert not run.log.is_whole
+
+
+def replace(path: Path) -> None:
+    path.unlink()
+    path.write_text("somebody else's")
+
+
+class Broken:
+    """A file on a disk that breaks."""
+
+    def __init__(self, real, **broken: bool) -> None:
+        self._real, self._broken = real, broken
+
+    def __getattr__(self, name: str):
+        return self._fail if self._broken.get(name) else getattr(self._real, name)
+
+    def _fail(self, *_: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+def test_a_disk_that_takes_nothing_back_does_not_stop_the_engine(run: Run):
+    run.steps(3)
+    run.log._file = Broken(run.log._file, write=True, truncate=True)
+    run.steps(2)
+    with pytest.raises(EventLogError, match=r"from step 4 on \(Input/output error\)"):
+        run.log.close()
+
+
+def test_what_the_system_says_only_when_the_file_is_closed_is_told_too(run: Run):
+    run.steps(3)
+    real = run.log._file
+    run.log._file = Broken(real, close=True)
+    with pytest.raises(EventLogError, match="may lack its end: Input/output error"):
+        run.log.close()
+    assert not run.log.is_whole
+    real.close()
+
+
+def test_a_pipe_is_refused_at_once_as_nobody_could_search_in_it(run: Run, tmp_path: Path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    with pytest.raises(EventLogError, match="cannot be written: Illegal seek"):
+        LogWriter(pipe, run.watched.engine.log_header())
+    os.close(reader)
+    run.log.close()
+
+
+def test_an_error_that_is_on_its_way_takes_the_loss_along(run: Run):
+    with pytest.raises(KeyError) as caught, run.log:
+        run.steps(1)
+        run.path.unlink()
+        raise KeyError("something else")
+    assert ["was removed or changed" in note for note in caught.value.__notes__] == [True]
