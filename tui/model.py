@@ -149,6 +149,10 @@ class DashboardModel:
     def letter(self, seq_id: str | None) -> str | None:
         return self.letters.of(seq_id)
 
+    def hue(self, letter: str | None) -> str:
+        """The style name of a letter's colour."""
+        return self.letters.hue(letter)
+
     def last_owner_letter(self, block_id: int) -> str | None:
         """The letter of the sequence that held a free block last, while it still stands for that one."""
         return self.letters.of(self.ages.last_owner(block_id))
