@@ -62,7 +62,7 @@ class BlockAge(msgspec.Struct, gc=False):
     """What is remembered of one block since it was used first."""
 
     touched: int
-    """Step of the last event about it."""
+    """The last step that wrote keys and values into it, or in which it was taken, found, copied, given back or evicted."""
     last_owner: str | None = None
     born: int | None = None
     """Step in which it was last taken from the free queue; None if that was before the recording began."""
@@ -76,7 +76,7 @@ class BlockAges(msgspec.Struct):
     blocks: list[BlockAge | None]
     """By block id; None for one that was not used so far."""
     changed: set[int] = set()
-    """Blocks that an event of the current step has touched."""
+    """Blocks that the current step has touched."""
     last_scheduled: str | None = None
 
     def last_owner(self, block_id: int) -> str | None:
@@ -96,6 +96,11 @@ class BlockAges(msgspec.Struct):
     def apply(self, event: ev.Event) -> None:
         """Take in the next event."""
         self.APPLY[type(event)](self, event)
+
+    def write(self, block_ids: list[int], step: int) -> None:
+        """The step computes tokens whose keys and values go into these blocks."""
+        for block_id in block_ids:
+            self._touch(block_id, step)
 
     def _begin(self, event: ev.StepBegin) -> None:
         self.changed.clear()

@@ -1,11 +1,15 @@
 """One letter for each sequence, so that a block map of two columns a block can say whose it is.
 
 A sequence gets its letter when it first enters the batch and keeps it through preemptions to its
-end. The easy thing to get wrong is to hand a letter on too soon: cached blocks are drawn with the
-letter of the sequence that left them, so a letter is reused only when all others have had their
-turn, and from then on `of` no longer gives it for the old sequence.
+end: the initial of its name (ada: a, her second sample: A) if nobody has had that letter yet, else the next
+in the alphabet. Do not hand a letter on too soon: cached blocks are drawn with the letter of the sequence
+that left them, so a letter is reused only when all others have had their turn, and from then on `of` no longer
+gives it for the old sequence.
+
+A letter's colour is chosen with it: one that no other live sequence has, while there is one.
 """
 
+from collections import Counter
 from string import ascii_lowercase, ascii_uppercase
 
 import msgspec
@@ -23,6 +27,8 @@ class Letters(msgspec.Struct):
     """seq_id -> letter"""
     holders: dict[str, str] = {}
     """letter -> the sequence that it stands for"""
+    hues: dict[str, int] = {}
+    """letter -> the colour of the sequence that it stands for"""
     live: set[str] = set()
     next_turn: int = 0
     num_free: int = len(ALPHABET)
@@ -33,19 +39,37 @@ class Letters(msgspec.Struct):
         is_new = seq_id not in self.live
         self.live.add(seq_id)
         if seq_id in self.given:
-            self.num_free -= is_new
+            if is_new:  # a request with an old one's name
+                self.num_free -= 1
+                letter = self.given[seq_id]
+                self.hues[letter] = self._free_hue(self.hues[letter], but=seq_id)
             return
         if self.num_free == 0:  # more sequences than letters: to look for one at each of their blocks would be slow
             return
         self.num_free -= 1
-        for turn in range(len(ALPHABET)):
-            letter = ALPHABET[(self.next_turn + turn) % len(ALPHABET)]
-            holder = self.holders.get(letter)
-            if holder not in self.live:
-                self.given.pop(holder, None)
-                self.given[seq_id], self.holders[letter] = letter, seq_id
-                self.next_turn = (self.next_turn + turn + 1) % len(ALPHABET)
-                return
+        letter = self._initial(seq_id) or self._next()
+        self.given.pop(self.holders.get(letter), None)
+        self.hues[letter] = self._free_hue(ALPHABET.index(letter) % NUM_HUES)
+        self.given[seq_id], self.holders[letter] = letter, seq_id
+
+    def _initial(self, seq_id: str) -> str | None:
+        """The first letter of a request's name, if it is one and stood for nobody so far: `r1` and `user-1` are no names."""
+        name, _, index = seq_id.rpartition(".")
+        letter = name[:1].lower() if index == "0" else name[:1].upper()
+        return letter if name.isalpha() and letter in ALPHABET and letter not in self.holders else None
+
+    def _next(self) -> str:
+        """The next letter in turn that stands for nobody who is there."""
+        turn = self.next_turn
+        while self.holders.get(ALPHABET[turn]) in self.live:
+            turn = (turn + 1) % len(ALPHABET)
+        self.next_turn = (turn + 1) % len(ALPHABET)
+        return ALPHABET[turn]
+
+    def _free_hue(self, wanted: int, but: str | None = None) -> int:
+        """`wanted`, or the next colour that fewer live sequences `but` one have."""
+        used = Counter(self.hues[self.given[one]] for one in self.live if one in self.given and one != but)
+        return min(((wanted + by) % NUM_HUES for by in range(NUM_HUES)), key=lambda hue: used[hue])
 
     def release(self, seq_id: str) -> None:
         """The sequence has ended: its letter may be handed on when its turn comes."""
@@ -60,8 +84,7 @@ class Letters(msgspec.Struct):
         letter = self.given.get(seq_id)
         return NO_LETTER if letter is None and seq_id in self.live else letter
 
-
-def hue(letter: str | None) -> str:
-    """The style name of a letter's colour: neighbours in the alphabet get different ones."""
-    index = ALPHABET.find(letter) if letter else -1
-    return "muted" if index < 0 else f"hue{index % NUM_HUES}"
+    def hue(self, letter: str | None) -> str:
+        """The style name of a letter's colour."""
+        number = self.hues.get(letter)
+        return "muted" if number is None else f"hue{number}"

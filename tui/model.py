@@ -8,6 +8,7 @@ and show any moment again (`MODELS`, the codec). The easy thing to get wrong is 
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import islice
 from types import MethodType
 
@@ -116,6 +117,7 @@ class DashboardModel:
             (_MASS_CHANGES, self.remembered.keep_mass),
             ((ev.KernelTraced,), self.remembered.keep_trace),
             (self.ages.APPLY, self.ages),
+            ((ev.StepScheduled,), partial(_touch_written, self.fold, self.ages)),
             (TOLD_KINDS, self.remembered.tell),
             (self.steps.APPLY, self.steps),
             (self.lives.APPLY, self.lives),
@@ -136,7 +138,7 @@ class DashboardModel:
 
     @property
     def changed(self) -> set[int]:
-        """Blocks that an event of the current step has touched."""
+        """Blocks that the current step has touched: written into, taken, found, copied, given back or evicted."""
         return self.ages.changed
 
     @property
@@ -146,6 +148,10 @@ class DashboardModel:
 
     def letter(self, seq_id: str | None) -> str | None:
         return self.letters.of(seq_id)
+
+    def hue(self, letter: str | None) -> str:
+        """The style name of a letter's colour."""
+        return self.letters.hue(letter)
 
     def last_owner_letter(self, block_id: int) -> str | None:
         """The letter of the sequence that held a free block last, while it still stands for that one."""
@@ -187,6 +193,17 @@ class DashboardModel:
         # Two entries always stay: a step may take longer than the window.
         while len(self._rate) > 2 and (t - self._rate[0][0] > RATE_WINDOW or len(self._rate) > _RATE_ENTRIES):
             del self._rate[0]
+
+
+def _touch_written(fold: Fold, ages: BlockAges, event: ev.StepScheduled) -> None:
+    """Keys and values of the scheduled tokens go into the blocks of their positions; a cached token is never written again."""
+    sequence, size = fold.sequences[event.seq_id], fold.header.block_size
+    start, stop = (
+        max(event.num_computed_tokens, sequence.num_cached_tokens),
+        event.num_computed_tokens + event.num_tokens,
+    )
+    if start < stop:
+        ages.write(sequence.block_table[start // size : -(-stop // size)], event.step)
 
 
 class _Head(msgspec.Struct):

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.events import types as ev
 from minivllm.tui.lines import text_of
 from minivllm.tui.model import DashboardModel
@@ -51,6 +52,43 @@ def test_a_copied_block_is_touched_with_its_copy_and_the_copy_is_its_writers_own
     # The last sample owns the block that all had: nobody copied it for that one.
     assert {cells[event.src].mark for event in copies} == {model.letter("r0.2")}
     assert all(cells[block_id].mark == "3" for block_id in model.fold.sequences["r0.0"].block_table[:-1])
+
+
+@pytest.mark.parametrize("scenario", ["shared_prefix", "memory_pressure", "samples", "beams"])
+def test_every_block_that_a_step_writes_into_is_touched_in_that_step(
+    scenario: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = request.getfixturevalue(scenario)
+    size, written = stage.header.block_size, {}
+
+    def execute(plan: SchedulerOutput) -> list:
+        """The blocks that the model runner would write into, read off the plan that it gets."""
+        written[plan.step] = {
+            item.sequence.block_table[position // size].block_id
+            for item in plan.scheduled
+            for position in range(item.start, item.start + item.num_tokens)
+            if position >= item.sequence.num_cached_tokens
+        }
+        return [sequence for item in plan.scheduled for sequence in item.sampling]
+
+    monkeypatch.setattr(stage.engine._runner, "execute_model", execute)
+    model = DashboardModel(stage.header)
+    for event in stage.run().events:
+        model.apply(event)
+        if isinstance(event, ev.StepEnd):
+            assert written[event.step] <= model.changed
+            assert {model.ages.blocks[block_id].touched for block_id in written[event.step]} <= {event.step}
+    assert len(written) > 20
+
+
+def test_a_block_that_nobody_wrote_into_is_not_touched(stage, ask) -> None:
+    one = stage([ask("r0", "a b c d e f g h i j", "k l m n")])
+    model = DashboardModel(one.header)
+    for event in one.run(3).events:
+        model.apply(event)
+    table = model.fold.sequences["r0.0"].block_table
+    assert model.changed == {table[1]}
+    assert model.ages.blocks[table[0]].touched < model.fold.step == model.ages.blocks[table[1]].touched
 
 
 def test_only_the_marks_of_touched_blocks_are_reversed(shared_prefix) -> None:

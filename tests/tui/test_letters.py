@@ -1,11 +1,9 @@
 """A letter stands for one sequence at a time, and for an ended one only until another gets it."""
 
-from itertools import pairwise
-
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minivllm.tui.letters import ALPHABET, NO_LETTER, Letters, hue
+from minivllm.tui.letters import ALPHABET, NO_LETTER, NUM_HUES, Letters
 
 
 def test_letters_are_given_in_order_and_kept() -> None:
@@ -35,7 +33,7 @@ def test_more_live_sequences_than_letters_share_a_sign_that_is_no_letter() -> No
     for number in range(len(ALPHABET) + 1):
         letters.assign(f"s{number}")
     assert letters.of(f"s{len(ALPHABET)}") == NO_LETTER
-    assert hue(NO_LETTER) == hue(None) == "muted"
+    assert letters.hue(NO_LETTER) == letters.hue(None) == "muted"
 
 
 @given(st.lists(st.tuples(st.integers(0, 80), st.booleans())))
@@ -54,8 +52,38 @@ def test_two_live_sequences_never_have_the_same_letter(steps: list[tuple[int, bo
         assert len(held) == len(set(held))
 
 
-def test_neighbours_in_the_alphabet_differ_in_colour() -> None:
-    assert all(hue(a) != hue(b) for a, b in pairwise(ALPHABET))
+def test_a_name_gets_its_own_initial_and_its_second_sample_the_capital() -> None:
+    letters = Letters()
+    for seq_id in ("cleo.0", "ada.0", "ben.0", "ada.1", "amy.0", "user-1.0"):
+        letters.assign(seq_id)
+    assert [letters.of(seq_id) for seq_id in ("cleo.0", "ada.0", "ben.0", "ada.1")] == ["c", "a", "b", "A"]
+    # An initial that is taken, and a name that is only a number, have the next letters in turn.
+    assert [letters.of("amy.0"), letters.of("user-1.0")] == ["d", "e"]
+
+
+def test_an_initial_that_still_marks_the_blocks_of_an_ended_request_is_not_taken_away() -> None:
+    letters = Letters()
+    letters.assign("ada.0")
+    letters.release("ada.0")
+    letters.assign("amy.0")
+    assert [letters.of("ada.0"), letters.of("amy.0")] == ["a", "b"]
+
+
+@given(
+    st.lists(st.tuples(st.booleans(), st.sampled_from("abcdefghijklmnopqrstuvwxyz"), st.integers(0, 2)), max_size=200)
+)
+def test_live_sequences_share_a_colour_only_when_all_colours_are_taken(turns: list[tuple[bool, str, int]]) -> None:
+    letters = Letters()
+    for comes, name, index in turns:
+        seq_id = f"{name}.{index}"
+        if not comes:
+            letters.release(seq_id)
+            continue
+        before = [letters.hue(letters.of(one)) for one in letters.live if one != seq_id]
+        is_new = seq_id not in letters.live
+        letters.assign(seq_id)
+        if is_new and len(set(before)) < NUM_HUES and letters.of(seq_id) != NO_LETTER:
+            assert letters.hue(letters.of(seq_id)) not in before
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 90)), max_size=400))

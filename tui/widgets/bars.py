@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from minivllm.tui.histories import Share, StepRecord
-from minivllm.tui.letters import hue
 from minivllm.tui.lines import Span
 from minivllm.tui.model import DashboardModel
 
@@ -74,7 +73,7 @@ def bar_spans(model: DashboardModel, record: StepRecord, width: int) -> list[Spa
         elif letter is None:  # long past, or its letter stands for somebody else now
             spans.append(((PREFILL if part.kind == "prefill" else DECODE) * length, "muted"))
         else:
-            spans.append((letter * length, hue(letter) + ("!" if part.kind == "prefill" else "*")))
+            spans.append((letter * length, model.hue(letter) + ("!" if part.kind == "prefill" else "*")))
     spans.append((UNUSED * (width - len(cells)), "faint"))
     return spans
 

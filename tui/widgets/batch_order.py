@@ -8,7 +8,6 @@ of the second (fcfs). The easy thing to get wrong is who got no tokens: it runs 
 from rich.cells import cell_len
 
 from minivllm.events.state import ScheduledState
-from minivllm.tui.letters import hue
 from minivllm.tui.lines import Line, Row, line, text_of
 from minivllm.tui.model import DashboardModel
 from minivllm.tui.selection import Target
@@ -76,7 +75,7 @@ def _window(seq_ids: list[str], chosen: str | None, room: int) -> range:
 
 def _running_row(model: DashboardModel, seq_id: str, item: ScheduledState | None, width: int) -> Line:
     sequence, letter, target = model.fold.sequences[seq_id], model.letter(seq_id), to_sequence(seq_id)
-    row = Row(width).put(f"{letter or '?'} ", f"{hue(letter)}*", target=target)
+    row = Row(width).put(f"{letter or '?'} ", f"{model.hue(letter)}*", target=target)
     row.put(short_name(seq_id), "text*", 14 if width >= 48 else 8, target).put(" ")
     if item is None:
         row.put("no tokens yet " if model.steps.current else "no tokens     ", "warn")

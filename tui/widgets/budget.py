@@ -5,7 +5,6 @@ from itertools import accumulate, groupby
 
 from minivllm.events.state import ScheduledState
 from minivllm.tui.decisions import deferral
-from minivllm.tui.letters import hue
 from minivllm.tui.lines import Line, Row
 from minivllm.tui.model import DashboardModel
 from minivllm.tui.selection import sequence as to_sequence
@@ -98,7 +97,7 @@ def _bar_row(model: DashboardModel, cells: list[ScheduledState | str], width: in
         else:
             letter = model.letter(cell.seq_id) or "?"
             # Prefills in reverse, so that they read as blocks of colour and decodes as letters.
-            style = hue(letter) + ("!" if cell.kind == "prefill" else "*")
+            style = model.hue(letter) + ("!" if cell.kind == "prefill" else "*")
             row.put(letter * length, style, target=to_sequence(cell.seq_id))
     return row.line()
 
@@ -144,7 +143,7 @@ def _shares(model: DashboardModel, width: int, height: int) -> list[Line]:
     for item in items[: max(height, 0)]:
         letter = model.letter(item.seq_id)
         target = to_sequence(item.seq_id)
-        row = Row(width).put(f"{letter or '?'} ", f"{hue(letter)}*", target=target)
+        row = Row(width).put(f"{letter or '?'} ", f"{model.hue(letter)}*", target=target)
         row.put(short_name(item.seq_id), "text", 14, target)
         row.put(f" {item.kind:<7} {item.num_tokens:>5,}", "text")
         first, last = item.num_computed_tokens, item.num_computed_tokens + item.num_tokens - 1

@@ -10,7 +10,6 @@ from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
 
-from minivllm.tui.letters import hue
 from minivllm.tui.model import DashboardModel
 
 FILL = "▁▁▂▃▄▅▆▇█"
@@ -48,13 +47,15 @@ def block_cells(model: DashboardModel) -> list[Cell]:
     # All sequences and not only the running ones: a frame may fall between a block and its admission.
     for seq_id, sequence in fold.sequences.items():
         letter, computed = model.letter(seq_id) or "?", sequence.num_computed_tokens
+        hue = model.hue(letter)
         num_full = computed // size
         for entry, block_id in enumerate(sequence.block_table[num_full:], num_full):
             filled[block_id] = max(filled.get(block_id, 0), computed - entry * size)
-            cells[block_id] = _owned(letter, _fill(filled[block_id], size))
+            cells[block_id] = _owned(letter, _fill(filled[block_id], size), hue)
     # After all part full ones: of a block that several share, the fullest use counts.
     for seq_id, sequence in fold.sequences.items():
-        full = _owned(model.letter(seq_id) or "?", FILL[-1])
+        letter = model.letter(seq_id) or "?"
+        full = _owned(letter, FILL[-1], model.hue(letter))
         for block_id in sequence.block_table[: sequence.num_computed_tokens // size]:
             cells[block_id] = full
     for block_id, count in [(at, block.ref_cnt) for at, block in enumerate(blocks) if block.ref_cnt > 1]:
@@ -73,8 +74,8 @@ def _cached(letter: str | None) -> Cell:
 
 
 @lru_cache(1024)
-def _owned(letter: str, glyph: str) -> Cell:
-    return Cell(glyph, letter, hue(letter))
+def _owned(letter: str, glyph: str, hue: str) -> Cell:
+    return Cell(glyph, letter, hue)
 
 
 @lru_cache(256)

@@ -10,7 +10,6 @@ from minivllm.events import types as ev
 from minivllm.tui.decisions import sentence_of, style_of
 from minivllm.tui.event_owners import EventOwners
 from minivllm.tui.event_search import EventCache, EventFilter, EventSearch
-from minivllm.tui.letters import hue
 from minivllm.tui.lines import Line, Row
 from minivllm.tui.model import DashboardModel
 from minivllm.tui.selection import event as event_target
@@ -139,7 +138,7 @@ def _row(model: DashboardModel, event: ev.Event, letter: str | None, width: int,
         row.put(f"{event.step:>{_Columns.STEP}} ", number, target=target)
     if width >= 90:
         row.put(f"{event.t - model.header.mono:>{_Columns.TIME}.3f} ", number, target=target)
-    row.put(f" {letter or ' '} ", "faint" if to_come else f"{hue(letter)}*", target=target)
+    row.put(f" {letter or ' '} ", "faint" if to_come else f"{model.hue(letter)}*", target=target)
     kind = event.__struct_config__.tag
     row.put(f"{kind:<{_Columns.KIND}} ", "faint" if to_come else "accent*" if here else "muted", target=target)
     style = "faint" if to_come else style_of(event)

@@ -2,7 +2,6 @@
 
 from itertools import islice
 
-from minivllm.tui.letters import hue
 from minivllm.tui.lines import Line, Row
 from minivllm.tui.model import DashboardModel
 from minivllm.tui.selection import Target
@@ -31,7 +30,7 @@ class EventLog(Panel):
             target = to_event(decision.seq)
             row = Row(width).put(f"{decision.step:>4} ", "faint")
             if decision.name:
-                row.put(f"{decision.letter or ' '} ", f"{hue(decision.letter)}*")
+                row.put(f"{decision.letter or ' '} ", f"{model.hue(decision.letter)}*")
                 row.put(decision.name, "text", target=to_sequence(decision.owner)).put(" ")
             for text, style in decision.spans():
                 row.put(text, style, target=target)

@@ -1,6 +1,5 @@
 """Finished: the last sequences that ended, newest first, with what they said."""
 
-from minivllm.tui.letters import hue
 from minivllm.tui.lines import Line, Row
 from minivllm.tui.model import DashboardModel
 from minivllm.tui.selection import sequence as to_sequence
@@ -35,7 +34,7 @@ class Finished(Panel):
             letter = model.letter(done.seq_id)
             word, style = REASONS.get(done.reason, (clean(done.reason), "muted"))
             target = to_sequence(done.seq_id)
-            row = Row(width).put(f"{letter or ' '} ", f"{hue(letter)}*", target=target)
+            row = Row(width).put(f"{letter or ' '} ", f"{model.hue(letter)}*", target=target)
             row.put(short_name(done.seq_id), "text", name_width, target).put(f" {word:<8} ", style)
             row.put(f"{done.num_tokens:>4} tok  ", "muted").put(clean(done.text[:LONGEST_TEXT]), "text")
             lines.append(row.line())

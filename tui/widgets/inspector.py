@@ -12,7 +12,6 @@ from typing import NamedTuple
 from rich.cells import cell_len
 
 from minivllm.tui.chains import PrefixIndex
-from minivllm.tui.letters import hue
 from minivllm.tui.lines import Line, Row
 from minivllm.tui.model import DashboardModel
 from minivllm.tui.selection import Target, block, sequence
@@ -103,7 +102,7 @@ def facts_of(model: DashboardModel, index: PrefixIndex, block_id: int) -> list[F
         facts += _chain(index, block_id, state.hash, state.parent)
     facts.append(_age(model, block_id))
     masses = [
-        Item(f"{model.letter(seq_id) or '?'} {model.mass[seq_id][entry]:.1%}", hue(model.letter(seq_id)))
+        Item(f"{model.letter(seq_id) or '?'} {model.mass[seq_id][entry]:.1%}", model.hue(model.letter(seq_id)))
         for seq_id, entry in owners
         if entry < len(model.mass.get(seq_id, ()))
     ]
@@ -131,7 +130,7 @@ def _owners(model: DashboardModel, block_id: int, owners: list[tuple[str, int]])
 
 def _sequence(model: DashboardModel, seq_id: str, words: str) -> Item:
     letter = model.letter(seq_id)
-    return Item(f"{letter or '-'} {short_name(seq_id)}{words}", hue(letter), sequence(seq_id))
+    return Item(f"{letter or '-'} {short_name(seq_id)}{words}", model.hue(letter), sequence(seq_id))
 
 
 def _use(model: DashboardModel, index: PrefixIndex, block_id: int, owners: list[tuple[str, int]]) -> Use:

@@ -8,7 +8,6 @@ preempted since has another table, so then nothing is drawn.
 from math import inf
 from typing import NamedTuple
 
-from minivllm.tui.letters import hue
 from minivllm.tui.lines import Line, Row
 from minivllm.tui.model import DashboardModel
 from minivllm.tui.selection import Target, block, sequence
@@ -49,7 +48,7 @@ class Mass(Panel):
         peak = max(bars, key=lambda bar: bar.mass)
         head = (
             Row(width)
-            .put(f"{letter or '-'} ", f"{hue(letter)}*")
+            .put(f"{letter or '-'} ", f"{model.hue(letter)}*")
             .put(short_name(seq_id), "text*", target=sequence(seq_id))
         )
         head.put(f" most on {_name(peak)}: ", "muted").put(f"{peak.mass:.1%}", "text*")
@@ -59,7 +58,7 @@ class Mass(Panel):
         labelled = height > 3
         return [
             head.line(),
-            *_draw(bars, peak.mass, hue(letter), width, height - 1 - labelled),
+            *_draw(bars, peak.mass, model.hue(letter), width, height - 1 - labelled),
             *[_labels(bars, width)] * labelled,
         ][:height]
 

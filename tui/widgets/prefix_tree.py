@@ -10,7 +10,6 @@ from itertools import islice
 from minivllm.tui.block_histories import Lookup
 from minivllm.tui.chains import Node, PrefixIndex
 from minivllm.tui.decisions import miss
-from minivllm.tui.letters import hue
 from minivllm.tui.lines import Line, Row, Span, first_that_fits
 from minivllm.tui.model import DashboardModel
 from minivllm.tui.selection import Target, block, sequence
@@ -125,7 +124,7 @@ def _headline(model: DashboardModel, lookup: Lookup | None, width: int) -> Line:
         return Row(width).put("no prompt has been looked up yet", "faint").line()
     letter = model.letter(lookup.seq_id)
     who: tuple[Span, ...] = (
-        (f"{letter} " if letter else "", f"{hue(letter)}*"),
+        (f"{letter} " if letter else "", f"{model.hue(letter)}*"),
         (short_name(lookup.seq_id), f"text*@{sequence(lookup.seq_id)}"),
     )
     found = (f" found {plural(len(lookup.hits), 'block')}", "good" if lookup.hits else "muted")
@@ -156,7 +155,7 @@ def _row(model: DashboardModel, node: Node, hits: set[int], chosen: int | None, 
         row.put(" " if holders else "")
         for seq_id in holders:
             letter = model.letter(seq_id) or "?"
-            row.put(letter, f"{hue(letter)}*", target=sequence(seq_id))
+            row.put(letter, f"{model.hue(letter)}*", target=sequence(seq_id))
     if len(node.copies[0]) > 2:
         row.put(f" {len(node.copies[0]):,} blocks", "muted")
     if num_hit:

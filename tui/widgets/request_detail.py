@@ -10,7 +10,6 @@ from typing import NamedTuple
 from rich.cells import cell_len
 
 from minivllm.events.state import FinishedSequence
-from minivllm.tui.letters import hue
 from minivllm.tui.lines import Line, Row, Span, line
 from minivllm.tui.lives import Life, Phase
 from minivllm.tui.model import DashboardModel
@@ -75,7 +74,7 @@ def _facts(model: DashboardModel, life: Life, width: int, height: int) -> list[L
     word, style = state_of(life)
     head = (
         Row(width)
-        .put(f"{letter or ' '} ", f"{hue(letter)}*")
+        .put(f"{letter or ' '} ", f"{model.hue(letter)}*")
         .put(f"{short_name(life.seq_id)} ", "text*")
         .put(word, style)
     )

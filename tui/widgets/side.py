@@ -10,7 +10,6 @@ from itertools import groupby
 from rich.cells import cell_len
 
 from minivllm.events.types import LogHeader
-from minivllm.tui.letters import hue
 from minivllm.tui.lines import Line, Row, Span
 from minivllm.tui.model import DashboardModel
 from minivllm.tui.selection import sequence
@@ -162,6 +161,6 @@ def _bar(model: DashboardModel, width: int) -> Line:
             row.put(cell * length, "faint" if cell == "·" else "text*")
         else:
             letter = model.letter(cell.seq_id) or "?"
-            style = hue(letter) + ("!" if cell.kind == "prefill" else "*")
+            style = model.hue(letter) + ("!" if cell.kind == "prefill" else "*")
             row.put(letter * length, style, target=sequence(cell.seq_id))
     return row.line()

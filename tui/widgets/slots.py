@@ -7,7 +7,6 @@ step worked through tokens that were known before it, DECODE that it computed th
 from textual.geometry import Size
 
 from minivllm.events.state import ScheduledState, SequenceState
-from minivllm.tui.letters import hue
 from minivllm.tui.lines import Line, Row
 from minivllm.tui.model import DashboardModel
 from minivllm.tui.selection import sequence as to_sequence
@@ -87,7 +86,7 @@ def _slot(
     letter = model.letter(seq_id)
     row = Row(width)
     target = to_sequence(seq_id)
-    row.put(f"{sequence.slot:>2} ", "muted").put(f"{letter} ", f"{hue(letter)}*", target=target)
+    row.put(f"{sequence.slot:>2} ", "muted").put(f"{letter} ", f"{model.hue(letter)}*", target=target)
     row.put(short_name(seq_id), "text*", name_width, target).put(" ")
     row.put(f"↺{sequence.num_preemptions}" if sequence.num_preemptions else "", "warn", 3)
     prefilling = sequence.num_computed_tokens < sequence.num_tokens - 1 if item is None else item.kind == "prefill"
@@ -138,7 +137,7 @@ def _more(model: DashboardModel, seq_ids: list[str], width: int) -> Line:
     for seq_id in seq_ids:
         letter = model.letter(seq_id)
         target = to_sequence(seq_id)
-        row.put(letter, f"{hue(letter)}*", target=target).put(f" {short_name(seq_id)}", "muted", target=target).put(
-            "  "
-        )
+        row.put(letter, f"{model.hue(letter)}*", target=target).put(
+            f" {short_name(seq_id)}", "muted", target=target
+        ).put("  ")
     return row.line()

@@ -6,7 +6,6 @@ of a step long past there are only sums, and then the panel says so instead of s
 
 from minivllm.tui.decisions import deferral
 from minivllm.tui.histories import SHARES_KEPT, Preemption, StepRecord
-from minivllm.tui.letters import hue
 from minivllm.tui.lines import Line, Row
 from minivllm.tui.model import DashboardModel
 from minivllm.tui.selection import sequence as to_sequence
@@ -74,7 +73,7 @@ def _left_over(model: DashboardModel, record: StepRecord, width: int) -> list[Li
 
 def _preempted(model: DashboardModel, preemption: Preemption, width: int) -> Line:
     letter = model.letter(preemption.seq_id)
-    row = Row(width).put(f"{letter or '?'} ", f"{hue(letter)}*")
+    row = Row(width).put(f"{letter or '?'} ", f"{model.hue(letter)}*")
     row.put(short_name(preemption.seq_id), "bad*", target=to_sequence(preemption.seq_id)).put(" preempted for ", "bad")
     whom = "itself" if preemption.victim_of == preemption.seq_id else short_name(preemption.victim_of)
     row.put(whom, "bad", target=to_sequence(preemption.victim_of))
@@ -101,7 +100,7 @@ def _shares(model: DashboardModel, record: StepRecord, width: int, height: int) 
     lines = []
     for seq_id, kind, num_tokens in shown:
         letter, target = model.letter(seq_id), to_sequence(seq_id)
-        row = Row(width).put(f"{letter or '?'} ", f"{hue(letter)}*", target=target)
+        row = Row(width).put(f"{letter or '?'} ", f"{model.hue(letter)}*", target=target)
         row.put(short_name(seq_id), "text", 14, target).put(f" {kind:<7} {num_tokens:>6,}", "text")
         lines.append(row.line())
     if len(shown) < len(record.shares):

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from rich.cells import cell_len
 
-from minivllm.tui.letters import hue
 from minivllm.tui.lines import Line, Row
 from minivllm.tui.lives import Life, Phase
 from minivllm.tui.model import DashboardModel
@@ -148,7 +147,7 @@ def first_token_after(life: Life) -> float | None:
 
 def _facts(model: DashboardModel, life: Life, name: str, name_width: int, width: int) -> Row:
     letter, target = model.letter(life.seq_id), to_sequence(life.seq_id)
-    row = Row(width).put(f"{letter or ' '} ", f"{hue(letter)}*", target=target)
+    row = Row(width).put(f"{letter or ' '} ", f"{model.hue(letter)}*", target=target)
     row.put(name, "text", name_width, target).put(" ")
     row.put(state_of(life)[0], state_of(life)[1], 10, target)
     if width >= 56:
@@ -175,7 +174,7 @@ def _put_bar(row: Row, model: DashboardModel, life: Life, axis: Axis) -> None:
         if phase is None:
             row.put(" " * length)
         elif phase == "decode":
-            row.put((letter or "▄") * length, f"{hue(letter)}*", target=target)
+            row.put((letter or "▄") * length, f"{model.hue(letter)}*", target=target)
         else:
             row.put(SIGNS[phase] * length, _STYLES[phase], target=target)
 

@@ -3,7 +3,6 @@
 from rich.cells import cell_len
 
 from minivllm.tui.decisions import deferral
-from minivllm.tui.letters import hue
 from minivllm.tui.lines import Line, Row, line, text_of
 from minivllm.tui.model import DashboardModel
 from minivllm.tui.selection import sequence as to_sequence
@@ -48,7 +47,7 @@ def waiting_row(model: DashboardModel, position: int, name_width: int, detail: i
     letter = model.letter(seq_id)
     target = to_sequence(seq_id)
     name = fit(short_name(seq_id), name_width)
-    spans = [(f"{letter or ' '} ", f"{hue(letter)}*@{target}"), (name, f"text*@{target}"), (" ", "text")]
+    spans = [(f"{letter or ' '} ", f"{model.hue(letter)}*@{target}"), (name, f"text*@{target}"), (" ", "text")]
     if detail == 2:
         spans.append((f"{sequence.num_tokens:>5,} tok  ", "muted"))
     if sequence.num_preemptions:

@@ -12,7 +12,6 @@ from itertools import accumulate, groupby
 from typing import NamedTuple
 
 from minivllm.events.types.kernels import KernelTraced, TracedProgram, TracedTile
-from minivllm.tui.letters import hue
 from minivllm.tui.lines import Line, Row, first_that_fits
 from minivllm.tui.model import DashboardModel
 from minivllm.tui.selection import Target, block, sequence
@@ -118,7 +117,7 @@ class XRay(Panel):
 
 def _head(model: DashboardModel, trace: KernelTraced, width: int) -> Line:
     letter = model.letter(trace.seq_id)
-    row = Row(width).put(f"{letter or '-'} ", f"{hue(letter)}*")
+    row = Row(width).put(f"{letter or '-'} ", f"{model.hue(letter)}*")
     row.put(short_name(trace.seq_id), "text*", target=sequence(trace.seq_id))
     what = f" layer {trace.layer}, {trace.num_tokens:,} tokens, step {trace.step:,}"
     return row.put(what, "muted").line()
