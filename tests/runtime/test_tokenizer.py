@@ -144,7 +144,7 @@ CONVERSATIONS = [
     [
         {"role": "user", "content": "1"},
         {"role": "assistant", "content": "2", "tool_calls": None},
-        {"role": "user", "content": "你好 <|im_end|> 🤗"},
+        {"role": "user", "content": "你好 <|im_|end> 🤗"},
     ],
 ]
 
