@@ -21,6 +21,15 @@ SUPPORTED_ARCHITECTURES = {
     "Qwen3ForCausalLM": "qwen3",
 }
 TORCH_DTYPES = ("float32", "bfloat16", "float16")
+MAX_LAYERS = 1024
+MAX_SIZE = 1 << 24
+"""Of any other number in a config: 65 times the largest vocabulary, and 16 million positions. A wild number must not become memory."""
+_MAX_REAL = 1e30
+_FACTORS = (
+    "attention_multiplier", "attn_logit_softcapping", "embedding_multiplier", "final_logit_softcapping", "logit_scale",
+    "logits_scaling", "residual_multiplier",
+)  # fmt: skip
+"""Of Granite, Cohere and Gemma, some of whose checkpoints go by Llama's name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,23 +87,27 @@ class ModelConfig:
                 f"num_attention_heads ({num_heads}) must be a multiple of num_key_value_heads ({num_kv_heads}); "
                 "check the model's config.json."
             )
+        if head_size % 2 or num_heads * head_size > MAX_SIZE:
+            raise ModelIntegrityError(
+                f"{num_heads} heads of size {head_size} cannot be: check head_dim and num_attention_heads in config.json."
+            )
         rope_theta, rope_scaling = _rope(hf)
-        has_bias = bool(hf.get("attention_bias", False))
+        has_bias = _flag(hf, "attention_bias")
         return cls(
             architecture=architecture,
             vocab_size=_number(hf, "vocab_size"),
             hidden_size=_number(hf, "hidden_size"),
             intermediate_size=_number(hf, "intermediate_size"),
-            num_hidden_layers=_number(hf, "num_hidden_layers"),
+            num_hidden_layers=_number(hf, "num_hidden_layers", most=MAX_LAYERS),
             num_attention_heads=num_heads,
             num_key_value_heads=num_kv_heads,
             head_size=head_size,
-            rms_norm_eps=float(hf.get("rms_norm_eps", 1e-6)),
+            rms_norm_eps=_real(hf, "rms_norm_eps", 1e-6),
             rope_theta=rope_theta,
             rope_scaling=rope_scaling,
             max_position_embeddings=_number(hf, "max_position_embeddings"),
             # Transformers 5 leaves out what equals a class's default, and Llama's and Qwen's is False.
-            tie_word_embeddings=bool(hf.get("tie_word_embeddings", False)),
+            tie_word_embeddings=_flag(hf, "tie_word_embeddings"),
             attention_bias=has_bias or architecture == "Qwen2ForCausalLM",
             attention_output_bias=has_bias and architecture != "Qwen2ForCausalLM",
             qk_norm=architecture == "Qwen3ForCausalLM",
@@ -103,28 +116,36 @@ class ModelConfig:
 
 
 def _architecture(hf: Mapping[str, Any]) -> str:
+    names, model_type = _list_of_names(hf, "architectures"), _name(hf, "model_type")
     by_model_type = {model_type: name for name, model_type in SUPPORTED_ARCHITECTURES.items()}
-    names = list(hf.get("architectures") or [])
-    if not names and hf.get("model_type") in by_model_type:
-        return by_model_type[hf["model_type"]]
+    if not names and model_type in by_model_type:
+        return by_model_type[model_type]
     for name in names:
         if name in SUPPORTED_ARCHITECTURES:
-            return name
-    found = ", ".join(names) or hf.get("model_type") or "none named"
+            if model_type in (None, SUPPORTED_ARCHITECTURES[name]):
+                return name
+            names = [f"{name} with model_type {model_type}"]
+    found = ", ".join(names) or model_type or "none named"
     raise UnsupportedModelError(
-        f"This model's architecture ({found}) is not supported; use one of {', '.join(SUPPORTED_ARCHITECTURES)}."
+        f"This model's architecture ({found:.100}) is not supported; use one of {', '.join(SUPPORTED_ARCHITECTURES)}."
     )
 
 
 def _refuse_what_we_do_not_compute(hf: Mapping[str, Any], architecture: str) -> None:
-    """Options of these three architectures that change the arithmetic, and that we leave out."""
+    """Options of these three architectures, and of others that go by their names, that change the arithmetic."""
+    rope = _rope_options(hf)
+    # Qwen's configs have a window and say whether it is used; in a Llama's it would be one.
+    slides = hf.get("use_sliding_window", architecture == "LlamaForCausalLM" and bool(hf.get("sliding_window")))
     reasons = {
+        "experts": any(value for key, value in hf.items() if "expert" in key or key.startswith("moe_")),
         "a hidden_act other than silu": hf.get("hidden_act", "silu") != "silu",
-        "biases in its MLP": bool(hf.get("mlp_bias", False)),
-        "sliding-window attention": bool(hf.get("use_sliding_window", False))
-        or any("sliding" in kind for kind in hf.get("layer_types") or []),
-        "a rotary embedding on a part of each head": _rope_options(hf).get("partial_rotary_factor", 1.0) != 1.0,
-        "quantized weights": bool(hf.get("quantization_config")),
+        "biases in its MLP": bool(hf.get("mlp_bias")),
+        "sliding-window attention": bool(slides),
+        "layers of several kinds": any(kind != "full_attention" for kind in _list_of_names(hf, "layer_types")),
+        "a rotary embedding on a part of each head": rope.get("partial_rotary_factor", 1.0) != 1.0,
+        "a rotary embedding for each kind of layer": any(isinstance(value, dict) for value in rope.values()),
+        "scaled or capped attention or logits": any(hf.get(name) not in (None, 1) for name in _FACTORS),
+        "quantized weights": bool(hf.get("quantization_config") or hf.get("compression_config")),
     }
     for reason, applies in reasons.items():
         if applies:
@@ -137,47 +158,84 @@ def _rope_options(hf: Mapping[str, Any]) -> dict[str, Any]:
     """Both generations of rope settings as one flat dictionary."""
     options = {key: hf[key] for key in ("rope_theta", "partial_rotary_factor") if key in hf}
     for key in ("rope_scaling", "rope_parameters"):
-        options.update(hf.get(key) or {})
+        if not isinstance(part := hf.get(key) or {}, dict):
+            raise _wrong(key, "an object", part)
+        options.update(part)
     return options
 
 
 def _rope(hf: Mapping[str, Any]) -> tuple[float, Llama3RopeScaling | None]:
     options = _rope_options(hf)
-    theta = float(options.get("rope_theta", 10000.0))
-    kind = options.get("rope_type") or options.get("type") or "default"
+    theta = _real(options, "rope_theta", 10000.0)
+    kind = _name(options, "rope_type") or _name(options, "type") or "default"
     if kind == "default":
         return theta, None
     if kind != "llama3":
         raise UnsupportedModelError(
-            f"Rope scaling of type {kind!r} is not supported; use a model with default or llama3."
+            f"Rope scaling of type {kind!r:.50} is not supported; use a model with default or llama3."
         )
-    original = options.get("original_max_position_embeddings") or hf.get("max_position_embeddings")
-    try:
-        return theta, Llama3RopeScaling(
-            factor=float(options["factor"]),
-            low_freq_factor=float(options["low_freq_factor"]),
-            high_freq_factor=float(options["high_freq_factor"]),
-            original_max_position_embeddings=int(original),
-        )
-    except (KeyError, TypeError) as error:
+    original = _number(options, "original_max_position_embeddings", _number(hf, "max_position_embeddings"))
+    low, high = _real(options, "low_freq_factor"), _real(options, "high_freq_factor")
+    if low >= high:
         raise ModelIntegrityError(
-            f"The llama3 rope scaling in config.json is incomplete ({error}); download it again."
-        ) from error
+            f"low_freq_factor ({low}) must be less than high_freq_factor ({high}) in config.json."
+        )
+    return theta, Llama3RopeScaling(
+        factor=_real(options, "factor"),
+        low_freq_factor=low,
+        high_freq_factor=high,
+        original_max_position_embeddings=original,
+    )
 
 
 def _dtype(hf: Mapping[str, Any]) -> str:
-    name = str(hf.get("dtype") or hf.get("torch_dtype") or "float32").removeprefix("torch.")
+    name = (_name(hf, "dtype") or _name(hf, "torch_dtype") or "float32").removeprefix("torch.")
     if name not in TORCH_DTYPES:
         raise UnsupportedModelError(
-            f"Weights stored as {name} are not supported; use one of {', '.join(TORCH_DTYPES)}."
+            f"Weights stored as {name:.50} are not supported; use one of {', '.join(TORCH_DTYPES)}."
         )
     return name
 
 
-def _number(hf: Mapping[str, Any], key: str, default: int | None = None) -> int:
+# ---- one value of a config, whatever it may be ----
+
+
+def _number(hf: Mapping[str, Any], key: str, default: int | None = None, most: int = MAX_SIZE) -> int:
     value = hf.get(key)
     if value is None:
         value = default
-    if not isinstance(value, int) or value < 1:
-        raise ModelIntegrityError(f"config.json must give {key} as a whole number, at least 1; got {value!r}.")
+    if type(value) is not int or not 1 <= value <= most:
+        raise _wrong(key, f"a whole number from 1 to {most}", value)
     return value
+
+
+def _real(hf: Mapping[str, Any], key: str, default: float | None = None) -> float:
+    value = hf.get(key, default)
+    if type(value) not in (int, float) or not 0 < value <= _MAX_REAL:  # no NaN, either
+        raise _wrong(key, "a number above 0", value)
+    return float(value)
+
+
+def _flag(hf: Mapping[str, Any], key: str) -> bool:
+    value = hf.get(key)
+    if value not in (None, False, True):
+        raise _wrong(key, "true or false", value)
+    return bool(value)
+
+
+def _name(hf: Mapping[str, Any], key: str) -> str | None:
+    value = hf.get(key)
+    if not isinstance(value, str | None):
+        raise _wrong(key, "a string", value)
+    return value
+
+
+def _list_of_names(hf: Mapping[str, Any], key: str) -> list[str]:
+    values = hf.get(key) or []
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise _wrong(key, "a list of strings", values)
+    return values
+
+
+def _wrong(key: str, needed: str, value: Any) -> ModelIntegrityError:
+    return ModelIntegrityError(f"config.json must give {key} as {needed}; got {value!r:.50}.")

@@ -80,6 +80,8 @@ class EngineService:
         self._wake_up_sent = False
         # `Tokenizer.encode` works without the GIL, and one long prompt must not hold up all streams.
         self._workers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="minivllm-tokenizer")
+        # A chat template that takes seconds to fail must not hold up those who do not chat.
+        self._chat_workers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="minivllm-chat")
         engine.subscribe(self._on_event)
 
     # ---- life ----
@@ -114,7 +116,8 @@ class EngineService:
             await asyncio.to_thread(self._thread.join, 60.0)
         except Exception as error:  # it failed long ago, and that was logged; we only want it to have ended
             _log.info("the engine's thread has ended", extra={"fields": {"error": type(error).__name__}})
-        self._workers.shutdown(wait=False, cancel_futures=True)
+        for workers in (self._workers, self._chat_workers):
+            workers.shutdown(wait=False, cancel_futures=True)
 
     def when_over(self, end: Callable[[MinivllmError], None]) -> None:
         """Have `end` called in the event loop, with the reason, when the last request has been served.
@@ -186,8 +189,12 @@ class EngineService:
         return self._thread.call(question)
 
     async def in_worker(self, work: Callable[..., T], *args: object) -> T:
-        """`work(*args)`, done beside the event loop: tokenizing, chat templates."""
+        """`work(*args)`, done beside the event loop: tokenizing."""
         return await self._loop.run_in_executor(self._workers, work, *args)
+
+    async def in_chat_worker(self, work: Callable[..., T], *args: object) -> T:
+        """As `in_worker`, for work that renders the chat template."""
+        return await self._loop.run_in_executor(self._chat_workers, work, *args)
 
     def most_output_tokens(self, num_prompt_tokens: int, num_sequences: int) -> int:
         """How many tokens each of a request's sequences may become long, by context and by memory; at least 1.

@@ -2,10 +2,8 @@
 
 import json
 import shutil
-import sys
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,8 +13,7 @@ from tokenizers import AddedToken, decoders, models, pre_tokenizers, processors
 from tokenizers import Tokenizer as Backend
 from transformers import AutoTokenizer
 
-from minivllm.errors import InvalidRequestError, ModelIntegrityError, UnsupportedModelError
-from minivllm.runtime import chat_template
+from minivllm.errors import InvalidRequestError, ModelIntegrityError
 from minivllm.runtime.chat_template import ChatTemplate
 from minivllm.runtime.tokenizer import Tokenizer
 
@@ -187,97 +184,6 @@ def test_any_template_renders_as_in_transformers(theirs, template):
             messages, chat_template=template, add_generation_prompt=True, tokenize=False
         )
         assert ChatTemplate(template, theirs["smollm2"].special_tokens_map).render(messages) == expected
-
-
-def test_today_can_be_set_for_a_reproducible_prompt():
-    template = ChatTemplate("{{ strftime_now('%d') }}", {}, strftime_now=lambda pattern: f"<{pattern}>")
-    assert template.render(CONVERSATIONS[0]) == "<%d>"
-
-
-@pytest.mark.parametrize(
-    "template",
-    [
-        "{{ raise_exception('roles must alternate') }}",
-        "{{ messages[0].content + 1 }}",
-        "{{ messages[5].content.x }}",
-        "{{ 1 / 0 }}",
-        "{{ ''.__class__.__mro__ }}",
-        "{{ messages.append(1) }}",
-        "{% for i in range(1000000000) %}x{% endfor %}",
-        "{% include 'etc/passwd' %}",
-    ],
-)
-def test_whatever_a_template_does_wrong_becomes_a_refused_request(template):
-    with pytest.raises(InvalidRequestError, match="does not accept these messages"):
-        ChatTemplate(template, {}).render(CONVERSATIONS[0])
-
-
-@pytest.mark.parametrize(
-    "template",
-    [
-        "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
-        "{% for i in range(99999) %}{% for j in range(99999) %}{{ 'x' * 9999 }}{% endfor %}{% endfor %}",
-        "{% macro twice(n) %}{% if n %}{{ twice(n - 1) }}{{ twice(n - 1) }}{% endif %}{% endmacro %}{{ twice(60) }}",
-        "{% for a in [range(999)] recursive %}{% for b in a %}{{ loop([range(999)]) }}{% endfor %}{% endfor %}",
-        "{% set look_at_clock = 1 %}{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
-        "{{ messages | length ** 9 ** 9 ** 9 }}",
-        "{{ 9 ** 9 ** 9 }}",
-        "{{ raise_exception('a secret of the template') }}",
-    ],
-    ids=["loops", "writes", "macros", "recursion", "shadows", "powers", "constants", "raises"],
-)
-def test_a_template_has_bounds_and_says_nothing_to_strangers(template, monkeypatch):
-    monkeypatch.setattr(chat_template, "MAX_SECONDS", 0.3)
-    with pytest.raises(InvalidRequestError) as refused:
-        ChatTemplate(template, {}).render(CONVERSATIONS[0])
-    assert "secret" not in str(refused.value)
-
-
-def test_a_debugger_stays_what_it_is_while_a_template_runs():
-    seen = []
-    template = ChatTemplate(
-        "{% for message in messages %}{{ strftime_now('%d') }}{% endfor %}",
-        {},
-        strftime_now=lambda pattern: seen.append(sys.gettrace()) or "",
-    )
-
-    def trace(frame, event, argument):
-        return None
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        template.render(CONVERSATIONS[0])
-    finally:
-        sys.settrace(before)
-    assert seen == [trace] * len(CONVERSATIONS[0])
-
-
-def test_each_rendering_has_its_own_time(monkeypatch):
-    monkeypatch.setattr(chat_template, "MAX_SECONDS", 1.0)
-    slow = {"role": "user", "content": "slow"}
-    template = ChatTemplate(
-        "{% if messages[0].content == 'slow' %}{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}"
-        "{% endfor %}{% endif %}{% for message in messages %}{{ message.content }}{% endfor %}",
-        {},
-    )
-    with ThreadPoolExecutor(1) as pool:
-        ends = pool.submit(template.render, [slow])
-        while not ends.done():
-            assert template.render([{"role": "user", "content": "quick"}]) == "quick"
-    assert isinstance(ends.exception(), InvalidRequestError)
-
-
-def test_a_thousand_messages_are_rendered_soon(ours):
-    messages = [{"role": ("user", "assistant")[i % 2], "content": f"message {i} " * 90} for i in range(1024)]
-    began = time.process_time()
-    ours["smollm2"].render_chat_template(messages)
-    assert time.process_time() - began < 1.0
-
-
-def test_a_template_that_is_no_template_is_refused():
-    with pytest.raises(UnsupportedModelError, match="chat template cannot be used"):
-        ChatTemplate("{% for %}", {})
 
 
 @pytest.mark.parametrize("messages", [["Hi"], [{"content": "Hi"}], [{"role": 7, "content": "Hi"}], [None]])

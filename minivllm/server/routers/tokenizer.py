@@ -56,7 +56,8 @@ def router(serving: Serving) -> APIRouter:
         serving.check_model(body.model)
         if (body.prompt is None) == (body.messages is None):
             raise InvalidRequestError("prompt and messages: send one of the two.")
-        return Response(await service.in_worker(cut, body), media_type="application/json")
+        in_worker = service.in_worker if body.messages is None else service.in_chat_worker
+        return Response(await in_worker(cut, body), media_type="application/json")
 
     @routes.post("/detokenize", response_model=DetokenizeResponse)
     async def detokenize(body: DetokenizeRequest) -> Response:
