@@ -10,16 +10,22 @@ when no later token can change it (half a UTF-8 character, half a stop string).
 Source: vLLM `vllm/v1/engine/output_processor.py`.
 """
 
+from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
-from typing import Protocol
+from functools import wraps
+from typing import ParamSpec, Protocol, TypeVar
 
 from minivllm.core.beam_search import Hypothesis
 from minivllm.core.request import Request, Sequence
 from minivllm.detokenizer import IncrementalDetokenizer, TokenDecoder
+from minivllm.errors import RequestFailedError
 from minivllm.outputs import CompletionOutput, Logprob, RequestOutput
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 from minivllm.stop_strings import StopStringChecker
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class TokenLogprob(Protocol):
@@ -71,8 +77,21 @@ class _SequenceOutput:
     end_sent: bool = False
 
 
+def _fails_alone(method: Callable[P, T]) -> Callable[P, T]:
+    """Make whatever the tokenizer raises in `method` a `RequestFailedError` of the one request that it was called for."""
+
+    @wraps(method)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return method(*args, **kwargs)
+        except Exception as error:
+            raise RequestFailedError("A token of this request could not be turned into text.") from error
+
+    return guarded
+
+
 class OutputProcessor:
-    """Holds the output side of every unfinished request."""
+    """Holds the output side of every unfinished request. What deals with text may raise `RequestFailedError`."""
 
     def __init__(self, decoder: TokenDecoder) -> None:
         self._decoder = decoder
@@ -91,6 +110,7 @@ class OutputProcessor:
             cumulative_logprob=0.0 if sums_logprobs else None,
         )
 
+    @_fails_alone
     def add_prompt_logprobs(self, judged: PromptTokenLogprob) -> None:
         """Take in what the model thought of a prompt's token; what is known already (before a preemption) stays."""
         prompt = self._outputs[judged.seq_id].prompt_logprobs
@@ -106,6 +126,7 @@ class OutputProcessor:
         """Drop the output of a beam that died."""
         del self._outputs[sequence.seq_id]
 
+    @_fails_alone
     def append_beam_token(self, beam: Sequence, token_id: int, score: float) -> str:
         """Take in the token that a beam has just gained; `score` is its log-probability so far. The new text."""
         output = self._outputs[beam.seq_id]
@@ -114,6 +135,7 @@ class OutputProcessor:
         output.cumulative_logprob = score
         return text
 
+    @_fails_alone
     def set_beams_found(self, request: Request, hypotheses: list[Hypothesis]) -> list[CompletionOutput]:
         """What a beam search has found, best first: the request's output, whatever beams were alive at the end."""
         best = [self._from_hypothesis(request.params, i, one) for i, one in enumerate(hypotheses[: request.params.n])]
@@ -124,6 +146,7 @@ class OutputProcessor:
         """The output as far as a caller may see it."""
         return self._outputs[sequence.seq_id].text
 
+    @_fails_alone
     def append(self, sequence: Sequence, sampled: SampledToken) -> NewText:
         """Take in the token that `sequence` has just gained."""
         output = self._outputs[sequence.seq_id]
@@ -138,6 +161,7 @@ class OutputProcessor:
         output.text += new.text
         return new
 
+    @_fails_alone
     def flush(self, sequence: Sequence) -> NewText:
         """The sequence has ended without a stop string: what was held back becomes visible, or is one after all."""
         output = self._outputs[sequence.seq_id]

@@ -138,8 +138,6 @@ class Stepper:
             for sequence, mass in executed.attention_mass:
                 self._bus.emit(ev.AttentionMass, sequence.seq_id, mass)
         self.tracer.tell()
-        for judged in executed.prompt_logprobs:
-            self._output_processor.add_prompt_logprobs(judged)
 
         yield "sample"
         started = now()
@@ -151,17 +149,25 @@ class Stepper:
         touched = {one.request.request_id: one.request for one in executed.failed}
         failed = {one.request.request_id: str(token) for one, token in drawn if isinstance(token, SamplingError)}
         failed |= {one.request.request_id: f"The model failed on {one.seq_id}." for one in executed.failed}
+        if executed.prompt_logprobs:
+            judged_requests = {item.sequence.seq_id: item.sequence.request for item in plan.scheduled}
+            for judged in executed.prompt_logprobs:
+                try:
+                    self._output_processor.add_prompt_logprobs(judged)
+                except RequestFailedError as error:
+                    request = judged_requests[judged.seq_id]
+                    touched[request.request_id], failed[request.request_id] = request, str(error)
         for sequence, token in drawn:
             request = touched[sequence.request.request_id] = sequence.request
             if request.request_id in failed:
                 continue  # its other samples get no more, either
-            if request.params.use_beam_search:
-                self._beams.offer(sequence, token)
-            else:
-                try:
+            try:
+                if request.params.use_beam_search:
+                    self._beams.offer(sequence, token)
+                else:
                     self._append_token(sequence, token)
-                except RequestFailedError as error:
-                    failed[request.request_id] = str(error)
+            except RequestFailedError as error:
+                failed[request.request_id] = str(error)
         for sequence in reversed(executed.stranded):
             self._scheduler.requeue(sequence, executed.failed[0])
         for request_id, error in failed.items():
@@ -192,10 +198,7 @@ class Stepper:
         """Give a sequence its new token, show what text became visible, and end it if it has to end."""
         sequence.append_token(sampled.token_id)
         stop = check_stop(sequence, self._eos_token_ids, self._max_model_len)
-        try:
-            new = self._output_processor.append(sequence, sampled)
-        except Exception as error:
-            raise RequestFailedError(f"A token of sequence {sequence.seq_id} could not be turned into text.") from error
+        new = self._output_processor.append(sequence, sampled)
         if new.stop_string is not None:
             stop = Stop(RequestStatus.FINISHED_STOPPED, new.stop_string)
         self._scheduler.counters.generation_tokens += 1
@@ -217,9 +220,13 @@ class Stepper:
 
     def abort(self, request: Request, error: str | None = None) -> None:
         """End a request that is not finished, with all its sequences; `error` if it failed."""
+        stop = Stop(RequestStatus.FINISHED_ABORTED, error)
         for sequence in list(request.sequences):
             if not sequence.status.is_finished:
-                self.finish(sequence, Stop(RequestStatus.FINISHED_ABORTED, error), flush=error is None)
+                try:
+                    self.finish(sequence, stop, flush=error is None)
+                except RequestFailedError:  # the text that was held back is lost, and nobody waits for it
+                    self.finish(sequence, stop, flush=False)
         self._beams.forget(request)
         self.tracer.forget_ended(self._scheduler.requests)
 

@@ -9,6 +9,7 @@ the directory, and nothing here looks at it. A config is data.
 """
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,14 @@ from minivllm.runtime.model_config import ModelConfig
 
 PICKLE_SUFFIXES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 _INDEX = "model.safetensors.index.json"
+_MAX_JSON_BYTES = 64 << 20
+"""Largest seen: 34 MB, a tokenizer of 262,144 tokens."""
 
 
 def read_json_object(path: Path) -> dict[str, Any]:
     """The JSON object in `path`; `ModelIntegrityError` if it is anything else."""
+    if path.stat().st_size > _MAX_JSON_BYTES:
+        raise ModelIntegrityError(f"{path} is larger than {_MAX_JSON_BYTES >> 20} MiB: download the model again.")
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError):
@@ -92,10 +97,10 @@ def _shards(index: Path) -> list[Path]:
     for name in names:
         # A path would let an index reach for files outside its own directory.
         if Path(name).name != name or not name.endswith(".safetensors"):
-            raise ModelIntegrityError(f"{index} names {name!r}, which is not a safetensors file beside it.")
-        if not (index.parent / name).is_file():
+            raise ModelIntegrityError(f"{index} names {name!r:.100}, which is not a safetensors file beside it.")
+        if not os.path.isfile(index.parent / name):  # says no to names that no file can have, where pathlib raises
             raise ModelIntegrityError(
-                f"{index.parent} lacks {name}: the download is incomplete, fetch the model again."
+                f"{index.parent} lacks {name!r:.100}: the download is incomplete, fetch the model again."
             )
     if not names:
         raise ModelIntegrityError(f"{index} names no files: download the model again.")

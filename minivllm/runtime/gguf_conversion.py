@@ -26,6 +26,7 @@ from minivllm.runtime.model_config import ModelConfig
 from minivllm.runtime.models.weight_map import Shard, weight_shards
 from minivllm.runtime.progress import Progress
 from minivllm.runtime.safetensors_file import write_float32
+from minivllm.runtime.tokenizer import is_panic
 
 T = TypeVar("T")
 
@@ -56,7 +57,7 @@ _SPLIT_RULES = {"default", "gpt-2", "smollm", "llama3", "llama-v3", "llama-bpe",
 def converted_bytes(header: GgufHeader) -> int:
     """Disk that the converted checkpoint takes, nearly."""
     weights = sum(4 * int(np.prod(tensor.shape)) for tensor in header.tensors.values())
-    return weights + 200 * len(header.metadata.get("tokenizer.ggml.tokens", ()))
+    return weights + 200 * len(_value(header, "tokenizer.ggml.tokens", list))
 
 
 def check_convertible(header: GgufHeader) -> dict[str, Any]:
@@ -68,7 +69,7 @@ def check_convertible(header: GgufHeader) -> dict[str, Any]:
     arch = _value(header, "general.architecture", str)
     if arch not in _MODEL_CLASSES:
         raise UnsupportedModelError(
-            f"{header.path} is a GGUF file of architecture {arch!r}; minivllm runs {', '.join(_MODEL_CLASSES)}."
+            f"{header.path} is a GGUF file of architecture {arch!r:.50}; minivllm runs {', '.join(_MODEL_CLASSES)}."
         )
     config = _build_config(header, arch)
     _refuse_unless_plain(header, arch, config["head_dim"])
@@ -103,7 +104,7 @@ def _refuse_unless_plain(header: GgufHeader, arch: str, head_size: int) -> None:
     model, rule = _value(header, "tokenizer.ggml.model", str), _value(header, "tokenizer.ggml.pre", str, "default")
     if model not in ("gpt2", "llama") or (model == "gpt2" and rule not in _SPLIT_RULES):
         raise UnsupportedModelError(
-            f"{path} has a tokenizer of kind {model}/{rule}, which cannot be rebuilt faithfully: use the model's "
+            f"{path} has a tokenizer of kind {f'{model}/{rule}'!r:.100}, which cannot be rebuilt faithfully: use the model's "
             f"safetensors checkpoint instead."
         )
 
@@ -121,7 +122,9 @@ def _compare_tensors(header: GgufHeader, expected: dict[str, Shard]) -> None:
 
 
 def _unknown_tensor(header: GgufHeader, name: str) -> UnsupportedModelError:
-    return UnsupportedModelError(f"{header.path} holds a tensor {name}, which the models that minivllm runs lack.")
+    return UnsupportedModelError(
+        f"{header.path} holds a tensor {name!r:.100}, which the models that minivllm runs lack."
+    )
 
 
 def _build_config(header: GgufHeader, arch: str) -> dict[str, Any]:
@@ -216,9 +219,11 @@ def _convert_tokenizer(header: GgufHeader, directory: Path) -> None:
         AutoTokenizer.from_pretrained(beside, gguf_file=link.name, trust_remote_code=False).save_pretrained(directory)
     except OSError:  # the disk, not the file
         raise
-    except Exception as error:  # nothing says what it raises for lists that do not fit together
+    except BaseException as error:  # nothing says what it raises for lists that do not fit together
+        if not isinstance(error, Exception) and not is_panic(error):
+            raise
         raise ModelIntegrityError(
-            f"The tokenizer in {header.path} cannot be rebuilt ({error}): download it again."
+            f"The tokenizer in {header.path} cannot be rebuilt ({str(error)!r:.100}): download it again."
         ) from error
     link.unlink()
     beside.rmdir()

@@ -30,6 +30,13 @@ _PLAIN = {GGMLQuantizationType.F32: "<f4", GGMLQuantizationType.F16: "<f2", GGML
 """Types stored as bare numbers; the others come as blocks of bytes."""
 
 
+_MAX_HEADER_BYTES = 64 << 20
+"""The largest vocabularies, with their merges, take 15 MB."""
+_MAX_ITEMS = 1 << 22
+"""Of one array: Python's list of them takes 32 MB and more. Vocabularies have some hundred thousand tokens."""
+_MAX_TENSORS = _MAX_PAIRS = 1 << 16
+
+
 class _DamageError(Exception):
     """Internal: what is wrong with the file, before the path is known."""
 
@@ -98,6 +105,7 @@ class _Reader:
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._file = file
         self._size = size
+        self._end = min(size, _MAX_HEADER_BYTES)
 
     def header(self) -> tuple[dict[str, Any], dict[str, GgufTensor]]:
         if self._bytes(4) != b"GGUF":
@@ -106,7 +114,9 @@ class _Reader:
         if version not in (2, 3):
             raise _DamageError(f"version {version} instead of 2 or 3")
         num_tensors, num_pairs = self._scalar("<Q"), self._scalar("<Q")
-        metadata = {}
+        if num_tensors > _MAX_TENSORS or num_pairs > _MAX_PAIRS:
+            raise _DamageError(f"{num_tensors} tensors and {num_pairs} settings")
+        metadata: dict[str, Any] = {}
         for _ in range(num_pairs):
             key = self._string()
             metadata[key] = self._value(self._scalar("<I"))
@@ -116,30 +126,34 @@ class _Reader:
             raise _DamageError("its alignment is not a positive number")
         data_start = math.ceil(self._file.tell() / alignment) * alignment
         tensors = {}
-        for name, shape, type_, offset in claims:
+        end = data_start
+        for name, shape, type_, offset in sorted(claims, key=lambda claim: claim[3]):
+            if name in tensors or data_start + offset < end:
+                raise _DamageError(f"tensor {name!r:.100} is there twice, or overlaps another one")
             tensors[name] = self._place(name, shape, type_, data_start + offset)
+            end = data_start + offset + tensors[name].num_bytes
         return metadata, tensors
 
     def _tensor_claim(self) -> tuple[str, tuple[int, ...], GGMLQuantizationType, int]:
         name = self._string()
         num_dims = self._scalar("<I")
         if not 1 <= num_dims <= 4:
-            raise _DamageError(f"tensor {name} has {num_dims} dimensions")
+            raise _DamageError(f"tensor {name!r:.100} has {num_dims} dimensions")
         shape = tuple(reversed([self._scalar("<Q") for _ in range(num_dims)]))
         type_id = self._scalar("<I")
         try:
             type_ = GGMLQuantizationType(type_id)
         except ValueError:
-            raise _DamageError(f"tensor {name} is of unknown type {type_id}") from None
+            raise _DamageError(f"tensor {name!r:.100} is of unknown type {type_id}") from None
         return name, shape, type_, self._scalar("<Q")
 
     def _place(self, name: str, shape: tuple[int, ...], type_: GGMLQuantizationType, offset: int) -> GgufTensor:
         block_elements, block_bytes = GGML_QUANT_SIZES[type_]
         if shape[-1] % block_elements:
-            raise _DamageError(f"the rows of tensor {name} are not whole blocks")
+            raise _DamageError(f"the rows of tensor {name!r:.100} are not whole blocks")
         num_bytes = math.prod(shape) // block_elements * block_bytes
         if offset + num_bytes > self._size:
-            raise _DamageError(f"tensor {name} ends at byte {offset + num_bytes}, the file at {self._size}")
+            raise _DamageError(f"tensor {name!r:.100} ends at byte {offset + num_bytes}, the file at {self._size}")
         return GgufTensor(name, shape, type_, offset, num_bytes)
 
     def _value(self, type_id: int) -> Any:
@@ -147,13 +161,13 @@ class _Reader:
             return self._string()
         if type_id == _ARRAY:
             item_type, length = self._scalar("<I"), self._scalar("<Q")
+            if length > _MAX_ITEMS:
+                raise _DamageError(f"an array of {length} values")
             if item_type in _SCALARS:
                 dtype = np.dtype(_SCALARS[item_type])  # numpy spells these types as struct does
                 return np.frombuffer(self._bytes(length * dtype.itemsize), dtype).tolist()
             if item_type != _STRING:
                 raise _DamageError(f"an array of values of type {item_type}")
-            if length * 8 > self._size:  # a string takes 8 bytes at least, for its length
-                raise _DamageError(f"an array of {length} strings")
             return [self._string() for _ in range(length)]
         if type_id not in _SCALARS:
             raise _DamageError(f"unknown value type {type_id}")
@@ -169,6 +183,6 @@ class _Reader:
         return struct.unpack(spelling, self._bytes(struct.calcsize(spelling)))[0]
 
     def _bytes(self, count: int) -> bytes:
-        if self._file.tell() + count > self._size:
-            raise _DamageError("it ends in the middle of its header")
+        if self._file.tell() + count > self._end:
+            raise _DamageError("it ends in the middle of its header, or its header is larger than any model's")
         return self._file.read(count)

@@ -25,7 +25,9 @@ from minivllm.errors import ModelIntegrityError, UnsupportedModelError
 
 ITEM_SIZE = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
 """Bytes per element of the dtypes that hold plain, unquantized weights."""
-_MAX_HEADER_BYTES = 100_000_000  # the format's own limit
+_MAX_HEADER_BYTES = 16 << 20
+"""Enough for 100,000 tensors. The format allows 100 MB, of which Python makes a gigabyte and more."""
+_MAX_DIMENSIONS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ def read_entries(path: Path) -> list[TensorEntry]:
             raise _corrupt(path, "it does not start with a safetensors header")
         try:
             header = json.loads(file.read(header_size))
-        except ValueError:
+        except (ValueError, RecursionError):
             raise _corrupt(path, "its header is not JSON") from None
     if not isinstance(header, dict):
         raise _corrupt(path, "its header is not a JSON object")
@@ -67,7 +69,7 @@ def read_entries(path: Path) -> list[TensorEntry]:
     position = data_start
     for entry in entries:
         if entry.offset != position:
-            raise _corrupt(path, f"tensor {entry.name} is not where the one before it ends")
+            raise _corrupt(path, f"tensor {entry.name!r:.100} is not where the one before it ends")
         position += entry.num_bytes
     if position != file_size:
         raise _corrupt(path, f"it should have {position} bytes and has {file_size}")
@@ -78,16 +80,18 @@ def _parse_entry(path: Path, name: str, claim: Any, data_start: int) -> TensorEn
     try:
         dtype, shape, (begin, end) = claim["dtype"], tuple(claim["shape"]), claim["data_offsets"]
     except (TypeError, KeyError, ValueError):
-        raise _corrupt(path, f"its entry for tensor {name} is malformed") from None
-    if not all(type(n) is int and n >= 0 for n in (*shape, begin, end)):
-        raise _corrupt(path, f"its entry for tensor {name} is malformed")
+        raise _corrupt(path, f"its entry for tensor {name!r:.100} is malformed") from None
+    # Bounded before they are multiplied: a thousand numbers of a thousand digits take minutes.
+    numbers = (*shape, begin, end) if len(shape) <= _MAX_DIMENSIONS else ()
+    if not numbers or not isinstance(dtype, str) or not all(type(n) is int and 0 <= n < 1 << 63 for n in numbers):
+        raise _corrupt(path, f"its entry for tensor {name!r:.100} is malformed")
     if dtype not in ITEM_SIZE:
         raise UnsupportedModelError(
-            f"Tensor {name} in {path} is of type {dtype}: quantized checkpoints are not supported, use the model's "
-            f"{'/'.join(ITEM_SIZE)} weights."
+            f"Tensor {name!r:.100} in {path} is of type {dtype!r:.20}: quantized checkpoints are not supported, use the "
+            f"model's {'/'.join(ITEM_SIZE)} weights."
         )
     if end - begin != math.prod(shape) * ITEM_SIZE[dtype]:
-        raise _corrupt(path, f"tensor {name} has {end - begin} bytes, which is not what its shape needs")
+        raise _corrupt(path, f"tensor {name!r:.100} has {end - begin} bytes, which is not what its shape needs")
     return TensorEntry(name, dtype, shape, data_start + begin, end - begin)
 
 

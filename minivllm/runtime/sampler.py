@@ -15,6 +15,7 @@ Log-probabilities are the model's own, from before any processing (vLLM's `raw_l
 Source: vLLM `vllm/v1/sample/sampler.py`.
 """
 
+import logging
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
@@ -24,6 +25,8 @@ from minivllm.core.request import Sequence
 from minivllm.errors import SamplingError
 from minivllm.runtime.logits_processors import apply_logits_processors, changes_best_token, to_weights
 from minivllm.runtime.sampling_rng import exponentials, key_for_next_token
+
+_log = logging.getLogger("minivllm.engine")
 
 _CPU_CHUNK = 200_000
 """Logits that are drawn from at once: float64 copies of so few stay in the cache (top-p is a third faster by it)."""
@@ -108,20 +111,21 @@ class Sampler:
 
     def sample_each(self, logits: torch.Tensor, sequences: list[Sequence]) -> list[SampledToken | SamplingError]:
         """As calling it, but a sequence that has no token gets its error, and the others their tokens all the same."""
-        results: dict[int, SampledToken | SamplingError] = {}
-        rows = list(range(len(sequences)))
-        while rows:
-            left = [sequences[row] for row in rows]
-            try:
-                sampled = self(logits if len(rows) == len(sequences) else logits[rows], left)
-            except SamplingError as error:
-                at_fault = next(row for row in rows if sequences[row].seq_id == error.seq_id)
-                results[at_fault] = error
-                rows.remove(at_fault)
-            else:
-                results.update(zip(rows, sampled, strict=True))
-                break
-        return [results[row] for row in range(len(sequences))]
+        try:
+            return self(logits, sequences)
+        except (
+            Exception
+        ):  # one of them is at fault: which one shows when each is alone, and a token is the same in any batch
+            return [self._sample_alone(logits[row : row + 1], sequence) for row, sequence in enumerate(sequences)]
+
+    def _sample_alone(self, logits: torch.Tensor, sequence: Sequence) -> SampledToken | SamplingError:
+        try:
+            return self(logits, [sequence])[0]
+        except SamplingError as error:
+            return error
+        except Exception:
+            _log.exception("the sampler fails on one sequence", extra={"fields": {"sequence": sequence.seq_id}})
+            return _no_token(sequence, "the sampler failed on it")
 
     def _draw(self, logits: torch.Tensor, sequences: list[Sequence]) -> list[int]:
         """Draw from `logits: [num_rows, vocab]` after temperature, min-p, top-k and top-p."""

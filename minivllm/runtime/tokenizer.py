@@ -36,7 +36,9 @@ class Tokenizer:
         named_tokens: dict[str, str],
         eos_token_ids: frozenset[int],
         chat_template: str | None,
+        num_embeddings: int | None = None,
     ) -> None:
+        """`num_embeddings`: rows of the model's embedding table, where known. A token beyond them is none of this model's."""
         backend.no_truncation()
         backend.no_padding()
         in_vocabulary = [token for token in named_tokens.values() if backend.token_to_id(token) is not None]
@@ -48,9 +50,10 @@ class Tokenizer:
         self._control_tokens = ControlTokens(backend)
         self._special_ids = frozenset(id_ for id_, token in backend.get_added_tokens_decoder().items() if token.special)
         self._byte_fallback_ids = _byte_fallback_ids(backend)
-        self.eos_token_ids = eos_token_ids
+        limit = float("inf") if num_embeddings is None else num_embeddings
+        self.eos_token_ids = frozenset(id_ for id_ in eos_token_ids if id_ < limit)
         """Each of these ends an answer."""
-        self.vocab_size: int = backend.get_vocab_size(with_added_tokens=True)
+        self.vocab_size: int = min(backend.get_vocab_size(with_added_tokens=True), limit)
         """Tokens that have a text. A model may have more (padding of its embedding table)."""
 
     @classmethod
@@ -59,8 +62,12 @@ class Tokenizer:
         path = directory / "tokenizer.json"
         try:
             backend = tokenizers.Tokenizer.from_file(str(path))
-        except Exception as error:  # the library raises plain Exception
-            raise ModelIntegrityError(f"{path} cannot be read ({error}): download the model again.") from error
+        except BaseException as error:  # the library raises plain Exception
+            if not isinstance(error, Exception) and not is_panic(error):
+                raise
+            raise ModelIntegrityError(
+                f"{path} cannot be read ({str(error)!r:.100}): download the model again."
+            ) from error
         config = read_json_object_if_there(directory / "tokenizer_config.json")
         named_tokens = {name: text for name in _NAMED_TOKENS if (text := _token_text(config.get(name))) is not None}
         generation_config = read_json_object_if_there(directory / "generation_config.json")
@@ -73,6 +80,7 @@ class Tokenizer:
             named_tokens=named_tokens,
             eos_token_ids=frozenset(eos),
             chat_template=_read_chat_template(directory, config),
+            num_embeddings=rows if type(rows := model_config.get("vocab_size")) is int else None,
         )
 
     def encode(self, text: str, add_special_tokens: bool = True) -> list[int]:
@@ -84,7 +92,12 @@ class Tokenizer:
 
     def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = True) -> str:
         """The text of `token_ids`, with U+FFFD for bytes that are no UTF-8. Ids without a text give nothing."""
-        return self._backend.decode(token_ids, skip_special_tokens=skip_special_tokens)
+        try:
+            return self._backend.decode(token_ids, skip_special_tokens=skip_special_tokens)
+        except BaseException as error:
+            if not is_panic(error):
+                raise
+            raise RuntimeError("The tokenizer panicked.") from error
 
     def apply_chat_template(self, messages: Sequence["ChatMessage"]) -> list[int]:
         """The prompt for the assistant's next message. Raises `InvalidRequestError`.
@@ -148,19 +161,29 @@ class Tokenizer:
             raise InvalidRequestError(
                 "The prompt must be a string of valid Unicode; it has half of a surrogate pair, or is no string at all."
             ) from None
+        except BaseException as error:
+            if not is_panic(error):
+                raise
+            raise InvalidRequestError("The model's tokenizer cannot cut this text into tokens: send another.") from None
         return [encoding.ids for encoding in encodings]
+
+
+def is_panic(error: BaseException) -> bool:
+    """Whether the library's Rust code panicked, which a regex does that gives up. The class cannot be imported, and is no `Exception`."""
+    return type(error).__name__ == "PanicException"
 
 
 def _token_text(value: Any) -> str | None:
     """A token in tokenizer_config.json: a string, or an object with more about it."""
     text = value.get("content") if isinstance(value, dict) else value
-    return text if isinstance(text, str) else None
+    # JSON may hold half of a surrogate pair, which is no text.
+    return text if isinstance(text, str) and text == text.encode("utf-8", "ignore").decode() else None
 
 
 def _ids(value: Any) -> set[int]:
     """`eos_token_id`: absent, one id, or several."""
     values = value if isinstance(value, list) else [value]
-    return {id_ for id_ in values if isinstance(id_, int) and id_ >= 0}
+    return {id_ for id_ in values if type(id_) is int and id_ >= 0}
 
 
 def _byte_fallback_ids(backend: tokenizers.Tokenizer) -> frozenset[int]:
@@ -201,7 +224,10 @@ def _read_chat_template(directory: Path, tokenizer_config: dict[str, Any]) -> st
     """A file of its own since 2025; before, an entry of the config, which may hold several under names."""
     file = directory / "chat_template.jinja"
     if file.is_file():
-        return file.read_text(encoding="utf-8")
+        try:
+            return file.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            raise ModelIntegrityError(f"{file} is damaged (it is not UTF-8): download the model again.") from None
     entry = tokenizer_config.get("chat_template")
     if isinstance(entry, list):
         entry = {item.get("name"): item.get("template") for item in entry if isinstance(item, dict)}.get("default")

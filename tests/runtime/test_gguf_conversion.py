@@ -3,6 +3,8 @@
 import contextlib
 import json
 import random
+import struct
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -141,12 +143,12 @@ def test_a_quantization_that_cannot_be_unpacked_is_refused_by_name(tmp_path):
     with pytest.raises(NotImplementedError):
         dequantize(blocks, GGMLQuantizationType.Q8_1)
     path = tmp_path / "m.gguf"
-    write_gguf(path, type_=GGMLQuantizationType.Q8_0)
+    write_gguf(path, type_=GGMLQuantizationType.F16)  # takes more bytes, so that no tensor runs into the next
     contents = bytearray(path.read_bytes())
     at = contents.index(b"blk.0.attn_q.weight") + len("blk.0.attn_q.weight") + 4 + 16
-    assert contents[at : at + 4] == b"\x08\0\0\0"
+    assert contents[at : at + 4] == b"\x01\0\0\0"
     contents[at] = GGMLQuantizationType.Q8_1
-    path.write_bytes(bytes(contents) + b"\0" * 100_000)
+    path.write_bytes(bytes(contents))
     (tmp_path / "out").mkdir()
     with pytest.raises(UnsupportedModelError, match="Q8_1"):
         convert_gguf(path, tmp_path / "out", silent)
@@ -197,6 +199,76 @@ def test_a_file_cut_short_anywhere_is_refused_when_its_header_is_read(tmp_path):
         path.write_bytes(whole[:length])
         with pytest.raises(ModelIntegrityError):
             read_gguf_header(path)
+
+
+def gguf_header(*pairs: bytes, num_pairs: int | None = None, num_tensors: int = 0) -> bytes:
+    return (
+        b"GGUF" + struct.pack("<IQQ", 3, num_tensors, len(pairs) if num_pairs is None else num_pairs) + b"".join(pairs)
+    )
+
+
+def pair(key: bytes, type_: int, value: bytes) -> bytes:
+    return struct.pack("<Q", len(key)) + key + struct.pack("<I", type_) + value
+
+
+@pytest.mark.parametrize(
+    "contents",
+    [
+        gguf_header(num_pairs=1 << 60),
+        gguf_header(num_tensors=1 << 60),
+        gguf_header(pair(b"k", 9, struct.pack("<IQ", 0, 1 << 60))),
+        gguf_header(pair(b"k", 9, struct.pack("<IQ", 8, 1 << 60))),
+        gguf_header(pair(b"k", 9, struct.pack("<IQ", 9, 1 << 60))),
+        gguf_header(pair(b"k", 8, struct.pack("<Q", 1 << 63))),
+        gguf_header(pair(b"k" * (1 << 20), 99, b"")),
+        # Their bytes are there, and would become lists of gigabytes.
+        gguf_header(pair(b"k", 9, struct.pack("<IQ", 0, 1 << 26)), bytes(1 << 26)),
+        gguf_header(pair(b"k", 9, struct.pack("<IQ", 8, 1 << 23)), bytes(1 << 26)),
+        gguf_header(*[pair(b"", 0, b"\0")] * (1 << 17)),
+        gguf_header(pair(b"k", 8, struct.pack("<Q", 80 << 20)), bytes(80 << 20)),
+    ],
+    ids=range(11),
+)
+def test_a_header_that_claims_more_than_any_model_has_is_refused_before_it_takes_memory(tmp_path, contents):
+    path = tmp_path / "m.gguf"
+    path.write_bytes(contents)
+    tracemalloc.start()
+    with pytest.raises(ModelIntegrityError) as error:
+        read_gguf_header(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 16 << 20
+    assert len(str(error.value)) < 400
+
+
+@pytest.mark.parametrize(
+    "name", [b"../../etc/passwd", b"\x1b]0;owned\x07", b"a" * 10_000, b"/dev/zero", b"blk.0.\xc2\x85.weight"]
+)
+def test_a_tensors_name_is_only_a_name(tmp_path, name):
+    path = tmp_path / "m.gguf"
+    write_gguf(path, extra_tensors={name.decode(): np.zeros(4, np.float32)})
+    with pytest.raises(ModelError) as error:
+        check_convertible(read_gguf_header(path))
+    assert len(str(error.value)) < 400 and str(error.value).isprintable()
+
+
+def test_tensors_that_overlap_are_refused(tmp_path):
+    path = tmp_path / "m.gguf"
+    write_gguf(path)
+    contents = bytearray(path.read_bytes())
+    at = contents.index(b"blk.1.attn_q.weight") + len("blk.1.attn_q.weight") + 4 + 16 + 4
+    contents[at : at + 8] = bytes(8)
+    path.write_bytes(contents)
+    with pytest.raises(ModelIntegrityError, match="overlaps"):
+        read_gguf_header(path)
+
+
+@pytest.mark.parametrize("tokens", [7, "tokens"])
+def test_a_vocabulary_that_is_no_list_is_refused(tmp_path, tokens):
+    path = tmp_path / "m.gguf"
+    write_gguf(path, metadata={"tokenizer.ggml.tokens": tokens})
+    with pytest.raises(ModelIntegrityError, match=r"tokenizer\.ggml\.tokens"):
+        converted_bytes(read_gguf_header(path))
 
 
 @given(data=st.data())

@@ -256,3 +256,70 @@ def test_a_damaged_file_is_named(tmp_path, tiny_random_path, name, contents):
     (tmp_path / name).write_text(contents)
     with pytest.raises(ModelIntegrityError, match=name.replace(".", r"\.")):
         Tokenizer.from_directory(tmp_path)
+
+
+def copied(source: Path, directory: Path, **changes: object) -> Path:
+    for file in source.glob("*.json"):
+        shutil.copy(file, directory)
+    for name, contents in changes.items():
+        (directory / f"{name}.json").write_text(json.dumps(contents))
+    return directory
+
+
+def with_pattern(path: Path, regex: str) -> dict:
+    state = json.loads((path / "tokenizer.json").read_text())
+    split = {"type": "Split", "pattern": {"Regex": regex}, "behavior": "Isolated", "invert": False}
+    state["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [split, state["pre_tokenizer"]]}
+    return state
+
+
+def test_a_pattern_that_takes_for_ever_is_given_up_and_refuses_the_text(tmp_path, tiny_random_path):
+    # The library panics, and a panic of its Rust code is no Exception in Python.
+    directory = copied(tiny_random_path, tmp_path, tokenizer=with_pattern(tiny_random_path, "(a+)+$"))
+    tokenizer = Tokenizer.from_directory(directory)
+    with pytest.raises(InvalidRequestError, match="cannot cut this text"):
+        tokenizer.encode("a" * 40 + "b")
+    assert tokenizer.encode("b")
+
+
+def test_ids_that_the_model_has_no_row_for_are_not_in_the_vocabulary_and_end_nothing(tmp_path, tiny_random_path):
+    config = {"vocab_size": 200, "eos_token_id": 7}
+    directory = copied(tiny_random_path, tmp_path, config=config, generation_config={"eos_token_id": [9, 200, 1 << 62]})
+    (directory / "tokenizer_config.json").unlink()
+    tokenizer = Tokenizer.from_directory(directory)
+    assert (tokenizer.eos_token_ids, tokenizer.vocab_size) == ({9}, 200)
+
+
+def test_a_yes_is_no_token_id(tmp_path, tiny_random_path):
+    directory = copied(tiny_random_path, tmp_path, generation_config={"eos_token_id": [True, 1.0, "2", None, [3]]})
+    (directory / "tokenizer_config.json").unlink()
+    assert Tokenizer.from_directory(directory).eos_token_ids == set()
+
+
+def test_half_a_surrogate_pair_names_no_token(tmp_path, tiny_random_path):
+    directory = copied(
+        tiny_random_path, tmp_path, tokenizer_config={"eos_token": "\ud800", "bos_token": {"content": "\udc00"}}
+    )
+    assert Tokenizer.from_directory(directory).named_tokens == {}
+
+
+@pytest.mark.parametrize("contents", [{"a": "b" * 100_000}, [[["\x1b[2J"]]], "a" * 100_000])
+def test_what_the_library_says_of_a_bad_file_is_cut_to_one_sentence(tmp_path, tiny_random_path, contents):
+    with pytest.raises(ModelIntegrityError) as error:
+        Tokenizer.from_directory(copied(tiny_random_path, tmp_path, tokenizer=contents))
+    assert len(str(error.value)) < 400 and str(error.value).isprintable()
+
+
+def test_a_chat_template_that_is_no_text_is_refused(tmp_path, tiny_random_path):
+    directory = copied(tiny_random_path, tmp_path)
+    (directory / "chat_template.jinja").write_bytes(b"\xff\xfe{{")
+    with pytest.raises(ModelIntegrityError, match=r"chat_template\.jinja is damaged"):
+        Tokenizer.from_directory(directory)
+
+
+def test_a_json_file_of_gigabytes_is_not_read(tmp_path, tiny_random_path):
+    directory = copied(tiny_random_path, tmp_path)
+    with (directory / "generation_config.json").open("wb") as file:
+        file.truncate(10 << 30)  # takes no disk
+    with pytest.raises(ModelIntegrityError, match="larger than"):
+        Tokenizer.from_directory(directory)

@@ -1,0 +1,231 @@
+"""Damages the files of small models in a thousand ways, and sees what loading them does.
+
+    .venv/bin/python tools/fuzz_model_files.py --inputs 1000 --seed 0
+
+Each input is loaded in a fork of its own, with a bound on its time and memory. Loading must succeed or raise one of our typed errors
+with one sentence; another exception, a signal, or an input over its bounds is printed with the seed that makes it again, and the exit
+status is 1. The last line per kind of file is what docs/reliability.md quotes.
+"""
+
+import argparse
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import struct
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+os.environ["OMP_NUM_THREADS"] = "1"
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+import transformers  # noqa: F401  (once, here, and not in each fork)
+from gguf_files import write_gguf
+
+from minivllm import LLM, SamplingParams
+from minivllm.errors import MinivllmError
+from minivllm.runtime import gguf_conversion
+from minivllm.runtime.gguf_file import read_gguf_header
+from minivllm.runtime.model_store import resolve_model
+
+MAX_SECONDS = 20
+MAX_BYTES = 8 << 30
+NUMBERS = [
+    0,
+    1,
+    -1,
+    2,
+    3,
+    31,
+    255,
+    2**16,
+    2**20,
+    2**31 - 1,
+    2**31,
+    2**32,
+    2**40,
+    2**53 + 1,
+    2**60,
+    2**63,
+    2**64 - 1,
+    10**30,
+]
+VALUES: list[Any] = [
+    *NUMBERS, None, True, False, "", "x", "../../etc/passwd", "\x00", "\ud800", "a" * 100_000, [], {}, [[]], [None], {"a": {}}, 1e308,
+    -1e308, float("nan"), float("inf"), 0.5, "NaN", ["full_attention"] * 5, {"rope_type": "yarn"}, {"content": {}}, [1, "x", None],
+]  # fmt: skip
+
+
+def damaged_bytes(data: bytes, dice: random.Random) -> bytes:
+    """One to four of: bits, bytes, a number written over a field, a piece cut out, doubled or moved, the end cut off."""
+    damaged = bytearray(data)
+    # The beginning is the header, and what is there decides about the rest.
+    end = len(damaged) if dice.random() < 0.2 else min(len(damaged), dice.choice([64, 512, 4096, 16384]))
+    for _ in range(dice.randint(1, 4)):
+        at = dice.randrange(max(end, 1))
+        length = dice.choice([1, 2, 4, 8, 100])
+        match dice.randrange(7):
+            case 0:
+                damaged[at : at + 1] = bytes([damaged[at] ^ 1 << dice.randrange(8)]) if at < len(damaged) else b""
+            case 1:
+                damaged[at : at + length] = dice.randbytes(length)
+            case 2:
+                damaged[at : at + 8] = struct.pack("<Q", dice.choice(NUMBERS) % 2**64)
+            case 3:
+                damaged[at : at + 4] = struct.pack("<I", dice.choice(NUMBERS) % 2**32)
+            case 4:
+                del damaged[at : at + length]
+            case 5:
+                damaged[at:at] = damaged[at : at + length]
+            case 6:
+                del damaged[at:]
+    return bytes(damaged)
+
+
+def damaged_json(data: bytes, dice: random.Random) -> bytes:
+    """A value somewhere in it replaced, left out, doubled or nested; or damaged as bytes."""
+    if dice.random() < 0.1:
+        return damaged_bytes(data, dice)
+    root = json.loads(data)
+    for _ in range(dice.randint(1, 3)):
+        node = root
+        while node:
+            keys = list(node) if isinstance(node, dict) else list(range(len(node)))
+            key = dice.choice(keys)
+            if isinstance(node[key], dict | list) and node[key] and dice.random() < 0.7:
+                node = node[key]
+                continue
+            match dice.randrange(5):
+                case 0 | 1 | 2:
+                    node[key] = dice.choice(VALUES)
+                case 3:
+                    del node[key]
+                case 4:
+                    for _ in range(dice.choice([3, 5000])):
+                        node[key] = [node[key]]
+            break
+    try:
+        return json.dumps(root).encode()
+    except RecursionError:
+        return b'{"a": ' + b"[" * 100_000
+
+
+def load_checkpoint(directory: Path) -> None:
+    """Load it and let it answer a prompt and, if it can, a chat."""
+    llm = LLM(model=str(directory), num_gpu_blocks_override=16, max_model_len=64, block_size=8)
+    params = SamplingParams(max_tokens=2, temperature=0)
+    llm.generate("once upon", params)
+    if llm.llm_engine.tokenizer.has_chat_template:
+        llm.chat([{"role": "user", "content": "Hi"}], params)
+
+
+def load_gguf(directory: Path) -> None:
+    (path,) = directory.glob("*.gguf")
+    gguf_conversion.check_convertible(read_gguf_header(path))
+    target = directory / "out"
+    target.mkdir()
+    gguf_conversion.convert_gguf(path, target, lambda words: None)
+    load_checkpoint(target)
+
+
+def one_input(directory: Path, load: Callable[[Path], None]) -> tuple[str, float, int]:
+    """In a fork: what came of it, seconds of computing, and bytes over what we had already."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        resource.setrlimit(resource.RLIMIT_AS, (MAX_BYTES, MAX_BYTES))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        signal.setitimer(
+            signal.ITIMER_PROF, MAX_SECONDS
+        )  # of computing: other programs may have the processor meanwhile
+        signal.alarm(30 * MAX_SECONDS)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, 1)
+        os.dup2(null, 2)
+        try:
+            load(directory)
+            outcome = "loads"
+        except MinivllmError as error:
+            words = str(error)
+            outcome = type(error).__name__
+            if len(words) > 600 or "\n" in words:
+                outcome = f"BAD {outcome}: {words[:3000]!r}"
+        except BaseException as error:
+            import traceback
+
+            last = traceback.extract_tb(error.__traceback__)[-3:]
+            where = " < ".join(f"{one.filename.rpartition('/')[2]}:{one.lineno}" for one in reversed(last))
+            outcome = f"BAD {type(error).__name__}: {str(error)[:150]!r} at {where}"
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        os.write(writing, json.dumps([outcome, grown << 10]).encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        answer = pipe.read()
+    _, status, usage = os.wait4(child, 0)
+    seconds = usage.ru_utime + usage.ru_stime
+    if not answer:
+        return f"BAD signal {os.WTERMSIG(status)}", seconds, 0
+    outcome, grown = json.loads(answer)
+    return outcome, seconds, grown
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--inputs", type=int, default=1000, help="of each kind of file")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--kind", help="only this kind of file")
+    parser.add_argument("--slower", type=float, metavar="SECONDS", help="also print the inputs that take longer")
+    args = parser.parse_args()
+    scratch = Path(tempfile.mkdtemp(prefix="fuzz-"))
+    checkpoint = resolve_model("tiny-random")
+    write_gguf(scratch / "model.gguf")
+    # Once here, so that all imports are done and the inputs' times are their own.
+    (scratch / "warm").mkdir()
+    shutil.copy(scratch / "model.gguf", scratch / "warm")
+    load_gguf(scratch / "warm")
+    json_files = ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json")
+    kinds = {name: (checkpoint, name, damaged_json, load_checkpoint) for name in json_files}
+    kinds["model.safetensors"] = (checkpoint, "model.safetensors", damaged_bytes, load_checkpoint)
+    kinds["model.gguf"] = (scratch, "model.gguf", damaged_bytes, load_gguf)
+    num_bad = 0
+    for name, (source, file, damage, load) in kinds.items():
+        if args.kind not in (None, name):
+            continue
+        outcomes: Counter[str] = Counter()
+        slowest, largest, sound = 0.0, 0, (source / file).read_bytes()
+        for i in range(args.inputs):
+            directory = scratch / "one"
+            directory.mkdir()
+            for other in source.iterdir():
+                if other.is_file():
+                    shutil.copy(other, directory)
+            (directory / file).write_bytes(damage(sound, random.Random(f"{name} {args.seed} {i}")))
+            outcome, seconds, grown = one_input(directory, load)
+            if outcome.startswith("BAD"):
+                print(f"{name} seed {args.seed} input {i}: {outcome}", flush=True)
+            if args.slower is not None and seconds > args.slower:
+                print(f"{name} seed {args.seed} input {i}: {seconds:.1f} s, {outcome}", flush=True)
+            outcomes[outcome.split(":")[0]] += 1
+            num_bad += outcome.startswith("BAD")
+            slowest, largest = max(slowest, seconds), max(largest, grown)
+            shutil.rmtree(directory)
+        counts = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
+        print(
+            f"{name}: {args.inputs} inputs: {counts}; most computing {slowest:.1f} s, most memory {largest >> 20} MiB",
+            flush=True,
+        )
+    shutil.rmtree(scratch)
+    return 1 if num_bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
