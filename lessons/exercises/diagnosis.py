@@ -1,8 +1,8 @@
 """Which misconception a failing solution shows: a known wrong solution that fails on exactly the same cases in the same way.
 
 Each of `wrong/*.py` has one, with a hint. First they are all run on the small cases that the student's code failed on, which few
-survive. Those few are then compared with the student's code on a sample of every behaviour's cases: they must go wrong on the
-same ones, at the same line, and be right on the same ones. How the code is written does not matter.
+survive. Those few must be right in all that the student's code is right in, and of the other behaviours' cases a sample is
+compared: they must go wrong in the same ones, at the same line. How the code is written does not matter.
 
 Naming the wrong misconception is worse than naming none, so an unfinished solution is not diagnosed, and where two wrong
 solutions cannot be told apart from the student's, neither is named.
@@ -20,7 +20,7 @@ from minivllm.lessons.exercises.sandbox import Failure, Session, Submission, Tol
 from minivllm.lessons.exercises.search import Counterexample, cases_of, compare_with, difference
 
 SAMPLE = 3
-"""One case in so many of a behaviour is compared in full. Wrong solutions that are not the student's part on the first few."""
+"""Of a behaviour that fails, one case in so many is compared. Wrong solutions that are not the student's part on the first few."""
 _NOT_DIAGNOSED = ("todo", "time", "died", "memory", "output", "exit", "patched")
 
 
@@ -62,8 +62,9 @@ class WrongSolutions:
             return None
         alike = [file for file in self._files if all(self._does_the_same(file, *one) for one in failing)]
         for behaviour, one in pairs:
-            for case, expected in islice(cases_of(behaviour, seed), behaviour.examples // SAMPLE) if alike else ():
-                # Where no case was found the submission does as the engine: it need not be asked again.
+            # Where no case was found the submission does as the engine: so must they, in all cases.
+            num_cases = behaviour.examples if one is None else behaviour.examples // SAMPLE
+            for case, expected in islice(cases_of(behaviour, seed), num_cases) if alike else ():
                 theirs = None if one is None else compare_with(expected, behaviour, submission, case)
                 alike = [file for file in alike if self._fails_alike(file, behaviour, case, expected, theirs)]
         return read_misconception(alike[0]) if len(alike) == 1 else None
