@@ -98,8 +98,8 @@ class WrongSolutions:
 
 
 def _words(failure: Failure | None) -> str | None:
-    """What went wrong, without the line of the file: that is another one in every file."""
-    if failure is None:
-        return None
+    """What went wrong, without the line of the file, or the seconds that a loop was given: these are others in every process."""
+    if failure is None or failure.kind != "raised":
+        return failure and failure.kind
     head, marker, rest = failure.text.partition(" in line ")
     return head + (rest.partition(":")[2] if marker else "")
