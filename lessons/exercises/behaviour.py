@@ -16,6 +16,7 @@ The easy thing to get wrong is a line that differs between two right solutions (
 that nobody promised). `agree` is for results that may differ a little, such as floats.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import NamedTuple
@@ -23,6 +24,7 @@ from typing import NamedTuple
 from minivllm.lessons.exercises.draw import Case, CaseMaker
 
 Observe = Callable[[Case], Iterator[str]]
+Agree = Callable[[str, str], bool]
 MARK = "__behaviour__"
 
 
@@ -41,7 +43,7 @@ class Behaviour(NamedTuple):
     """The case is a request trace and the lines are the engine's events: `diff` can open it in the dashboard."""
     examples: int
     """How many random cases are tried."""
-    agree: Callable[[str, str], bool] | None
+    agree: Agree | None
     """Whether two lines say the same, where that is less than equality."""
 
     @property
@@ -66,7 +68,7 @@ def behaviour(
     cases: CaseMaker,
     trace: bool = False,
     examples: int = 60,
-    agree: Callable[[str, str], bool] | None = None,
+    agree: Agree | None = None,
 ) -> Callable[[Observe], Observe]:
     """Mark a generator function of behaviours.py as one of the exercise's behaviours."""
 
@@ -75,6 +77,24 @@ def behaviour(
         return observe
 
     return mark
+
+
+def nearly(tolerance: float, half: float = 0.0) -> Agree:
+    """An `agree` for lines such as `words | 1.25 -3.5`: equal words, and numbers that differ by rounding at most.
+
+    `tolerance`: of a number, relative to it or to 1, whichever is more. `half`: the same where the words name bfloat16.
+    """
+
+    def agree(expected: str, told: str) -> bool:
+        (words, _, numbers), (other_words, _, other_numbers) = expected.partition("|"), told.partition("|")
+        try:
+            pairs = list(zip(map(float, numbers.split()), map(float, other_numbers.split()), strict=True))
+        except ValueError:
+            return False
+        least = half if half and "bfloat16" in words else tolerance
+        return words == other_words and all(math.isclose(a, b, rel_tol=least, abs_tol=least) for a, b in pairs)
+
+    return agree
 
 
 def behaviours_of(module: ModuleType) -> list[Behaviour]:

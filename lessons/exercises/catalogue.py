@@ -33,8 +33,8 @@ class Exercise(NamedTuple):
     """A question, where to look, pseudo-code."""
     memory_mb: int = 512
     """More than this the student's process may not take (with torch it needs a few thousand)."""
-    seconds: float = 0.5
-    """Processor time for one case; the wall clock gives it a few times as much (`sandbox`)."""
+    seconds: float = 2.0
+    """Processor time for one case, which takes a hundredth of that; the clock gives it much more (`sandbox`)."""
 
     @property
     def folder(self) -> Path:

@@ -5,6 +5,7 @@ is shrunk with patience; the others are there to be counted, and a student mends
 """
 
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +18,8 @@ from minivllm.lessons.exercises.visible import PASSED
 
 PATIENCE = 2.0
 """Seconds for making the first failure small."""
+VISIBLE_POINTS = 1
+"""For the visible tests, all together: so whoever has all the points has passed, and the other way round."""
 IMPATIENCE = 0.15
 """How much of it each later one gets."""
 
@@ -56,12 +59,17 @@ class Result(NamedTuple):
         return self.could_not_run is None and not self.visible and all(one.passed for one in self.behaviours)
 
     @property
+    def visible_score(self) -> int:
+        """Points for the visible tests."""
+        return 0 if self.visible or self.could_not_run is not None else VISIBLE_POINTS
+
+    @property
     def score(self) -> int:
-        return sum(one.score for one in self.behaviours)
+        return sum(one.score for one in self.behaviours) + self.visible_score
 
     @property
     def max_score(self) -> int:
-        return sum(one.behaviour.points for one in self.behaviours)
+        return max_score_of([one.behaviour for one in self.behaviours])
 
     @property
     def first_failure(self) -> BehaviourResult | None:
@@ -81,28 +89,34 @@ class Result(NamedTuple):
         return 0 if self.passed else 1
 
 
+def max_score_of(behaviours: list[Behaviour]) -> int:
+    """Points of an exercise with these behaviours."""
+    return sum(one.points for one in behaviours) + VISIBLE_POINTS
+
+
 def check(
     exercise: Exercise, submission: Submission, *, seed: int = 0, diagnoses: bool = True, patience: float = PATIENCE
 ) -> Result:
     """Run everything there is to check, and say which known misconception a failing solution shows."""
-    result = run_behaviours(exercise, submission, seed=seed, patience=patience)
-    if not diagnoses or result.passed or result.could_not_run is not None:
-        return result
-    with WrongSolutions(exercise) as wrong:
-        return diagnosed(result, wrong)
+    wrong = WrongSolutions(exercise) if diagnoses else None
+    with wrong or nullcontext():
+        return run_behaviours(exercise, submission, seed=seed, patience=patience, wrong=wrong)
 
 
-def diagnosed(result: Result, wrong: WrongSolutions) -> Result:
-    """The result with its misconception, if it shows one that is known."""
-    found = [one.counterexample for one in result.behaviours]
-    return result._replace(misconception=wrong.diagnose(found, [one.behaviour for one in result.behaviours]))
-
-
-def run_behaviours(exercise: Exercise, submission: Submission, *, seed: int = 0, patience: float = PATIENCE) -> Result:
-    """Run everything there is to check. `patience`: seconds for making the first failure small."""
+def run_behaviours(
+    exercise: Exercise,
+    submission: Submission,
+    *,
+    seed: int = 0,
+    patience: float = PATIENCE,
+    wrong: WrongSolutions | None = None,
+) -> Result:
+    """Run everything there is to check. `patience`: seconds for making the first failure small; `wrong`: those that it
+    is compared with if it fails."""
     begin = time.monotonic()
     behaviours = behaviours_of(exercise.behaviours_module())
     visible: list[str] = []
+    misconception = None
     with Session(exercise, submission) as session:
         failure = session.start()
         if failure is not None:
@@ -112,7 +126,11 @@ def run_behaviours(exercise: Exercise, submission: Submission, *, seed: int = 0,
             if submission.plugged == "module":
                 visible = _visible(exercise, session)
             results = _behaviours(behaviours, session, seed, patience)
-    return Result(exercise, submission.file, failure, visible, results, None, time.monotonic() - begin, seed)
+            if wrong is not None:
+                found = [one.counterexample for one in results]
+                misconception = wrong.diagnose(found, behaviours, session, seed)
+    seconds = time.monotonic() - begin
+    return Result(exercise, submission.file, failure, visible, results, misconception, seconds, seed)
 
 
 def _behaviours(behaviours: list[Behaviour], session: Session, seed: int, patience: float) -> list[BehaviourResult]:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from minivllm.lessons.exercises.catalogue import NUM_HINTS, Exercise
-from minivllm.lessons.exercises.check import Result, diagnosed, run_behaviours
+from minivllm.lessons.exercises.check import Result, run_behaviours
 from minivllm.lessons.exercises.diagnosis import WrongSolutions, read_misconception
 from minivllm.lessons.exercises.markers import solution, stub
 from minivllm.lessons.exercises.sandbox import Submission
@@ -37,8 +37,7 @@ def dev_check(exercise: Exercise) -> Iterator[str]:
     caught: set[str] = set()
     with WrongSolutions(exercise) as wrong:
         for file in exercise.wrong_files:
-            alone = run_behaviours(exercise, Submission(file, "overlay"), patience=PATIENCE)
-            result = diagnosed(alone, wrong)
+            result = run_behaviours(exercise, Submission(file, "overlay"), patience=PATIENCE, wrong=wrong)
             caught |= {one.behaviour.name for one in result.behaviours if not one.passed}
             yield from _wrong(file, result)
     for one in result.behaviours:

@@ -1,21 +1,26 @@
-"""Which misconception a failing solution shows: a known wrong solution that does exactly the same on its own failing cases.
+"""Which misconception a failing solution shows: a known wrong solution that fails on exactly the same cases in the same way.
 
-Each of `wrong/*.py` has one, with a hint. They are run on the cases that the student's code failed on; one that tells the same
-lines, and ends in the same way, has made the same mistake, however differently it is written.
+Each of `wrong/*.py` has one, with a hint. First they are all run on the small cases that the student's code failed on, which few
+survive. Those few must be right in all that the student's code is right in, and of the other behaviours' cases a sample is
+compared: they must go wrong in the same ones, at the same line. How the code is written does not matter.
 
-The easy thing to get wrong is to match too much: code that is merely unfinished resembles nothing, and a crash says only where
-it crashed. So an unwritten solution is not diagnosed, and every failing case must match.
+Naming the wrong misconception is worse than naming none, so an unfinished solution is not diagnosed, and where two wrong
+solutions cannot be told apart from the student's, neither is named.
 """
 
 import ast
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 from minivllm.lessons.exercises.behaviour import Behaviour
 from minivllm.lessons.exercises.catalogue import Exercise
-from minivllm.lessons.exercises.sandbox import Session, Submission
-from minivllm.lessons.exercises.search import Counterexample
+from minivllm.lessons.exercises.draw import Case
+from minivllm.lessons.exercises.sandbox import Failure, Session, Submission, Told
+from minivllm.lessons.exercises.search import Counterexample, cases_of, compare_with, difference
 
+SAMPLE = 3
+"""Of a behaviour that fails, one case in so many is compared. Wrong solutions that are not the student's part on the first few."""
 _NOT_DIAGNOSED = ("todo", "time", "died", "memory", "output", "exit", "patched")
 
 
@@ -47,22 +52,43 @@ class WrongSolutions:
         self._files = exercise.wrong_files
         self._session = Session(exercise, Submission(exercise.folder / "wrong", "overlays"))
 
-    def diagnose(self, found: list[Counterexample | None], behaviours: list[Behaviour]) -> Misconception | None:
-        """The misconception of the first that does the same on all of the failing cases."""
-        failing = [(behaviour, one) for behaviour, one in zip(behaviours, found, strict=True) if one is not None]
+    def diagnose(
+        self, found: list[Counterexample | None], behaviours: list[Behaviour], submission: Session, seed: int
+    ) -> Misconception | None:
+        """The misconception of the one that fails where the submission fails. `submission`: to ask it about more cases."""
+        pairs = list(zip(behaviours, found, strict=True))
+        failing = [(behaviour, one) for behaviour, one in pairs if one is not None]
         if not failing or any(one.failure is not None and one.failure.kind in _NOT_DIAGNOSED for _, one in failing):
             return None
-        for file in self._files:
-            if all(self._does_the_same(file, behaviour, one) for behaviour, one in failing):
-                return read_misconception(file)
-        return None
+        alike = [file for file in self._files if all(self._does_the_same(file, *one) for one in failing)]
+        for behaviour, one in pairs:
+            # Where no case was found the submission does as the engine: so must they, in all cases.
+            num_cases = behaviour.examples if one is None else behaviour.examples // SAMPLE
+            for case, expected in islice(cases_of(behaviour, seed), num_cases) if alike else ():
+                theirs = None if one is None else compare_with(expected, behaviour, submission, case)
+                alike = [file for file in alike if self._fails_alike(file, behaviour, case, expected, theirs)]
+        return read_misconception(alike[0]) if len(alike) == 1 else None
 
     def _does_the_same(self, file: Path, behaviour: Behaviour, one: Counterexample) -> bool:
-        told, failure = self._session.ask({"file": str(file), "behaviour": behaviour.key, "case": one.case})
-        if behaviour.first_difference(one.told, told) is not None:
+        told, failure = self._ask(file, behaviour, one.case)
+        return behaviour.first_difference(one.told, told) is None and _words(failure) == _words(one.failure)
+
+    def _fails_alike(
+        self, file: Path, behaviour: Behaviour, case: Case, expected: list[str], theirs: Counterexample | None
+    ) -> bool:
+        """Whether both part from the engine at the same line, with the same words, or neither does."""
+        told, failure = self._ask(file, behaviour, case)
+        ours = difference(expected, behaviour, case, told, failure)
+        if ours is None or theirs is None:
+            return ours is theirs
+        begin = slice(ours.index, ours.index + 1)
+        if ours.index != theirs.index or behaviour.first_difference(ours.told[begin], theirs.told[begin]) is not None:
             return False
-        # Errors are told with their line, which is another in every file.
-        return (failure and _without_line(failure.text)) == (one.failure and _without_line(one.failure.text))
+        # What happens after the first difference follows from how the code is written.
+        return bool(ours.told[begin]) or _words(ours.failure) == _words(theirs.failure)
+
+    def _ask(self, file: Path, behaviour: Behaviour, case: Case) -> Told:
+        return self._session.ask({"file": str(file), "behaviour": behaviour.key, "case": case})
 
     def __enter__(self) -> "WrongSolutions":
         return self
@@ -71,6 +97,9 @@ class WrongSolutions:
         self._session.close()
 
 
-def _without_line(text: str) -> str:
-    head, marker, rest = text.partition(" in line ")
+def _words(failure: Failure | None) -> str | None:
+    """What went wrong, without the line of the file, or the seconds that a loop was given: these are others in every process."""
+    if failure is None or failure.kind != "raised":
+        return failure and failure.kind
+    head, marker, rest = failure.text.partition(" in line ")
     return head + (rest.partition(":")[2] if marker else "")

@@ -1,7 +1,7 @@
 """`Draw`: how a behaviour asks for random cases, without knowing who draws them.
 
 Behaviours run in the student's process too, which should start quickly and must not depend on hypothesis; so they say
-what they want in these few words, and `search` turns them into hypothesis strategies. Whatever is drawn must be plain
+what they want in these few words, and `search` draws at random, or has hypothesis draw where a case is to shrink. What is drawn must be plain
 data (numbers, strings, lists, dicts): it travels as JSON to the student's process.
 
 The easy thing to get wrong is what a case shrinks to: hypothesis makes lists shorter and numbers smaller, so "less" must

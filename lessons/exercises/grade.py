@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from minivllm.errors import ExerciseError
 from minivllm.lessons.exercises.catalogue import Exercise
-from minivllm.lessons.exercises.check import Result, check
+from minivllm.lessons.exercises.check import Result, check, max_score_of
 from minivllm.lessons.exercises.sandbox import Submission
 
 PATIENCE = 0.5
@@ -81,7 +81,7 @@ def grade_one(student: Path, exercise: Exercise, secret: str) -> Grade:
 
     seed = seed_for(secret, student.name, exercise.name)
     file = _file_in(student, exercise)
-    most = sum(behaviour.points for behaviour in behaviours_of(exercise.behaviours_module()))
+    most = max_score_of(behaviours_of(exercise.behaviours_module()))
     result = None if file is None else check(exercise, Submission(file), seed=seed, patience=PATIENCE)
     return Grade(student.name, exercise, seed, result, most)
 

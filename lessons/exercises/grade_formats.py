@@ -12,9 +12,9 @@ from xml.etree import ElementTree
 
 from minivllm import __version__
 from minivllm.events.whole_file import whole_file
-from minivllm.lessons.exercises.check import BehaviourResult, Result
+from minivllm.lessons.exercises.check import VISIBLE_POINTS, BehaviourResult, Result
 from minivllm.lessons.exercises.grade import Grade
-from minivllm.lessons.exercises.report import hint_for, not_loaded, yours_at
+from minivllm.lessons.exercises.report import VISIBLE, hint_for, not_loaded, yours_at
 from minivllm.tui.text import clean
 
 SCHEMA = "minivllm.grade/1"
@@ -68,7 +68,7 @@ def _tests(grade: Grade) -> list[dict[str, Any]]:
     if grade.result is None:
         return []
     first = grade.result.first_failure
-    return [
+    tests = [
         {
             "number": f"{one.behaviour.task}.{number}",
             "name": f"{grade.exercise.name}: {one.behaviour.name}",
@@ -86,6 +86,24 @@ def _tests(grade: Grade) -> list[dict[str, Any]]:
         }
         for number, one in enumerate(grade.result.behaviours, 1)
     ]
+    seen = {
+        "number": "0",
+        "name": f"{grade.exercise.name}: {VISIBLE}",
+        "status": "passed" if grade.result.visible_score else "failed",
+        "score": grade.result.visible_score,
+        "max_score": VISIBLE_POINTS,
+        "output": _visible_message(grade.result),
+        "tags": ["visible"],
+        "visibility": "visible",
+        "extra_data": {"task_id": None, "misconception": None, "repro": f"{grade.exercise.name}/seed={grade.seed}"},
+    }
+    return [*tests, seen]
+
+
+def _visible_message(result: Result) -> str:
+    if result.could_not_run is not None:
+        return f"The file could not be loaded: {not_loaded(result.could_not_run)}"
+    return "\n".join(map(clean, result.visible))
 
 
 def _misconception(result: Result) -> str | None:
@@ -147,8 +165,8 @@ def write_junit(grades: list[Grade], path: Path) -> None:
             root,
             "testsuite",
             name=f"{clean(grade.student)}.{grade.exercise.name}",
-            tests=str(max(len(results), 1)),
-            failures=str(sum(not one.passed for one in results)),
+            tests=str(1 if trouble else len(results) + 1),
+            failures=str(sum(not one.passed for one in results) + bool(not trouble and grade.result.visible)),
             errors=str(int(bool(trouble))),
             time="0" if grade.result is None else f"{grade.result.seconds:.2f}",
         )
@@ -159,5 +177,9 @@ def write_junit(grades: list[Grade], path: Path) -> None:
             case = ElementTree.SubElement(suite, "testcase", name=one.behaviour.name, classname=grade.exercise.name)
             if not one.passed:
                 ElementTree.SubElement(case, "failure", message=_message(grade.result, one))
+        if not trouble:
+            case = ElementTree.SubElement(suite, "testcase", name=VISIBLE, classname=grade.exercise.name)
+            if grade.result.visible:
+                ElementTree.SubElement(case, "failure", message=_visible_message(grade.result))
     with whole_file(path) as file:
         ElementTree.ElementTree(root).write(file, encoding="utf-8", xml_declaration=True)

@@ -65,7 +65,7 @@ def _allowed(kinds: list[str], owners: list[int], named: set[int]) -> list[tuple
     everyone = range(len(owners))
     blocks = {
         "pop": [i for i in everyone if not owners[i]][:1],
-        "touch": [i for i in everyone if owners[i] or i in named],
+        "touch": list(everyone),
         "release": [i for i in everyone if owners[i]],
         "release again": [i for i in everyone if not owners[i]],
         "cache": [i for i in everyone if owners[i] and i not in named],

@@ -7,12 +7,13 @@ is the first time: a learner takes red for a broken installation, so an untouche
 import json
 from collections.abc import Iterator
 
-from minivllm.lessons.exercises.check import BehaviourResult, Result
+from minivllm.lessons.exercises.check import VISIBLE_POINTS, BehaviourResult, Result
 from minivllm.lessons.exercises.sandbox import Failure
 from minivllm.lessons.exercises.search import Counterexample
 from minivllm.lessons.exercises.traces import describe_trace
 from minivllm.tui.text import clean
 
+VISIBLE = "the tests of visible_test.py"
 _LINES_BEFORE = 4
 _MOST_CHARACTERS = 400
 _WITHOUT_HINT = ("todo", "memory", "output", "exit", "patched", "died")
@@ -32,7 +33,9 @@ def report(result: Result, first_todo: int | None = None) -> Iterator[str]:
         yield f"  {'ok  ' if one.passed else 'FAIL'}  {one.behaviour.name} ({one.behaviour.points})"
     if result.visible:
         more = f", and {len(result.visible) - 1} more" if len(result.visible) > 1 else ""
-        yield f"  FAIL  visible_test.py, {clean(result.visible[0])}{more}"
+        yield f"  FAIL  {VISIBLE} ({VISIBLE_POINTS}): {clean(result.visible[0])}{more}"
+    else:
+        yield f"  ok    {VISIBLE} ({VISIBLE_POINTS})"
     yield f"{name}: {result.score} of {result.max_score} points in {result.seconds:.1f} seconds."
     failed = result.first_failure
     if failed is not None:

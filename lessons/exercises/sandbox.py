@@ -26,7 +26,11 @@ from minivllm.lessons.exercises.catalogue import Exercise
 from minivllm.lessons.exercises.worker import LOADING
 
 WALL_FACTOR = 6
-"""Seconds on the wall clock for one of processor time: machines of a class are busy, and code may sleep."""
+"""Seconds on the clock for one of processor time: machines of a class are busy."""
+WALL_SECONDS = 30.0
+"""And so many more, until a submission has run out of time once: processor time ends what computes, this ends what waits."""
+IMPATIENCE = 0.25
+"""How much of the processor time it gets for each question after that: whoever made a loop without an end waits for all of them."""
 MAX_ANSWER_BYTES = 32 << 20
 
 
@@ -64,6 +68,8 @@ class Session:
         self._scratch = tempfile.TemporaryDirectory(prefix="minivllm-exercise-")
         self._process: subprocess.Popen[bytes] | None = None
         self._rest = b""
+        self._seconds = exercise.seconds
+        self._wall_seconds = WALL_SECONDS
 
     def start(self) -> Failure | None:
         """Start it, unless it runs; what went wrong in loading the file."""
@@ -93,24 +99,29 @@ class Session:
         if failure is not None:
             return Told([], failure)
         try:
-            self._process.stdin.write(json.dumps(question).encode() + b"\n")
+            self._process.stdin.write(json.dumps({"seconds": self._seconds, **question}).encode() + b"\n")
             self._process.stdin.flush()
         except BrokenPipeError:
             return self._died()
-        told = self._receive(self._exercise.seconds)
+        told = self._receive(self._seconds)
+        if told.failure is not None and told.failure.kind == "time":
+            self._seconds, self._wall_seconds = IMPATIENCE * self._exercise.seconds, 0.0
         if told.failure is not None and told.failure.kind not in ("raised", "todo"):
             self._end()  # what it left behind is not to be trusted
         return told
 
     def _receive(self, seconds: float) -> Told:
-        deadline = time.monotonic() + WALL_FACTOR * seconds
+        patience = self._wall_seconds + WALL_FACTOR * seconds
+        deadline = time.monotonic() + patience
         pipe = self._process.stdout
         with selectors.DefaultSelector() as selector:
             selector.register(pipe, selectors.EVENT_READ)
             while b"\n" not in self._rest:
                 if not selector.select(max(deadline - time.monotonic(), 0)):
                     self._end()
-                    return Told([], Failure("time", f"it did not answer in {WALL_FACTOR * seconds:g} seconds"))
+                    return Told(
+                        [], Failure("time", f"it did not answer in {patience:g} seconds: does it wait for something?")
+                    )
                 data = os.read(pipe.fileno(), 1 << 16)
                 if not data:
                     return self._died()

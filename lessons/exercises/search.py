@@ -1,6 +1,9 @@
-"""hypothesis looks for a case on which the student's side tells something else, and makes it as small as it can.
+"""Random cases, until there is one on which the student's side tells something else; hypothesis then makes it as small as it can.
 
 Cases are drawn here, in the judging process, and the reference's lines are made here; the student's come from its session.
+They are drawn evenly, the first few of them small: hypothesis, which is made for shrinking, would draw half of its own from the
+simplest corner, and again and again what it has drawn already.
+
 The easy thing to get wrong is time. A failing case shrinks in hundreds of runs: a loop that costs a second each must not be
 shrunk at all, and an ordinary failure only for as long as a person waits.
 """
@@ -10,6 +13,8 @@ from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Seq
 from contextlib import suppress
 from functools import cache, lru_cache
+from math import ceil
+from random import Random
 from typing import Any, NamedTuple
 
 from minivllm.errors import ExerciseError
@@ -17,6 +22,10 @@ from minivllm.lessons.exercises.behaviour import Behaviour
 from minivllm.lessons.exercises.draw import Case, CaseMaker, Draw, T
 from minivllm.lessons.exercises.sandbox import Failure, Session
 
+_FULL_SIZE = 6
+"""So many cases come in smaller sizes: what fails on one of them can be read as it is."""
+_MAX_TRIES = 300
+"""Cases that hypothesis draws to come upon a difference again."""
 NOT_SHRUNK = ("todo", "time", "memory", "output", "exit", "died", "patched")
 
 
@@ -44,8 +53,8 @@ def find_counterexample(
     behaviour: Behaviour, session: Session, *, seed: int, shrink_seconds: float
 ) -> Counterexample | None:
     """The smallest that was found in the time; None if all cases agree."""
-    for case, expected in _cases_of(behaviour, seed):
-        found = _compare_with(expected, behaviour, session, case)
+    for case, expected in cases_of(behaviour, seed):
+        found = compare_with(expected, behaviour, session, case)
         if found is not None:
             if found.failure is not None and found.failure.kind in NOT_SHRUNK:
                 return found
@@ -56,50 +65,44 @@ def find_counterexample(
 class _Cases:
     """The random cases of a seed, and what the engine's own source does on them: made when somebody asks, and kept."""
 
-    _FIRST = 12
-    """So many at first, then all: most of what is wrong fails on one of the first, and need not wait for the others."""
-
     def __init__(self, behaviour: Behaviour, seed: int) -> None:
         self._behaviour, self._seed = behaviour, seed
         self._made: list[tuple[Case, list[str]]] = []
-        self._is_complete = False
 
     def __iter__(self) -> Iterator[tuple[Case, list[str]]]:
-        index = 0
-        while True:
-            if index == len(self._made) and not self._is_complete:
-                self._make(None if index else self._FIRST)
+        for index in range(self._behaviour.examples):
             if index == len(self._made):
-                return
-            yield self._made[index]
-            index += 1
-
-    def _make(self, count: int | None) -> None:
-        """So many, or all. The same seed draws the same from the first one on, so those that are there are passed over."""
-        drawn = 0
-
-        def keep(case: Case) -> None:
-            nonlocal drawn
-            drawn += 1
-            if drawn > len(self._made):
+                random = Random(f"{self._seed}/{self._behaviour.key}/{index}")
+                case = self._behaviour.cases(RandomDraw(random, min((index + 1) / _FULL_SIZE, 1.0)))
                 self._made.append((case, list(self._behaviour.observe(case))))
-            if drawn == count:
-                raise _EnoughError
-
-        with suppress(_EnoughError):
-            _hypothesis(self._behaviour, self._seed, keep, shrinks=False)
-            self._is_complete = True
+            yield self._made[index]
 
 
 @cache  # made once for all submissions
-def _cases_of(behaviour: Behaviour, seed: int) -> _Cases:
+def cases_of(behaviour: Behaviour, seed: int) -> _Cases:
+    """The cases of a seed, each with what the engine's own source does on it."""
     return _Cases(behaviour, seed)
 
 
 def _shrunk(best: Counterexample, behaviour: Behaviour, session: Session, seed: int, seconds: float) -> Counterexample:
+    """The smallest on which hypothesis finds a difference in the time; `best` if it comes upon none."""
+    try:
+        from hypothesis import HealthCheck, Phase, given, settings
+        from hypothesis import seed as with_seed
+    except ImportError as error:
+        raise ExerciseError("Exercises need hypothesis: pip install 'minivllm[lessons]'.") from error
     deadline = time.monotonic() + seconds
+    limits = settings(
+        max_examples=_MAX_TRIES,
+        database=None,
+        deadline=None,
+        phases=(Phase.generate, Phase.shrink),
+        suppress_health_check=list(HealthCheck),
+        report_multiple_bugs=False,
+        print_blob=False,
+    )
 
-    def test(case: Case) -> None:
+    def run(case: Case) -> None:
         nonlocal best
         if time.monotonic() > deadline:
             raise _EnoughError
@@ -111,48 +114,63 @@ def _shrunk(best: Counterexample, behaviour: Behaviour, session: Session, seed: 
             best = found
         raise _DiffersError
 
-    # The same seed draws the same cases, and so comes upon the failing one again.
     with suppress(_EnoughError, _DiffersError):
-        _hypothesis(behaviour, seed, test, shrinks=True)
+        with_seed(seed)(limits(given(strategy_of(behaviour.cases))(run)))()
     return best
-
-
-def _hypothesis(behaviour: Behaviour, seed: int, test: Callable[[Case], None], *, shrinks: bool) -> None:
-    try:
-        from hypothesis import HealthCheck, Phase, given, settings
-        from hypothesis import seed as with_seed
-    except ImportError as error:
-        raise ExerciseError("Exercises need hypothesis: pip install 'minivllm[lessons]'.") from error
-    limits = settings(
-        max_examples=behaviour.examples,
-        database=None,
-        deadline=None,
-        phases=(Phase.generate, Phase.shrink) if shrinks else (Phase.generate,),
-        suppress_health_check=list(HealthCheck),
-        report_multiple_bugs=False,
-        print_blob=False,
-    )
-
-    def run(case: Case) -> None:
-        test(case)
-
-    with_seed(seed)(limits(given(strategy_of(behaviour.cases))(run)))()
 
 
 def compare(behaviour: Behaviour, session: Session, case: Case) -> Counterexample | None:
     """Run one case on both sides."""
-    return _compare_with(list(behaviour.observe(case)), behaviour, session, case)
+    return compare_with(list(behaviour.observe(case)), behaviour, session, case)
 
 
-def _compare_with(expected: list[str], behaviour: Behaviour, session: Session, case: Case) -> Counterexample | None:
-    told, failure = session.ask({"behaviour": behaviour.key, "case": case})
+def compare_with(expected: list[str], behaviour: Behaviour, session: Session, case: Case) -> Counterexample | None:
+    """Run one case on the student's side, where it is known what the engine does."""
+    return difference(expected, behaviour, case, *session.ask({"behaviour": behaviour.key, "case": case}))
+
+
+def difference(
+    expected: list[str], behaviour: Behaviour, case: Case, told: list[str], failure: Failure | None
+) -> Counterexample | None:
+    """Where what was told parts from what the engine does."""
     index = behaviour.first_difference(expected, told)
     if index is None and failure is None:
         return None
     return Counterexample(case, expected, told, len(told) if index is None else index, failure)
 
 
-# ---- `Draw`, by hypothesis ----
+# ---- `Draw`, at random and by hypothesis ----
+
+
+class RandomDraw:
+    """Everything is equally likely, but for the two ends of a range, which come more often. `size`: of the ranges, up to 1."""
+
+    _AT_AN_END = 0.125
+
+    def __init__(self, random: Random, size: float) -> None:
+        self._random, self._size = random, size
+
+    def integer(self, least: int, most: int) -> int:
+        most = least + ceil((most - least) * self._size)
+        end = self._random.random()
+        if end < 2 * self._AT_AN_END:
+            return least if end < self._AT_AN_END else most
+        return self._random.randint(least, most)
+
+    def choice(self, options: Seq[T]) -> T:
+        return self._random.choice(options)
+
+    def boolean(self) -> bool:
+        return self._random.random() < 0.5
+
+    def number(self, least: float, most: float) -> float:
+        return self._random.uniform(least, most)
+
+    def text(self, letters: str, least: int, most: int) -> str:
+        return "".join(self._random.choice(letters) for _ in range(self.integer(least, most)))
+
+    def list_of(self, element: Callable[[Draw], T], least: int, most: int) -> list[T]:
+        return [element(self) for _ in range(self.integer(least, most))]
 
 
 @lru_cache(256)  # bounded: a lambda in a case is another one in every draw

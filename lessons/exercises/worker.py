@@ -29,7 +29,7 @@ from minivllm.lessons.exercises import plug
 from minivllm.lessons.exercises.catalogue import Exercise, find_exercise
 
 MAX_LINES = 20_000
-LOADING = 4
+LOADING = 2
 """Times as much as for a case it may take to import the student's file, and what they import."""
 MAX_FILE_BYTES = 1 << 20
 
@@ -157,7 +157,7 @@ class _Worker:
                     if len(lines) > MAX_LINES:
                         raise TimeIsUpError
 
-        failure = self._limited(ask, self._exercise.seconds)
+        failure = self._limited(ask, question["seconds"])
         _send(self._answers, lines, failure or self._patched())
 
     def _run_visible(self, file: str, lines: list[str]) -> None:

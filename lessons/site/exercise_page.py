@@ -11,6 +11,7 @@ from textwrap import dedent
 
 from minivllm.lessons.exercises.behaviour import behaviours_of
 from minivllm.lessons.exercises.catalogue import Exercise
+from minivllm.lessons.exercises.check import VISIBLE_POINTS
 from minivllm.lessons.exercises.markers import stub
 from minivllm.lessons.library import find_lesson
 from minivllm.lessons.site.lesson_page import link_to
@@ -126,7 +127,8 @@ What happens on your code, and on the engine as it is, in random cases; a case t
 
 | task | what must hold | cases | points |
 |---|---|---|---|
-{rows}"""
+{rows}| | the tests of `visible_test.py`, all together | | {VISIBLE_POINTS} |
+"""
 
 
 def _hints(exercise: Exercise) -> str:

@@ -151,8 +151,8 @@ class Scheduler(Preemption):
             table = sequence.block_table
             lacks_block = start + num_tokens > len(table) * block_size or table[start // block_size].ref_cnt > 1
             if lacks_block and (shortage := self._make_room(plan, sequence, start + num_tokens)):
-                last_shortage = shortage
-                # Victims that had been given tokens in this very step have given their budget back.
+                last_shortage, running = shortage, self.running
+                # Victims have left the list, and those that had been given tokens in this very step gave their budget back.
                 budget = plan.budget - sum(item.num_tokens for item in scheduled)
                 if sequence.status is RequestStatus.PREEMPTED:
                     # On behind the last that has tokens: whoever stands there has none to compute, or was not looked at.

@@ -76,7 +76,8 @@ def merge(
     """
     # BEGIN SOLUTION split-kv
     mine = log_sum_exp[rows]
-    weight = torch.sigmoid(other_lse - mine).unsqueeze(-1).to(output.dtype)
-    output[rows] = torch.lerp(output[rows], other, weight)
+    share = torch.sigmoid(other_lse - mine).unsqueeze(-1)  # of the other part
+    # In float32, and rounded once: a share in half precision would be off by more than the outputs are.
+    output[rows] = torch.lerp(output[rows].float(), other.float(), share).to(output.dtype)
     log_sum_exp[rows] = torch.logaddexp(mine, other_lse)
     # END SOLUTION

@@ -40,7 +40,8 @@ def test_the_same_mistake_in_other_words_gets_the_hint_of_its_misconception(subm
 
 
 def test_a_failing_case_is_as_small_as_it_can_be(submit: Submit):
-    found = check(EXERCISE, submit(EVICTS_WHEN_FREED), diagnoses=False).first_failure.counterexample
+    result = check(EXERCISE, submit(EVICTS_WHEN_FREED), diagnoses=False, patience=20)  # a busy machine needs it
+    found = result.first_failure.counterexample
     # One block gets an owner, a name, and loses the owner: nothing shorter shows it.
     assert found.case["num_blocks"] == 1 and len(found.case["operations"]) == 3
     assert [line.partition("(")[0] for line in found.expected if not line.startswith(" ")] == [

@@ -31,7 +31,7 @@ def test_the_first_check_is_red_with_an_announcement_and_the_engines_own_source_
     file.write_text(SOURCE)
     assert main(["exercise", "check"]) == 0
     told = capsys.readouterr().out
-    assert "10 of 10 points" in told and "Expected" not in told
+    assert "11 of 11 points" in told and "Expected" not in told
     assert main(["exercise", "report", "--json"]) == 0
     assert {"exercise": "block-pool", "passed": True, "checks": 2, "hints": 0} in json.loads(capsys.readouterr().out)
     assert main(["exercise", "next"]) == 0

@@ -81,7 +81,7 @@ def test_a_bubblewrap_that_may_not_work_is_told_once_and_the_check_goes_on(refus
         told.err.count("bubblewrap is installed but cannot run here (bwrap: No permissions to create new namespace)")
         == 1
     )
-    assert "10 of 10 points" in told.out
+    assert "11 of 11 points" in told.out
 
 
 def test_grading_tells_it_too(refused, started: Path, tmp_path: Path, capsys):

@@ -59,7 +59,7 @@ def test_a_save_is_checked_keys_are_taken_and_the_end_is_the_last_result(watchin
     watching.read_until("begun")
     (home / "workspace" / "block-pool" / "block_pool.py").write_text(SOURCE)
     watching.read_until("q quit", times=2)
-    assert "10 of 10 points" in watching.told
+    assert "11 of 11 points" in watching.told
     watching.press("q")
     assert watching.process.wait(30) == 0
     assert watching.told.count("points in") == 2

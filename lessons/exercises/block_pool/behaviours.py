@@ -48,7 +48,7 @@ def counts_owners(case: Case) -> Iterator[str]:
     task=3,
     points=1,
     hint="A second release of the same block would put it on the free queue twice. Check before you change anything.",
-    cases=only("pop", "release", "release again"),
+    cases=only("pop", "cache", "release", "release again", "touch"),
 )
 def refuses_double_frees(case: Case) -> Iterator[str]:
     """Releases of blocks that nobody owns, too."""

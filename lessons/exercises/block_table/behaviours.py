@@ -12,7 +12,11 @@ Case = dict[str, Any]
 
 
 def _growth(draw: Draw) -> list[int]:
-    return [draw.integer(0, 1), draw.integer(0, 5)]
+    more = draw.integer(0, 8)
+    return [
+        draw.integer(0, 1),
+        more if more <= 5 else 5 - more,
+    ]  # now and then room for fewer: the table holds these already
 
 
 def growths(draw: Draw) -> Case:
@@ -56,7 +60,7 @@ def grows(case: Case) -> Iterator[str]:
         [0, 0],
     )
     for which, more in case["growths"]:
-        wanted = tokens[which] + more
+        wanted = max(tokens[which] + more, 0)
         shortage = manager.allocate_slots(sequences[which], wanted)
         tokens[which] = tokens[which] if shortage else wanted
         yield f"r{which} wants room for {wanted} tokens: {shortage or 'done'}; {state_of(manager, sequences)}"
@@ -77,8 +81,9 @@ def gives_back(case: Case) -> Iterator[str]:
         [0, 0],
     )
     for which, more in case["growths"]:
-        if manager.allocate_slots(sequences[which], tokens[which] + more) is None:
-            tokens[which] += more
+        wanted = max(tokens[which] + more, 0)
+        if manager.allocate_slots(sequences[which], wanted) is None:
+            tokens[which] = wanted
     for which, sequence in enumerate(sequences):
         manager.free(sequence)
         yield f"r{which} ends; {state_of(manager, sequences)}"

@@ -20,9 +20,16 @@ def family(draw: Draw) -> Case:
         "prompt": draw.integer(1, 9),
         "caching": draw.boolean(),
         "forks": draw.list_of(lambda d: d.integer(0, 3), 1, 3),
+        "behind": 0,
+        "ahead": draw.boolean(),
         "twin": False,
         "operations": [],
     }
+
+
+def family_at_any_time(draw: Draw) -> Case:
+    """A family whose prompt may be computed in part when it forks: then more of its blocks have a hash than have a name."""
+    return {**family(draw), "behind": draw.integer(0, 4)}
 
 
 def family_at_work(draw: Draw) -> Case:
@@ -73,11 +80,13 @@ def _tell(case: Case) -> Iterator[str]:
         yield from state(f"{parent.seq_id} forks")
 
     first = Request("r", prompt, SamplingParams()).sequences[0]
-    manager.allocate_slots(first, len(prompt))
-    first.num_computed_tokens = len(prompt)
-    manager.cache_full_blocks(first, len(prompt))
+    # Room for a token more than there are: with a full last block that is an empty one, which forks share as well.
+    manager.allocate_slots(first, len(prompt) + (case["ahead"] and len(prompt) % size == 0))
+    manager.get_computed_blocks(first)
+    first.num_computed_tokens = max(len(prompt) - case["behind"], 0)
+    manager.cache_full_blocks(first, first.num_computed_tokens)
     alive.append(first)
-    yield from state("the prompt is computed")
+    yield from state(f"{first.num_computed_tokens} tokens of the prompt are computed")
     for index in case["forks"]:
         yield from fork(alive[index % len(alive)])
     if case["twin"]:
@@ -95,6 +104,9 @@ def _tell(case: Case) -> Iterator[str]:
         one = alive[index % len(alive)]
         if kind == "fork" and len(alive) < 5:
             yield from fork(one)
+        elif kind == "copy" and manager.pool.num_free_blocks:
+            manager._copy_on_write(one)
+            yield from state(f"{one.seq_id} copies its last block")
         elif kind == "end":
             alive.remove(one)
             manager.free(one)
@@ -116,7 +128,7 @@ def _tell(case: Case) -> Iterator[str]:
     task=1,
     points=2,
     hint="Compare the two tables, the owners of each block and the two hash chains right after fork.",
-    cases=family,
+    cases=family_at_any_time,
 )
 def forks(case: Case) -> Iterator[str]:
     """Forks, and forks of forks."""
@@ -128,7 +140,11 @@ def forks(case: Case) -> Iterator[str]:
     task=2,
     points=2,
     hint="Which position is written next, in which block does it fall, and how many owners has that block?",
-    cases=lambda draw: {**family(draw), "twin": True, "forks": draw.list_of(lambda d: d.integer(0, 3), 0, 2)},
+    cases=lambda draw: {
+        **family_at_any_time(draw),
+        "twin": True,
+        "forks": draw.list_of(lambda d: d.integer(0, 3), 0, 2),
+    },
 )
 def sees_shared_writes(case: Case) -> Iterator[str]:
     """Forks, and another request that the prefix cache gave the prompt to."""
@@ -145,6 +161,22 @@ def sees_shared_writes(case: Case) -> Iterator[str]:
 )
 def copies(case: Case) -> Iterator[str]:
     """Sequences write, fork and end in any order."""
+    yield from _tell(case)
+
+
+@behaviour(
+    "the old block is let go last, when the copy is noted and in the table",
+    task=3,
+    points=1,
+    hint="Let go first, a block without another owner is free: which one is popped next, and what is copied into which?",
+    cases=lambda draw: {
+        **family(draw),
+        "forks": draw.list_of(lambda d: d.integer(0, 3), 0, 2),
+        "operations": [["copy", one] for one in draw.list_of(lambda d: d.integer(0, 3), 1, 5)],
+    },
+)
+def lets_go_last(case: Case) -> Iterator[str]:
+    """Copies made by hand, of blocks with one owner as well: the only ones in which the order of the four acts shows."""
     yield from _tell(case)
 
 

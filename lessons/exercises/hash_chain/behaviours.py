@@ -52,7 +52,7 @@ def names(case: Case) -> Iterator[str]:
     manager = manager_of(1, case["block_size"], enable_prefix_caching=True)
     for number, prompt in enumerate(case["prompts"]):
         sequence = sequence_of(number, prompt["tokens"], prompt["salt"])
-        for end in sorted(case["ends"]):
+        for end in case["ends"]:  # also fewer tokens than before: what has a name keeps it
             end = min(end, len(prompt["tokens"]))
             manager._extend_hashes(sequence, end)
             hashes = [block_hash.hex()[:6] for block_hash in sequence.block_hashes]

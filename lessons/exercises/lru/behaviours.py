@@ -19,12 +19,30 @@ def _operation(draw: Draw) -> list[Any]:
 def queue_operations(draw: Draw) -> Case:
     """Any operation on any block, whether it is allowed or not."""
     parts = [draw.list_of(_operation, 0, 8) for _ in range(3)]
-    return {"num_blocks": draw.integer(1, 4), "operations": [one for part in parts for one in part]}
+    return {
+        "num_blocks": draw.integer(1, 4),
+        "cached": draw.list_of(lambda d: d.integer(0, 3), 0, 3),
+        "operations": [one for part in parts for one in part],
+    }
 
 
 def pops(draw: Draw) -> Case:
     """Blocks come back in some order and go again, to the last one and beyond."""
-    return {"num_blocks": draw.integer(0, 4), "back": draw.list_of(lambda d: d.integer(0, 3), 0, 4)}
+    return {
+        "num_blocks": draw.integer(0, 4),
+        "cached": draw.list_of(lambda d: d.integer(0, 3), 0, 3),
+        "back": draw.list_of(lambda d: d.integer(0, 3), 0, 4),
+    }
+
+
+def _queue(case: Case) -> Any:
+    """A queue, and its blocks. Some hold a name: that decides where `_put_back` lets a block join, and nothing after it."""
+    from minivllm.core.block_pool import FreeKVCacheBlockQueue, KVCacheBlock
+
+    blocks = [KVCacheBlock(block_id) for block_id in range(case["num_blocks"])]
+    for block in blocks:
+        block.block_hash = b"a name" if block.block_id in case["cached"] else None
+    return FreeKVCacheBlockQueue(blocks), blocks
 
 
 def pressed(draw: Draw) -> Case:
@@ -41,11 +59,9 @@ def pressed(draw: Draw) -> Case:
 )
 def reuses_the_front(case: Case) -> Iterator[str]:
     """Pops to the end and one more."""
-    from minivllm.core.block_pool import FreeKVCacheBlockQueue, KVCacheBlock
     from minivllm.errors import BlockPoolError
 
-    blocks = [KVCacheBlock(block_id) for block_id in range(case["num_blocks"])]
-    queue = FreeKVCacheBlockQueue(blocks)
+    queue, blocks = _queue(case)
     for back in [*case["back"], None]:
         while queue.num_free_blocks:
             yield f"popleft() gives block {queue.popleft().block_id}; {queue.num_free_blocks} left"
@@ -69,11 +85,9 @@ def reuses_the_front(case: Case) -> Iterator[str]:
 )
 def keeps_its_links(case: Case) -> Iterator[str]:
     """Everything, allowed or not, with the queue told after it from both ends."""
-    from minivllm.core.block_pool import FreeKVCacheBlockQueue, KVCacheBlock
     from minivllm.errors import BlockPoolError
 
-    blocks = [KVCacheBlock(block_id) for block_id in range(case["num_blocks"])]
-    queue = FreeKVCacheBlockQueue(blocks)
+    queue, blocks = _queue(case)
     for kind, number in case["operations"]:
         block = blocks[number % len(blocks)]
         arguments = () if kind == "popleft" else (block,)
@@ -84,25 +98,35 @@ def keeps_its_links(case: Case) -> Iterator[str]:
         except BlockPoolError:
             said = " is refused"
         linked = [one.block_id for one in blocks if one.prev_free is not None or one.next_free is not None]
-        yield f"{told}{said}; queue {queue.ids()}; {queue.num_free_blocks} free; blocks with links {linked}"
+        names = [one.block_id for one in blocks if one.block_hash is not None]
+        yield (
+            f"{told}{said}; queue {queue.ids()}; {queue.num_free_blocks} free; blocks with links {linked}, with names {names}"
+        )
 
 
 @behaviour(
-    "leaving takes as many steps in a long queue as in a short one",
+    "leaving and joining take as many steps in a long queue as in a short one",
     task=2,
     points=1,
-    hint="remove may touch the block and its two neighbours, and no other: count the blocks that you look at.",
+    hint="Each may touch the block and its two neighbours, and no other: count the blocks that you look at.",
     cases=lambda draw: {"num_blocks": draw.integer(3, 200), "which": draw.integer(0, 199)},
     examples=20,
 )
-def leaves_in_constant_time(case: Case) -> Iterator[str]:
-    """Lines of Python that one removal runs: counted, for a clock would say something else each time."""
+def takes_constant_time(case: Case) -> Iterator[str]:
+    """Lines of Python that one act runs: counted, for a clock would say something else each time."""
+    queue, blocks = _queue({**case, "cached": range(case["num_blocks"])})
+    block = blocks[case["which"] % len(blocks)]
+    for act, arguments in (("remove", (block,)), ("append", (block,)), ("popleft", ()), ("prepend", (blocks[0],))):
+        if act == "prepend" and blocks[0].prev_free is not None:
+            queue.remove(blocks[0])
+        # Whoever writes it in a few more lines has not searched.
+        num_lines = _lines_run(getattr(queue, act), arguments)
+        yield f"{act} looks at {'a few' if num_lines <= 30 else 'all the'} blocks; queue {queue.ids()}"
+
+
+def _lines_run(act: Any, arguments: tuple[Any, ...]) -> int:
     import sys
 
-    from minivllm.core.block_pool import FreeKVCacheBlockQueue, KVCacheBlock
-
-    blocks = [KVCacheBlock(block_id) for block_id in range(case["num_blocks"])]
-    queue = FreeKVCacheBlockQueue(blocks)
     lines = 0
 
     def count(frame: object, event: str, argument: object) -> Any:
@@ -113,12 +137,10 @@ def leaves_in_constant_time(case: Case) -> Iterator[str]:
     before = sys.gettrace()
     sys.settrace(count)
     try:
-        queue.remove(blocks[case["which"] % len(blocks)])
+        act(*arguments)
     finally:
         sys.settrace(before)
-    # Whoever writes it in a few more lines has not searched.
-    yield f"remove(block) looks at {'a few' if lines <= 30 else 'all the'} blocks"
-    yield f"queue {queue.ids()}"
+    return lines
 
 
 @behaviour(

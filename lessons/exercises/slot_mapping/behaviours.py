@@ -1,6 +1,7 @@
 """What a slot mapping must do: single chunks of a sequence with any block table, then the whole engine."""
 
 from collections.abc import Iterator
+from operator import index
 from typing import Any
 
 from minivllm.lessons.exercises.behaviour import behaviour
@@ -39,7 +40,7 @@ def _tell(case: Case) -> Iterator[str]:
     slots = slot_mapping(sequence, start, num_tokens, size)
     yield (
         f"tokens {start} to {start + num_tokens - 1} in blocks of {size}, table {table}, {case['num_cached']} tokens cached: "
-        f"slots {list(slots)}"
+        f"slots {[index(slot) for slot in slots]}"  # a numpy integer is as good as another one
     )
     yield f"    the table is {[block.block_id for block in sequence.block_table]} afterwards"
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from minivllm.lessons.exercises.behaviour import behaviour
+from minivllm.lessons.exercises.behaviour import behaviour, nearly
 from minivllm.lessons.exercises.draw import Draw
 from minivllm.lessons.exercises.traces import build_engine, requests_with_samples, run_trace, trace
 
@@ -48,6 +48,7 @@ def _measured(case: Case) -> Iterator[Any]:
     points=1,
     hint="Which slots are allocated, and which of these hold nothing? And where nothing is allocated?",
     cases=lambda draw: {"slots": [draw.integer(0, 9) for _ in range(3)], "external": draw.integer(0, 9)},
+    agree=nearly(1e-5),
 )
 def shares(case: Case) -> Iterator[str]:
     """Single measurements."""
@@ -57,8 +58,21 @@ def shares(case: Case) -> Iterator[str]:
     one = KVUsage(1, 0.0, 100, used, reserved, internal, case["external"], 1, 1, 1)
     yield (
         f"used {used}, reserved {reserved}, internal {internal}, external {case['external']} of 100: "
-        f"allocated {one.allocated}, waste {one.waste:.6f}"
+        f"allocated {one.allocated}, waste | {one.waste:.6f}"
     )
+
+
+def table(draw: Draw) -> Case:
+    """A sequence at any moment of its life, with as many blocks as it needs now, or more that were reserved for it."""
+    return {
+        "block_size": draw.integer(1, 5),
+        "prompt": draw.integer(1, 12),
+        "max_tokens": draw.integer(1, 9),
+        "most": draw.integer(0, 12),
+        "computed": draw.integer(0, 20),
+        "cached": draw.choice([0, draw.integer(0, 12)]),
+        "spare_blocks": draw.integer(0, 3),
+    }
 
 
 @behaviour(
@@ -66,37 +80,29 @@ def shares(case: Case) -> Iterator[str]:
     task=2,
     points=3,
     hint="How many tokens does the sequence hold now, how many at its end, and how many of either fall into each block?",
-    cases=lambda draw: draw.choice(
-        [
-            reservations,
-            lambda draw: _after_a_short_one(trace(draw, max_model_len=draw.integer(6, 12), enable_prefix_caching=True)),
-        ]
-    )(draw),
+    cases=table,
+    examples=100,
 )
 def slots(case: Case) -> Iterator[str]:
-    """One sequence at a time, at each step of a trace."""
-    from minivllm.events.kv_usage import KVUsageMeter
+    """One sequence, which may hold more than was computed: what the cache gave is there before anything is computed."""
+    from minivllm.events.state import RequestState, SequenceState
 
-    engine = build_engine(case)
-    meter = KVUsageMeter(engine.log_header())
-    measure = meter._measure
-    lines: list[str] = []
-
-    def look(end: Any) -> Any:
-        for seq_id in meter.fold.running:
-            sequence = meter.fold.sequences[seq_id]
-            entries = [tuple(one) for one in meter._slots_of(sequence)]
-            lines.append(
-                f"step {end.step}: {seq_id}, {sequence.num_computed_tokens} computed, {sequence.num_cached_tokens} cached, "
-                f"{sequence.num_prompt_tokens} prompt + {meter.fold.requests[sequence.request_id].max_tokens}: {entries}"
-            )
-        return measure(end)
-
-    meter._measure = look
-    engine.subscribe(meter.apply)
-    for _ in run_trace(case, engine):
-        yield from lines
-        lines.clear()
+    size, prompt = case["block_size"], case["prompt"]
+    longest = prompt + 1 + case["most"]
+    final = min(prompt + case["max_tokens"], longest) - 1
+    computed, cached = min(case["computed"], final), min(case["cached"], prompt)
+    blocks = [9 - i for i in range(-(-max(computed, cached) // size) + case["spare_blocks"])]
+    meter = _meter(size, 32, longest)
+    for name, max_tokens in (("other", 1), ("ada", case["max_tokens"])):
+        meter.fold.requests[name] = RequestState(range(prompt), max_tokens)
+    sequence = SequenceState(
+        "ada", "RUNNING", prompt, num_computed_tokens=computed, num_cached_tokens=cached, block_table=blocks
+    )
+    entries = [tuple(one) for one in meter._slots_of(sequence)]
+    yield (
+        f"blocks of {size}, prompt {prompt}, max_tokens {case['max_tokens']}, max_model_len {longest}, {computed} tokens "
+        f"computed, {cached} cached: (block, used, wanted) {entries}"
+    )
 
 
 def _meter(block_size: int, num_blocks: int, max_model_len: int) -> Any:
@@ -138,13 +144,14 @@ def tallies(case: Case) -> Iterator[str]:
     hint="Look at the first step that differs: which block is counted twice, or not at all?",
     cases=lambda draw: trace(draw, requests_with_samples),
     examples=40,
+    agree=nearly(1e-5),
 )
 def measures_sharing(case: Case) -> Iterator[str]:
     """The paged engine, with shared prefixes and samples."""
     for one in _measured(case):
         yield (
             f"step {one.step}: {one.num_blocks_in_use} blocks in {one.num_table_entries} entries: used {one.used}, "
-            f"reserved {one.reserved}, internal {one.internal}, waste {one.waste:.4f}"
+            f"reserved {one.reserved}, internal {one.internal}, waste | {one.waste:.6f}"
         )
 
 

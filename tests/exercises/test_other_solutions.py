@@ -1,0 +1,79 @@
+"""Solutions written in another way: the right ones pass with all points, and a fault that nobody described is given no other's name."""
+
+from pathlib import Path
+
+import pytest
+
+from minivllm.lessons.exercises.catalogue import find_exercise
+from minivllm.lessons.exercises.check import Result, check
+from minivllm.lessons.exercises.report import report
+from minivllm.lessons.exercises.sandbox import Submission
+
+WASTE = "(self.reserved + self.internal) / self.allocated if self.allocated else 0.0"
+POSITION = "position < sequence.num_cached_tokens"
+VICTIM = "self.waiting.choose_victim(self.running)\n            plan"
+
+RIGHT = [
+    ("waste", WASTE, "1 - self.used / self.allocated if self.allocated else 0.0"),
+    ("waste", WASTE, "(self.allocated - self.used) / max(self.allocated, 1)"),
+    ("preemption", "self.running.remove(victim)", "self.running = [one for one in self.running if one is not victim]"),
+    ("block-table", "-(-num_tokens // self.block_size)", "len(range(0, num_tokens, self.block_size))"),
+    ("lru", "if block is self._tail:", "if self.num_free_blocks == 0:"),
+    ("token-budget", "if shortage is None:\n            budget", "if not plan.preempted:\n            budget"),
+    ("chunked-prefill", "predicts = end == sequence.num_tokens", "predicts = end >= sequence.num_tokens"),
+    ("split-kv", "torch.lerp(output[rows].float(), other.float(), share)", "output[rows] + share * (other.float() - output[rows])"),
+    ("top-p", "mass_before < top_p * total", "mass_before / total < top_p"),
+]  # fmt: skip
+
+NAMELESS = [
+    ("block-table", "-(-num_tokens // self.block_size)", "max(-(-num_tokens // self.block_size), 1)"),
+    ("slot-mapping", POSITION, "position - start < sequence.num_cached_tokens"),
+    ("block-table", "-(-num_tokens // self.block_size)", "num_tokens / self.block_size"),
+    ("chunked-prefill", "predicts = end == sequence.num_tokens", "predicts = end in (sequence.num_prompt_tokens, sequence.num_tokens)"),
+    ("preemption", VICTIM, "self.running[-1]\n            plan"),
+    ("preemption", VICTIM, "next((s for s in self.running[::-1] if s.request is sequence.request and s is not sequence), self.waiting.choose_victim(self.running))\n            plan"),
+]  # fmt: skip
+"""Faults that none of `wrong/` has, though each fails on a smallest case on which one of those does the same."""
+
+
+def _with_changes(exercise_name: str, ours: str, theirs: str, folder: Path) -> Result:
+    exercise = find_exercise(exercise_name)
+    source = exercise.source_file.read_text(encoding="utf-8")
+    assert source.count(ours) == 1
+    file = folder / exercise.student_file
+    file.write_text(source.replace(ours, theirs), encoding="utf-8")
+    return check(exercise, Submission(file), patience=0.1)
+
+
+def _cases(changes: list[tuple[str, str, str]], num_fast: int) -> list:
+    return [
+        pytest.param(*one, id=f"{one[0]}-{number}", marks=[pytest.mark.slow] if number >= num_fast else [])
+        for number, one in enumerate(changes)
+    ]
+
+
+@pytest.mark.parametrize(("name", "ours", "theirs"), _cases(RIGHT, 3))
+def test_a_right_solution_in_other_words_passes_with_all_points(name: str, ours: str, theirs: str, tmp_path: Path):
+    result = _with_changes(name, ours, theirs, tmp_path)
+    assert result.passed and result.score == result.max_score, "\n".join(report(result))
+
+
+@pytest.mark.parametrize(("name", "ours", "theirs"), _cases(NAMELESS, 2))
+def test_a_fault_that_nobody_described_is_given_no_name(name: str, ours: str, theirs: str, tmp_path: Path):
+    result = _with_changes(name, ours, theirs, tmp_path)
+    assert not result.passed and result.misconception is None
+
+
+def test_whoever_fails_a_visible_test_alone_lacks_a_point_and_does_not_pass(tmp_path: Path):
+    exercise = find_exercise("slot-mapping")
+    file = tmp_path / exercise.student_file
+    # Wrong for the README's own example, and for no case that is drawn: their blocks are of fewer tokens.
+    lines = """
+good = slot_mapping
+def slot_mapping(sequence, start, num_tokens, block_size):
+    return [] if len(sequence.token_ids) == 8 and start == 2 else good(sequence, start, num_tokens, block_size)
+"""
+    file.write_text(exercise.source_file.read_text(encoding="utf-8") + lines, encoding="utf-8")
+    result = check(exercise, Submission(file), patience=0)
+    assert result.visible
+    assert result.passed == (result.score == result.max_score) and not result.passed
