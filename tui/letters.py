@@ -26,11 +26,10 @@ class Letters(msgspec.Struct):
     given: dict[str, str] = {}
     """seq_id -> letter"""
     holders: dict[str, str] = {}
-    """letter -> the sequence that it stands for"""
+    """letter -> the sequence that it stands for, in the order in which they were given"""
     hues: dict[str, int] = {}
     """letter -> the colour of the sequence that it stands for"""
     live: set[str] = set()
-    next_turn: int = 0
     num_free: int = len(ALPHABET)
     """Letters that stand for nobody who is there."""
 
@@ -48,7 +47,7 @@ class Letters(msgspec.Struct):
             return
         self.num_free -= 1
         letter = self._initial(seq_id) or self._next()
-        self.given.pop(self.holders.get(letter), None)
+        self.given.pop(self.holders.pop(letter, None), None)
         self.hues[letter] = self._free_hue(ALPHABET.index(letter) % NUM_HUES)
         self.given[seq_id], self.holders[letter] = letter, seq_id
 
@@ -59,12 +58,9 @@ class Letters(msgspec.Struct):
         return letter if name.isalpha() and letter in ALPHABET and letter not in self.holders else None
 
     def _next(self) -> str:
-        """The next letter in turn that stands for nobody who is there."""
-        turn = self.next_turn
-        while self.holders.get(ALPHABET[turn]) in self.live:
-            turn = (turn + 1) % len(ALPHABET)
-        self.next_turn = (turn + 1) % len(ALPHABET)
-        return ALPHABET[turn]
+        """The first letter that stood for nobody so far, else the one that was given first of those that stand for nobody now."""
+        fresh = (letter for letter in ALPHABET if letter not in self.holders)
+        return next(fresh, None) or next(letter for letter, holder in self.holders.items() if holder not in self.live)
 
     def _free_hue(self, wanted: int, but: str | None = None) -> int:
         """`wanted`, or the next colour that fewer live sequences `but` one have."""
