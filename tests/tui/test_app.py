@@ -6,6 +6,7 @@ from threading import Thread
 
 import pytest
 from driven_app import FRAME, SIZES, all_drawn, drawn, drive, panel, put, settle, source_of, told, until
+from fake_control import FakeControl
 from textual.geometry import Region
 from textual.pilot import Pilot
 
@@ -267,3 +268,25 @@ def test_twenty_thousand_events_a_second_are_drained_without_loss(stage, ask) ->
     drive(app, script)
     # The producer was not held up: it had its events out about when it meant to.
     assert took[0] < 2 * len(events) / 20_000 + 1
+
+
+def test_an_answer_that_a_limit_cut_is_told_to_whom_asked(stage, ask) -> None:
+    asks = [
+        ask("user-1", "a question", "a long answer of many words", max_tokens=3),
+        ask("user-2", "a question", "done"),
+        ask("ada", "another", "a long answer of many words", max_tokens=3),
+    ]
+    run = stage(asks, max_num_seqs=1)
+    app = DashboardApp(InProcessSource(run.header, codec=MODELS), control=FakeControl())
+
+    async def script(pilot: Pilot) -> None:
+        said = []
+        for event in run.run().events:
+            put(app, event)
+            if isinstance(event, ev.StepEnd):
+                await pilot.pause(FRAME)
+                said += told(app)
+        assert {sentence.partition(" ")[0] for sentence in said} == {"user-1"}
+        assert "cut at 3 tokens" in said[0]
+
+    drive(app, script)
