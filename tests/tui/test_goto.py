@@ -52,4 +52,4 @@ def test_the_short_name_of_a_servers_request_is_known_and_its_detail_has_the_who
         assert (app.context.selection.seq_id, app.current_mode) == (f"{whole}.0", "requests")
         assert whole in " ".join(drawn(app, "request-detail")) and not told(app)
 
-    drive(app, script)
+    drive(app, script, (200, 50))

@@ -39,8 +39,12 @@ class AskScreen(ModalScreen[str | None]):
         """More to fill in, under the line; nothing here."""
         return ()
 
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        self.dismiss(event.value.strip())
+    def on_input_submitted(self) -> None:
+        self.enter()
+
+    def enter(self) -> None:
+        """What enter does. Textual calls the handlers of all base classes, so this is what a subclass replaces."""
+        self.dismiss(self.query_one("#answer", Input).value.strip())
 
 
 class QuestionScreen(AskScreen):
@@ -60,7 +64,7 @@ class QuestionScreen(AskScreen):
                 yield Static(f"{name} ")
                 yield Input(f"{getattr(usual, name):g}", id=name, type=kind, max_length=6, select_on_focus=True)
 
-    def on_input_submitted(self) -> None:
+    def enter(self) -> None:
         prompt = self.query_one("#answer", Input).value.strip()
         try:
             numbers = {name: read(self.query_one(f"#{name}", Input).value) for name, (_, read) in _NUMBERS.items()}
