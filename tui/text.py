@@ -44,7 +44,7 @@ def short_name(seq_id: str) -> str:
     if served := _SERVED.fullmatch(request_id):
         http, chance, number = served.groups(default="")
         name = http[:6] if _UUID.fullmatch(http) else f"{http[:8]}~{chance[:4]}"
-        return f"{name}{number}{suffix}"
+        return f"{name}{number if number != '-0' else ''}{suffix}"
     if len(request_id) > LONGEST_NAME:
         return f"{request_id[:8]}~{crc32(request_id.encode()):08x}{suffix}"
     return request_id + suffix

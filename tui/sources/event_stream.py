@@ -162,4 +162,6 @@ class EventStream:
 def _reason(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "no answer in time"
+    if isinstance(error, http.client.IncompleteRead):
+        return "it ended the connection"
     return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
