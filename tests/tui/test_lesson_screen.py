@@ -150,7 +150,7 @@ def test_the_footer_names_the_keys_of_the_lesson_and_the_way_back_to_it():
             return {key.description: key.key_display for key in app.screen.query(FooterKey)}
 
         assert (shown()["Go on"], shown()["Page back"]) == ("space", "b")
-        await press(pilot, "2")
+        await show_screen(pilot, "blocks")
         await pilot.pause(FRAME)
         assert shown()["Lesson"] == "0"
 
