@@ -9,6 +9,7 @@ future for its result; results come by callback, in the engine's thread, and lea
 """
 
 from collections import deque
+from collections.abc import Iterable
 from concurrent.futures import Future
 
 from minivllm.engine import LLMEngine
@@ -17,10 +18,8 @@ from minivllm.errors import EmptyPromptError, EngineDeadError, MinivllmError
 from minivllm.inputs import TokensPrompt
 from minivllm.outputs import RequestOutput
 from minivllm.sampling_params import SamplingParams
-from minivllm.tui.control import ControlState
+from minivllm.tui.control import ASKED_HERE, MAX_TOKENS, ControlState, Question
 
-MAX_TOKENS = 64
-"""Of an answer: long enough to be watched, short enough to end."""
 BURST_PREFIX = (
     "You answer for a library of old maps; be polite and use one short sentence.",
     "The library owns nine thousand sheets, drawn between 1540 and 1910, and lends none of them.",
@@ -61,11 +60,12 @@ class EngineThreadControl:
     def step_phase(self) -> None:
         self._watch(self._thread.step_phase())
 
-    def add_request(self, prompt: str) -> None:
-        self._watch(self._thread.call(lambda engine: self._add(engine, [prompt])))
+    def add_request(self, prompt: str, max_tokens: int = MAX_TOKENS, temperature: float = 0.0, n: int = 1) -> None:
+        question = Question(prompt, max_tokens, temperature, n)
+        self._watch(self._thread.call(lambda engine: self._add(engine, [question])))
 
     def add_burst(self) -> None:
-        self._watch(self._thread.call(lambda engine: self._add(engine, _burst_texts(engine))))
+        self._watch(self._thread.call(lambda engine: self._add(engine, map(Question, _burst_texts(engine)))))
 
     def abort(self, request_id: str) -> None:
         def tell(future: Future[RequestOutput | None]) -> None:
@@ -92,15 +92,15 @@ class EngineThreadControl:
 
     # ---- in the engine's thread ----
 
-    def _add(self, engine: LLMEngine, texts: list[str]) -> None:
-        for text in texts:
-            if not text.strip():
+    def _add(self, engine: LLMEngine, questions: Iterable[Question]) -> None:
+        for question in questions:
+            if not question.prompt.strip():
                 raise EmptyPromptError("There is nothing to send: type a message first.")
-            prompt = _as_prompt(engine, text)
+            prompt = _as_prompt(engine, question.prompt)
             # At least one: the door says what is wrong with a prompt that is too long.
-            max_tokens = max(1, min(MAX_TOKENS, _room_for_output(engine, prompt)))
-            params = SamplingParams(temperature=0, max_tokens=max_tokens)
-            engine.add_request(f"user-{self._num_added + 1}", prompt, params)
+            max_tokens = min(question.max_tokens, max(1, _room_for_output(engine, prompt)))
+            params = SamplingParams(temperature=question.temperature, max_tokens=max_tokens, n=question.n)
+            engine.add_request(f"{ASKED_HERE}{self._num_added + 1}", prompt, params)
             self._num_added += 1
 
     def _watch(self, future: Future) -> None:

@@ -28,8 +28,8 @@ class FakeControl:
     def step_phase(self) -> None:
         self.calls.append(("step_phase",))
 
-    def add_request(self, prompt: str) -> None:
-        self.calls.append(("add_request", prompt))
+    def add_request(self, *question: object) -> None:
+        self.calls.append(("add_request", *question))
 
     def add_burst(self) -> None:
         self.calls.append(("add_burst",))

@@ -17,8 +17,11 @@ ENGINE = Checks()
 _CONTROL_MESSAGE = "This engine is not in this process, so it can only be watched."
 
 
-def asks_of_the_engine(*expected: tuple, prepare: str = "", answer: str | None = None) -> Check:
-    """Pressing the key makes these calls; without an engine it says that there is none."""
+def asks_of_the_engine(*expected: tuple, prepare: str = "", answer: str | None = None, adds: bool = False) -> Check:
+    """Pressing the key makes these calls; without an engine it says that there is none.
+
+    `adds`: it brings the engine something to do, so the picture leaves the past and says so.
+    """
 
     async def check(seat: Seat, key: str) -> None:
         running = seat.app.model.fold.running[0]
@@ -32,17 +35,20 @@ def asks_of_the_engine(*expected: tuple, prepare: str = "", answer: str | None =
             await seat.answer(answer)
         names = {"REQUEST": running.removesuffix(".0"), "SEQUENCE": running}
         assert seat.control.calls == [tuple(names.get(part, part) for part in call) for call in expected]
-        assert told(seat.app) == [] or "takes the engine some seconds" in told(seat.app)[-1]
+        if adds:
+            assert seat.transport.state == "live" and f"was at step {MIDDLE}." in told(seat.app)[-1]
+        else:
+            assert told(seat.app) == [] or "takes the engine some seconds" in told(seat.app)[-1]
 
     return check
 
 
 ENGINE["engine.step"] = asks_of_the_engine(("step",))
 ENGINE["engine.phase"] = asks_of_the_engine(("step_phase",))
-ENGINE["engine.burst"] = asks_of_the_engine(("add_burst",))
+ENGINE["engine.burst"] = asks_of_the_engine(("add_burst",), adds=True)
 ENGINE["engine.xray"] = asks_of_the_engine(("trace_kernel", "SEQUENCE"), prepare="running")
 ENGINE["engine.abort"] = asks_of_the_engine(("abort", "REQUEST"), prepare="running")
-_asks = asks_of_the_engine(("add_request", "Who was Ada? [b]"), answer=" Who was Ada? [b] ")
+_asks = asks_of_the_engine(("add_request", "Who was Ada? [b]", 64, 0.0, 1), answer=" Who was Ada? [b] ", adds=True)
 _sets = asks_of_the_engine(("set_option", "max_num_seqs", 2), answer="max_num_seqs = 2")
 
 
@@ -63,9 +69,17 @@ async def pauses_the_engine_and_lets_it_go_on(seat: Seat, key: str) -> None:
 async def asks_the_model_something(seat: Seat, key: str) -> None:
     await _asks(seat, key)
     if seat.control is not None:
+        seat.app.clear_notifications()
         await seat.press(key, "escape", key)
         await seat.answer("   ")
         assert len(seat.control.calls) == 1
+        # How it is to be answered: a tab away, and already chosen, so that what is typed takes its place.
+        await seat.press(key, *"Hi", "tab", *"200", "tab", *"0.5", "tab", "3", "enter")
+        assert seat.control.calls[-1] == ("add_request", "Hi", 200, 0.5, 3)
+        assert told(seat.app) == []  # the picture was live already
+        await seat.press(key, *"Hi", "tab", "delete", "enter")
+        assert len(seat.control.calls) == 2 and "whole numbers" in seat.window_text()
+        await seat.press("escape")
 
 
 @ENGINE.of("engine.option")

@@ -1,4 +1,4 @@
-"""The app's actions that open a window, say something, or steer the engine.
+"""The app's actions that open a window or say something.
 
 Split from `app` for size alone: these are methods of `DashboardApp`. Each one says in a sentence what it cannot do and
 why, instead of doing nothing.
@@ -13,31 +13,31 @@ from textual.command import CommandPalette
 from minivllm.errors import EventLogError
 from minivllm.tui.ascii import Ascii, to_ascii
 from minivllm.tui.code import rule_of, source_of
-from minivllm.tui.control import EngineControl
 from minivllm.tui.diff import difference
 from minivllm.tui.screens.dialogs import AskScreen, TextScreen
 from minivllm.tui.screens.help import HelpScreen
 from minivllm.tui.selection import Target, block, sequence
-from minivllm.tui.text import clean, fit
+from minivllm.tui.text import clean, fit, short_name
 from minivllm.tui.why import why
 from minivllm.tui.widgets.panel import Panel
 
 NO_FOCUS = "No panel has the focus: tab goes to one, ↑ and ↓ choose in it."
-_NO_CONTROL = "This engine is not in this process, so it can only be watched."
 
 
 class Actions:
     """Methods of `DashboardApp`."""
 
-    _records_mass = False
     _told_loss = False
 
     # ---- sentences ----
 
-    def tell(self, sentence: str, title: str = "") -> None:
-        """Say something that is not part of the picture."""
+    def tell(self, sentence: str, title: str = "", *, stays: bool = False) -> None:
+        """Say something that is not part of the picture. `stays`: until it is closed; else esc closes it before its time."""
         self.notify(
-            to_ascii(sentence) if self.context.ascii else sentence, title=title, markup=False, timeout=_SECONDS_TO_READ
+            to_ascii(sentence) if self.context.ascii else sentence,
+            title=title,
+            markup=False,
+            timeout=_SECONDS_OF_A_DAY if stays else _SECONDS_TO_READ,
         )
 
     def on_notify(self) -> None:
@@ -48,7 +48,8 @@ class Actions:
         """The source's own sentence when it is lost, ends or is damaged, once: the top line has no room for all of it."""
         status = self.context.transport.source.status
         if status.state != self._trouble and status.text and status.state != "indexing":
-            self.tell(clean(status.text))
+            # Whoever looks at the past of an engine that is gone is not taken away from there.
+            self.tell("Another engine runs there now: end goes to it." if status.replaced else clean(status.text))
         self._trouble = status.state if status.text else None
         recorder = self.context.recorder
         if recorder is not None and recorder.loss is not None and not self._told_loss:
@@ -59,7 +60,8 @@ class Actions:
 
     def action_why(self) -> None:
         """Say in one sentence why the chosen thing is as it is."""
-        self.tell(why(self.model, self.context.selection), title="Why?")
+        title = f"Why? As of step {self.model.fold.step:,}; esc closes this"
+        self.tell(why(self.model, self.context.selection), title, stays=True)
 
     def action_source(self) -> None:
         """Show the code that emitted the event in question."""
@@ -119,19 +121,20 @@ class Actions:
             )
         else:
             if target.kind == "sequence":
-                self.context.transport.to_request(answer)  # a sample or beam is shown where it was named
+                # A sample or beam has no arrival: it is shown where it was named.
+                self.context.transport.to_request(target.key.removesuffix(".0"))
             self.context.selection.choose(target)
             await self.action_open()
         self._moved()
 
     def named(self, name: str) -> Target | None:
         """The block (b9), the first sequence of the request, or the sequence on the screen that is called so, if any."""
-        number = _number(name[1:]) if name[:1] == "b" else None
+        number = whole_number(name[1:]) if name[:1] == "b" else None
         if number is not None and number < len(self.model.fold.blocks):
             return block(number)
         if self.context.transport.recording.arrival(name) is not None:
             return sequence(f"{name}.0")
-        return sequence(name) if name in self.model.lives.by_sequence else None
+        return next((sequence(one) for one in self.model.lives.by_sequence if name in (one, short_name(one))), None)
 
     def action_filter(self) -> None:
         """Show only events that contain a word."""
@@ -176,102 +179,15 @@ class Actions:
             return
         self.tell(f"Saved {name}.jsonl and {name}.perfetto.json (open it in ui.perfetto.dev).")
 
-    # ---- the engine ----
 
-    def _control(self) -> EngineControl | None:
-        if self.context.control is None:
-            self.tell(_NO_CONTROL)
-        return self.context.control
-
-    def action_engine_pause(self) -> None:
-        """Pause the engine itself, or let it go on."""
-        if control := self._control():
-            control.resume() if control.state().paused else control.pause()
-
-    def action_engine_step(self) -> None:
-        """Let the engine take one step and stand still."""
-        if control := self._control():
-            self.context.transport.to_live()
-            control.step()
-
-    def action_engine_phase(self) -> None:
-        """Let the engine run one phase of a step and stand still."""
-        if control := self._control():
-            self.context.transport.to_live()
-            control.step_phase()
-
-    def action_engine_add(self) -> None:
-        """Ask the model something."""
-        if control := self._control():
-            self.push_screen(
-                AskScreen("Ask the model", "One message of a user; the answer comes into the batch."),
-                lambda answer: answer and control.add_request(answer),
-            )
-
-    def action_engine_burst(self) -> None:
-        """Four requests that begin alike."""
-        if control := self._control():
-            control.add_burst()
-
-    def action_engine_abort(self) -> None:
-        """End the chosen request."""
-        if control := self._control():
-            sequence = self.model.fold.sequences.get(self.context.selection.seq_id or "")
-            if sequence is None:
-                self.tell("Choose a running or waiting request first (tab to a panel, then ↑ and ↓).")
-            else:
-                control.abort(sequence.request_id)
-
-    def action_engine_option(self) -> None:
-        """Change the token budget or the number of slots."""
-        if control := self._control():
-
-            def change(answer: str | None) -> None:
-                if not answer:
-                    return
-                name, _, value = answer.replace("=", " ").partition(" ")
-                if (number := _number(value.strip())) is None:
-                    self.tell("Write a name and a whole number, as in: max_num_seqs 2.")
-                else:
-                    control.set_option(name, number)
-
-            self.push_screen(
-                AskScreen("Change an option", "max_num_batched_tokens N (the token budget) or max_num_seqs N (slots)."),
-                change,
-            )
-
-    def action_engine_mass(self) -> None:
-        """Record how much attention falls on each block, or stop."""
-        if control := self._control():
-            self._records_mass = not self._records_mass
-            control.record_attention_mass(self._records_mass)
-            self.tell(
-                "Attention on each block is recorded from the next step on."
-                if self._records_mass
-                else "No longer recorded."
-            )
-
-    def action_engine_xray(self) -> None:
-        """Record the kernel's programs at the chosen sequence's next token."""
-        if control := self._control():
-            seq_id = self.context.selection.seq_id
-            if seq_id not in self.model.fold.running:
-                self.tell("Choose a running sequence first (tab to the slots, then ↑ and ↓).")
-            else:
-                control.trace_kernel(seq_id)
-                self.tell(
-                    "Its next token is traced: it takes the engine some seconds, then it is on the Blocks screen (2)."
-                )
-
-
-def _number(text: str) -> int | None:
+def whole_number(text: str) -> int | None:
     """What a person wrote, if it is a whole number that anything could have."""
     return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else None
 
 
 def _step(text: str) -> int | None:
     """The step that is meant by 412, 1,000 or "step 412"."""
-    return _number(text.casefold().removeprefix("step").strip().replace(",", ""))
+    return whole_number(text.casefold().removeprefix("step").strip().replace(",", ""))
 
 
 def _short(text: str) -> str:
@@ -280,5 +196,6 @@ def _short(text: str) -> str:
 
 
 _SECONDS_TO_READ = 5
+_SECONDS_OF_A_DAY = 86_400
 _MOST_DIGITS = 18
 _LONGEST_NAME = 60

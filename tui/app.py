@@ -2,7 +2,7 @@
 
 Fifteen times a second it lets the transport take in what has come, and has the screen in front draw the moment that
 the transport stands at. It never asks the engine anything and the engine never waits for it. What a person can do is
-in `commands`; the methods that do it are here, in `moves` (in time) and in `actions` (those that open a window). The easy thing to get wrong is
+in `commands`; the methods that do it are here, in `moves` (in time), in `actions` (those that open a window) and in `engine_actions`. The easy thing to get wrong is
 the end: `show_summary` is called from the engine's thread while the last events are still in the source, so the
 summary is only noted there and shown once the source is empty.
 
@@ -28,6 +28,7 @@ from minivllm.tui.ascii import to_ascii
 from minivllm.tui.commands import bindings
 from minivllm.tui.context import Context
 from minivllm.tui.control import EngineControl
+from minivllm.tui.engine_actions import EngineActions
 from minivllm.tui.lesson import LessonControl
 from minivllm.tui.model import DashboardModel
 from minivllm.tui.moves import Moves
@@ -65,7 +66,7 @@ class _Summary(NamedTuple):
         return self.step is None or (self.step == newest.fold.step and not newest.fold.requests)
 
 
-class DashboardApp(Actions, Moves, App[str]):
+class DashboardApp(Actions, EngineActions, Moves, App[str]):
     """The dashboard of one engine or one recording."""
 
     CSS_PATH = "dashboard.tcss"
@@ -85,6 +86,8 @@ class DashboardApp(Actions, Moves, App[str]):
         keymap: dict[str, str] | None = None,
         first_step: int = 0,
         has_next: bool = False,
+        follows: bool = False,
+        notice: str = "",
         lesson: LessonControl | None = None,
         recorder: LogWriter | None = None,
         screen: str = "overview",
@@ -96,6 +99,8 @@ class DashboardApp(Actions, Moves, App[str]):
         keymap: keys by command id, in place of those of `commands`
         first_step: a recording opens at the end of this step, as soon as so much of it is read
         has_next: there are more recordings, and `run` returns "next" if a person wants the next one
+        follows: when another engine takes the place of this one, `run` returns "next", so that it can be opened
+        notice: a sentence to begin with
         lesson: opens with a screen for it; `source` is that of its first page
         recorder: writes this run into a file; the top line says what that lacks
         screen: the one to begin with
@@ -121,6 +126,7 @@ class DashboardApp(Actions, Moves, App[str]):
         """The state of the source that was told."""
         self._first_step = first_step
         self._has_next = has_next
+        self._follows, self._notice = follows, notice
         self._badge_seen: tuple | None = None
 
     def get_key_display(self, binding: Binding) -> str:
@@ -153,6 +159,8 @@ class DashboardApp(Actions, Moves, App[str]):
         self.theme_changed_signal.subscribe(self, lambda theme: self._restyle(theme.dark))
         await self.switch_mode(self._first_screen)
         self.draw()
+        if self._notice:
+            self.tell(self._notice)
         self.set_interval(1 / FRAMES_PER_SECOND, self._frame)
 
     def on_unmount(self) -> None:
@@ -169,7 +177,11 @@ class DashboardApp(Actions, Moves, App[str]):
             changed |= self.context.second.tick(now, SECONDS_OF_EVENTS)
         if self.context.control is not None and (refused := self.context.control.messages()):
             self.tell(" ".join(refused))
+        if self._follows and self.context.transport.state == "live" and self.context.transport.source.status.replaced:
+            self.exit("next")  # its recording is that engine's alone: the new one begins its own
+            return
         self._tell_trouble()
+        self._tell_cut_answers()
         summary = self._summary
         holds = summary is not None and summary.holds(self.context.transport.recording.head)
         if self.context.finished is not None and not holds:
@@ -239,8 +251,10 @@ class DashboardApp(Actions, Moves, App[str]):
 
     async def action_back(self) -> None:
         """Back to the screen before; with nothing to go back to, choose nothing."""
-        if self.screen.maximized is not None:
-            self.screen.minimize()
+        if self._notifications:
+            self.clear_notifications()
+        elif self.screen.maximized is not None:
+            self.action_maximize()
         elif self._visited:
             await self._go(self._visited.pop())
         else:
@@ -277,10 +291,11 @@ class DashboardApp(Actions, Moves, App[str]):
         """Give the focused panel the whole screen, or take it back."""
         if self.screen.maximized is not None:
             self.screen.minimize()
-        elif self.focused is not None:
+        elif isinstance(self.focused, Panel):
             self.screen.maximize(self.focused)
         else:
             self.tell(NO_FOCUS)
+        self.screen.refresh_bindings()  # the bottom line says how to get back
         self.call_after_refresh(self.draw)
 
     def action_next_recording(self) -> None:

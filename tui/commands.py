@@ -1,6 +1,6 @@
 """Every command of the dashboard in one table: key, name, help, and what it does.
 
-Bindings, footer, help, palette, remapping and the page of the documentation are all made from `COMMANDS`, so none of
+Bindings, help, palette, remapping and the page of the documentation are all made from `COMMANDS`, so none of
 them can say something else. An action is a method `action_...` of the app. Ids never change: a person's own keys
 (`keys.toml`) are written down with them.
 
@@ -22,33 +22,31 @@ class Command(NamedTuple):
     """Textual's names, separated by commas; the first one is shown."""
     action: str
     label: str
-    """For the footer and the palette."""
+    """For the palette and, where `keybar` has no shorter one, the bottom line."""
     help: str
     """One sentence."""
     group: str
-    in_footer: bool = False
-    """All that are must fit into 80 columns, or the last one, which is how to leave, is not seen."""
     display: str | None = None
     """How the key is written, where Textual's name for it is not what stands on the keyboard."""
 
 
 COMMANDS: tuple[Command, ...] = (
-    Command("time.toggle", "space", "toggle", "Pause", "Pause or play; the engine and the recording go on.", "Time", True),
-    Command("time.step_back", "left,h", "step(-1)", "Step back", "To the end of the step before.", "Time", False, "←"),
-    Command("time.step", "right,l", "step(1)", "Step", "To the end of the next step.", "Time", True, "→"),
-    Command("time.event_back", "left_square_bracket", "event(-1)", "Event back", "One event back.", "Time", False, "["),
-    Command("time.event", "right_square_bracket", "event(1)", "Event", "One event forward.", "Time", False, "]"),
+    Command("time.toggle", "space", "toggle", "Pause", "Pause or play; the engine and the recording go on.", "Time"),
+    Command("time.step_back", "left,h", "step(-1)", "Step back", "To the end of the step before.", "Time", "←"),
+    Command("time.step", "right,l", "step(1)", "Step", "To the end of the next step.", "Time", "→"),
+    Command("time.event_back", "left_square_bracket", "event(-1)", "Event back", "One event back.", "Time", "["),
+    Command("time.event", "right_square_bracket", "event(1)", "Event", "One event forward.", "Time", "]"),
     Command("time.notable_back", "left_curly_bracket", "notable(-1)", "Notable back",
-            "To the last hit, copy, eviction, wait, preemption, arrival or end before here.", "Time", False, "{"),
+            "To the last hit, copy, eviction, wait, preemption, arrival or end before here.", "Time", "{"),
     Command("time.notable", "right_curly_bracket", "notable(1)", "Notable",
-            "To the next hit, copy, eviction, wait, preemption, arrival or end.", "Time", True, "}"),
+            "To the next hit, copy, eviction, wait, preemption, arrival or end.", "Time", "}"),
     Command("time.start", "home", "start", "Start", "To the first event.", "Time"),
-    Command("time.live", "end", "live", "Live", "To the newest event, and follow it.", "Time", True),
-    Command("time.faster", "plus,equals_sign", "speed(1)", "Faster", "Play twice as fast.", "Time", False, "+"),
-    Command("time.slower", "minus", "speed(-1)", "Slower", "Play half as fast.", "Time", False, "-"),
-    Command("time.goto", "g", "goto", "Go to", "To a step (412), a request (ada) or a block (b9).", "Time", True),
+    Command("time.live", "end", "live", "Live", "To the newest event, and follow it.", "Time"),
+    Command("time.faster", "plus,equals_sign", "speed(1)", "Faster", "Play twice as fast.", "Time", "+"),
+    Command("time.slower", "minus", "speed(-1)", "Slower", "Play half as fast.", "Time", "-"),
+    Command("time.goto", "g", "goto", "Go to", "To a step (412), a request (ada) or a block (b9).", "Time"),
     Command("time.mark", "m", "mark", "Mark", "Remember this moment.", "Time"),
-    Command("time.previous_mark", "apostrophe", "previous_mark", "To mark", "Back to the last mark before here.", "Time", False, "'"),
+    Command("time.previous_mark", "apostrophe", "previous_mark", "To mark", "Back to the last mark before here.", "Time", "'"),
     Command("time.diff", "D", "diff", "Diff", "What changed between the last two marks, or the last mark and here.", "Time"),
     Command("screen.overview", "1", "screen('overview')", "Overview", "Everything at a glance.", "Screens"),
     Command("screen.blocks", "2", "screen('blocks')", "Blocks", "Blocks, their owners, the prefix cache and the free queue.", "Screens"),
@@ -58,15 +56,15 @@ COMMANDS: tuple[Command, ...] = (
     Command("screen.compare", "6", "screen('compare')", "Compare", "A second recording of the same trace beside this one.", "Screens"),
     Command("look.next_panel", "tab", "focus_next", "Next panel", "Give the next panel the focus.", "Look"),
     Command("look.previous_panel", "shift+tab", "focus_previous", "Previous panel", "Give the panel before the focus.", "Look"),
-    Command("look.down", "down,j", "cursor(1)", "Down", "Choose the next thing in the panel.", "Look", False, "↓"),
-    Command("look.up", "up,k", "cursor(-1)", "Up", "Choose the thing before.", "Look", False, "↑"),
+    Command("look.down", "down,j", "cursor(1)", "Down", "Choose the next thing in the panel.", "Look", "↓"),
+    Command("look.up", "up,k", "cursor(-1)", "Up", "Choose the thing before.", "Look", "↑"),
     Command("look.page_down", "pagedown", "cursor(12)", "Page down", "Twelve things further.", "Look"),
     Command("look.page_up", "pageup", "cursor(-12)", "Page up", "Twelve things back.", "Look"),
     Command("look.open", "enter", "open", "Inspect", "Show what is chosen on the screen that is made for it.", "Look"),
-    Command("look.back", "escape", "back", "Back", "Back to the screen before; with nothing to go back to, choose nothing.", "Look", False, "esc"),
-    Command("look.why", "w", "why", "Why?", "Say in one sentence why the chosen thing is as it is.", "Look", True),
+    Command("look.back", "escape", "back", "Back", "Back to the screen before; with nothing to go back to, choose nothing.", "Look", "esc"),
+    Command("look.why", "w", "why", "Why?", "Say in one sentence why the chosen thing is as it is.", "Look"),
     Command("look.source", "s", "source", "Source", "The line of the engine that decided this.", "Look"),
-    Command("look.filter", "slash", "filter", "Filter", "Show only events that contain a word (!word: that do not).", "Look", False, "/"),
+    Command("look.filter", "slash", "filter", "Filter", "Show only events that contain a word (!word: that do not).", "Look", "/"),
     Command("look.maximize", "z", "maximize", "Maximize", "Give the panel the whole screen, or take it back.", "Look"),
     Command("engine.pause", "p", "engine_pause", "Engine", "Pause the engine itself, or let it go on.", "Engine"),
     Command("engine.step", "n", "engine_step", "Engine step", "Let the paused engine take one step.", "Engine"),
@@ -82,13 +80,13 @@ COMMANDS: tuple[Command, ...] = (
     Command("app.export", "E", "export", "Export", "Save the recording, and a trace for Perfetto.", "Dashboard"),
     Command("app.next_recording", "ctrl+n", "next_recording", "Next recording", "Open the next of the recordings that were named.", "Dashboard"),
     Command("app.palette", "ctrl+p", "command_palette", "Commands", "Find a command by its name.", "Dashboard"),
-    Command("app.help", "question_mark,f1", "help", "Help", "What the focused panel shows, and all keys.", "Dashboard", True, "?"),
-    Command("app.quit", "q", "quit", "Quit", "Leave the dashboard.", "Dashboard", True),
+    Command("app.help", "question_mark,f1", "help", "Help", "What the focused panel shows, and all keys.", "Dashboard", "?"),
+    Command("app.quit", "q", "quit", "Quit", "Leave the dashboard.", "Dashboard"),
     Command("app.interrupt", "ctrl+c", "quit", "Quit", "Leave the dashboard, also from a window.", "Dashboard"),
 )  # fmt: skip
 
 LESSON_COMMANDS: tuple[Command, ...] = (
-    Command("lesson.next", "space,enter", "lesson_next", "Go on", "To the next page of the lesson, or to what comes of the guess.", "Lesson", True, "space"),
+    Command("lesson.next", "space,enter", "lesson_next", "Go on", "To the next page of the lesson, or to what comes of the guess.", "Lesson", "space"),
     Command("lesson.back", "b", "lesson_back", "Page back", "To the page before, with the picture as it was.", "Lesson"),
 )  # fmt: skip
 """On the lesson screen, and there before the others: `space` and `enter` do something else elsewhere."""
@@ -103,7 +101,7 @@ def as_bindings(commands: tuple[Command, ...]) -> list[Binding]:
     return [
         # Textual's own ctrl+c only says which key quits; ours comes first, in every window.
         Binding(
-            command.keys, command.action, command.label, show=command.in_footer, key_display=command.display,
+            command.keys, command.action, command.label, show=False, key_display=command.display,
             tooltip=command.help, id=command.id, priority=command.id == "app.interrupt",
         )
         for command in commands

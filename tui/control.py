@@ -11,6 +11,20 @@ from typing import NamedTuple, Protocol
 
 from minivllm.events.types import Phase
 
+MAX_TOKENS = 64
+"""Of an answer, if nothing else is asked for: long enough to be watched, short enough to end."""
+ASKED_HERE = "user-"
+"""What the names of requests from this dashboard begin with."""
+
+
+class Question(NamedTuple):
+    """What a person asks of the model; the names are those of `SamplingParams`."""
+
+    prompt: str
+    max_tokens: int = MAX_TOKENS
+    temperature: float = 0.0
+    n: int = 1
+
 
 class ControlState(NamedTuple):
     """Where the engine stands."""
@@ -38,7 +52,7 @@ class EngineControl(Protocol):
     def step_phase(self) -> None:
         """Pause, and run the next phase of a step."""
 
-    def add_request(self, prompt: str) -> None:
+    def add_request(self, prompt: str, max_tokens: int = MAX_TOKENS, temperature: float = 0.0, n: int = 1) -> None:
         """A message of a person. The requests are named `user-1`, `user-2`, ... in the order in which they came in."""
 
     def add_burst(self) -> None:

@@ -177,9 +177,10 @@ TOLD_KINDS = frozenset(_TELL)
 
 
 def _seconds(e: ev.StepEnd) -> str:
-    parts = ("schedule", e.t_schedule), ("prepare", e.t_prepare), ("model", e.t_model), ("sample", e.t_sample)
-    told = ", ".join(f"{name} {1000 * seconds:.1f}" for name, seconds in parts if seconds)
-    return f"; milliseconds: {told}" if told else ""
+    """Where the time went, most of it first: the end of a long row is cut."""
+    parts = (e.t_schedule, "schedule"), (e.t_prepare, "prepare"), (e.t_model, "model"), (e.t_sample, "sample")
+    told = ", ".join(f"{name} {1000 * seconds:.1f}" for seconds, name in sorted(parts, reverse=True) if seconds)
+    return f" in {1000 * sum(seconds for seconds, _ in parts):.1f} ms: {told}" if told else ""
 
 
 def _most_mass(e: ev.AttentionMass) -> str:
@@ -195,7 +196,7 @@ _TELL_NUMBERS = {
     ev.StepScheduled: lambda e: (
         f"{short_name(e.seq_id)} gets {plural(e.num_tokens, f'{clean(e.kind)} token')} from position {e.num_computed_tokens}"
     ),
-    ev.StepEnd: lambda e: f"step {e.step} ends: {plural(e.used, 'token')} computed{_seconds(e)}",
+    ev.StepEnd: lambda e: f"step {e.step} ends: {plural(e.used, 'token')}{_seconds(e)}",
     ev.TokenSampled: lambda e: f"{short_name(e.seq_id)} says “{clean(e.text[:200])}” (token {e.token_id})",
     ev.TextFlushed: lambda e: f"{short_name(e.seq_id)} shows “{clean(e.text[:200])}”, which was held back",
     ev.AttentionMass: lambda e: f"{short_name(e.seq_id)} attends to {plural(len(e.mass), 'block')}{_most_mass(e)}",

@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 
 from minivllm.events import types as ev
 from minivllm.tui.context import Context
+from minivllm.tui.text import short_name
 
 EVENTS_PER_LOOK = 2000
 """Decoded and compared at most, each time: a few milliseconds."""
@@ -57,7 +58,8 @@ class EventFilter(NamedTuple):
             return True
         names, blocks = _NAMED_BY[kind]
         for name in names:
-            if word in getattr(event, name).casefold():
+            whose = getattr(event, name)
+            if word in whose.casefold() or ("~" in word and word in short_name(whose)):
                 return True
         number = word.removeprefix("b")
         return number.isdecimal() and any(str(getattr(event, name)) == number for name in blocks)

@@ -26,11 +26,10 @@ class Letters(msgspec.Struct):
     given: dict[str, str] = {}
     """seq_id -> letter"""
     holders: dict[str, str] = {}
-    """letter -> the sequence that it stands for"""
+    """letter -> the sequence that it stands for, in the order in which they were given"""
     hues: dict[str, int] = {}
     """letter -> the colour of the sequence that it stands for"""
     live: set[str] = set()
-    next_turn: int = 0
     num_free: int = len(ALPHABET)
     """Letters that stand for nobody who is there."""
 
@@ -47,24 +46,23 @@ class Letters(msgspec.Struct):
         if self.num_free == 0:  # more sequences than letters: to look for one at each of their blocks would be slow
             return
         self.num_free -= 1
-        letter = self._initial(seq_id) or self._next()
-        self.given.pop(self.holders.get(letter), None)
+        letter = self._fresh(seq_id) or self._oldest()
+        self.given.pop(self.holders.pop(letter, None), None)
         self.hues[letter] = self._free_hue(ALPHABET.index(letter) % NUM_HUES)
         self.given[seq_id], self.holders[letter] = letter, seq_id
 
-    def _initial(self, seq_id: str) -> str | None:
-        """The first letter of a request's name, if it is one and stood for nobody so far: `r1` and `user-1` are no names."""
+    def _fresh(self, seq_id: str) -> str | None:
+        """A letter that stood for nobody so far: the initial of a name; `r1` and `user-1` are no names, and take the next one."""
         name, _, index = seq_id.rpartition(".")
-        letter = name[:1].lower() if index == "0" else name[:1].upper()
-        return letter if name.isalpha() and letter in ALPHABET and letter not in self.holders else None
+        wanted = ALPHABET
+        if name.isalpha():
+            # Further samples of a name begin at the other end, so that they leave other names their initials.
+            wanted = name[0].lower() + ALPHABET if index == "0" else name[0].upper() + ALPHABET[::-1]
+        return next((letter for letter in wanted if letter in ALPHABET and letter not in self.holders), None)
 
-    def _next(self) -> str:
-        """The next letter in turn that stands for nobody who is there."""
-        turn = self.next_turn
-        while self.holders.get(ALPHABET[turn]) in self.live:
-            turn = (turn + 1) % len(ALPHABET)
-        self.next_turn = (turn + 1) % len(ALPHABET)
-        return ALPHABET[turn]
+    def _oldest(self) -> str:
+        """The letter that was given first of those that stand for nobody who is there."""
+        return next(letter for letter, holder in self.holders.items() if holder not in self.live)
 
     def _free_hue(self, wanted: int, but: str | None = None) -> int:
         """`wanted`, or the next colour that fewer live sequences `but` one have."""

@@ -34,6 +34,8 @@ class Life(msgspec.Struct, gc=False):
     """The last one that it suffered."""
     end: tuple[int, float, str] | None = None
     """(step, time, reason)"""
+    parent: str | None = None
+    """The sequence that it was forked off, or the nearest of that one's ancestors that is still remembered."""
 
     @property
     def arrived(self) -> float:
@@ -70,6 +72,7 @@ class Lives(msgspec.Struct):
         parent = self.by_sequence.get(event.parent)
         if parent is not None:
             self._begin(event.seq_id, parent.request_id, event, "decode")
+            self.by_sequence[event.seq_id].parent = parent.seq_id
 
     def _admitted(self, event: ev.RequestAdmitted | ev.RequestResumed) -> None:
         self._enter(event, "prefill")
@@ -120,7 +123,11 @@ class Lives(msgspec.Struct):
             self._drop(self.ended[0])
 
     def _drop(self, seq_id: str) -> None:
-        self.by_sequence.pop(seq_id, None)
+        dropped = self.by_sequence.pop(seq_id, None)
+        if dropped is not None:
+            for life in self.by_sequence.values():
+                if life.parent == seq_id:
+                    life.parent = dropped.parent
         if seq_id in self.ended:
             self.ended.remove(seq_id)
 

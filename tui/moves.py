@@ -7,6 +7,8 @@ where the picture stood before, and what was not possible is told.
 
 from collections.abc import Callable
 
+from minivllm.tui.widgets.timeline import TimeLine
+
 
 class Moves:
     """Methods of `DashboardApp`."""
@@ -38,6 +40,16 @@ class Moves:
 
     def action_live(self) -> None:
         self.context.transport.to_live()
+        self._moved()
+
+    def on_time_line_moved(self, message: TimeLine.Moved) -> None:
+        """The slider: to the end of the step at that place; at its end to the newest event."""
+        transport = self.context.transport
+        position = round(message.part * len(transport.recording))
+        if message.part == 1:
+            transport.to_live()
+        else:
+            transport.to_step(transport.recording.step_of(position)) if position else transport.to_start()
         self._moved()
 
     def action_speed(self, by: int) -> None:

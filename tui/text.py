@@ -7,6 +7,8 @@ outside must pass through it. Widths are in terminal cells: a Chinese character 
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
+from zlib import crc32
 
 from rich.cells import cell_len, set_cell_size
 
@@ -28,9 +30,30 @@ def clean(text: str) -> str:
     return _UNSAFE.sub("", text.replace("\t", " "))
 
 
+@lru_cache(4096)
 def short_name(seq_id: str) -> str:
-    """A sequence's name as shown: its request's id, and the index only for a second sequence."""
-    return clean(seq_id.removesuffix(".0"))
+    """A sequence's name as every panel shows it: its request's, and the index only for a second sequence.
+
+    A name that somebody chose stays as it is. A server's own is `chatcmpl-<HTTP request>-<chance>` and forty characters long: of that,
+    the first six digits of the HTTP request's id, as git shortens its hashes; of another id that is too long, its beginning
+    and a checksum. The name needs the id alone, so a request is called the same everywhere and at any time.
+    """
+    request_id, dot, index = seq_id.rpartition(".")
+    suffix = f".{index}" if dot and index != "0" else ""
+    request_id = clean(request_id if dot else seq_id)
+    if served := _SERVED.fullmatch(request_id):
+        http, chance, number = served.groups(default="")
+        name = http[:6] if _UUID.fullmatch(http) else f"{http[:8]}~{chance[:4]}"
+        return f"{name}{number if number != '-0' else ''}{suffix}"
+    if len(request_id) > LONGEST_NAME:
+        return f"{request_id[:8]}~{crc32(request_id.encode()):08x}{suffix}"
+    return request_id + suffix
+
+
+LONGEST_NAME = 24
+"""Of a request that is named as it is."""
+_SERVED = re.compile(r"(?:chatcmpl|cmpl|gen)-(.+)-([0-9a-f]{8})(-\d+)?")
+_UUID = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def fit(text: str, width: int) -> str:

@@ -6,7 +6,7 @@ With `--vllm`, on an engine that is not ours: what vLLM tells of itself, on a sc
 import argparse
 import os
 
-from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
+from minivllm.cli.dashboard import NEXT, add_dashboard_options, make_app, run_app
 from minivllm.cli.terminal import require_terminal
 from minivllm.errors import ConfigError
 
@@ -39,8 +39,12 @@ def run(args: argparse.Namespace) -> int:
     if hasattr(os, "nice"):
         # The engine may be on this machine and need every core: its steps go first, and a frame comes a little later.
         os.nice(_NICENESS)
-    run_app(make_app(args, open_source(args.source, follow=True, codec=MODELS)))
-    return 0
+    notice = ""
+    while True:
+        source = open_source(args.source, follow=True, codec=MODELS)
+        if run_app(make_app(args, source, follows=True, notice=notice)) != NEXT:
+            return 0
+        notice = "The server was started again: this is its new engine, and a new recording."
 
 
 def _attach_to_vllm(args: argparse.Namespace) -> int:

@@ -17,6 +17,10 @@ _SAME_CLOCK_SECONDS = 5.0
 """Two headers of one run agree that well on when the engine's clock stood at zero."""
 
 
+class AnotherRunError(EventLogError):
+    """The other side is no continuation: it has its own events from the beginning."""
+
+
 class Stitcher:
     """Give `resume` the header of each new connection, and `take` every event's line."""
 
@@ -30,7 +34,7 @@ class Stitcher:
         return self._expected_seq - 1 if self._expected_seq > self._header.first_seq else None
 
     def resume(self, header: LogHeader) -> None:
-        """Raises `EventLogError` if a new connection is to another run."""
+        """Raises `AnotherRunError` if a new connection is to another run."""
         ours = self._header
         same = msgspec.structs.replace(header, first_seq=0, wall=0.0, mono=0.0) == msgspec.structs.replace(
             ours, first_seq=0, wall=0.0, mono=0.0
@@ -40,7 +44,7 @@ class Stitcher:
             drift = (header.wall - header.mono) - (ours.wall - ours.mono)
             same = same and abs(drift) < _SAME_CLOCK_SECONDS and header.first_seq >= self._expected_seq
         if not same:
-            raise EventLogError("another engine runs there now: attach again to see it")
+            raise AnotherRunError("another engine runs there now: attach again to see it")
 
     def take(self, line: bytes) -> bytes:
         """What to write for an event's line (given without its end): nothing, the line, or a gap before it.

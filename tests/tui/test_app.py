@@ -6,6 +6,7 @@ from threading import Thread
 
 import pytest
 from driven_app import FRAME, SIZES, all_drawn, drawn, drive, panel, put, settle, source_of, told, until
+from fake_control import FakeControl
 from full_disk import REASON, files_no_larger_than
 from textual.geometry import Region
 from textual.pilot import Pilot
@@ -313,5 +314,27 @@ def test_twenty_thousand_events_a_second_are_drained_without_loss(stage, ask) ->
             await pilot.pause(0.1)
         assert app.model.fold.last_seq == events[-1].seq == len(events) - 1
         assert app.model.fold.state == run.engine.inspect()
+
+    drive(app, script)
+
+
+def test_an_answer_that_a_limit_cut_is_told_to_whom_asked(stage, ask) -> None:
+    asks = [
+        ask("user-1", "a question", "a long answer of many words", max_tokens=3),
+        ask("user-2", "a question", "done"),
+        ask("ada", "another", "a long answer of many words", max_tokens=3),
+    ]
+    run = stage(asks, max_num_seqs=1)
+    app = DashboardApp(InProcessSource(run.header, codec=MODELS), control=FakeControl())
+
+    async def script(pilot: Pilot) -> None:
+        said = []
+        for event in run.run().events:
+            put(app, event)
+            if isinstance(event, ev.StepEnd):
+                await pilot.pause(FRAME)
+                said += told(app)
+        assert {sentence.partition(" ")[0] for sentence in said} == {"user-1"}
+        assert "cut at 3 tokens" in said[0]
 
     drive(app, script)

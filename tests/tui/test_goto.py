@@ -1,6 +1,6 @@
 """Go to: every name that stands on the screen is known, steps may be written as the screen writes them."""
 
-from driven_app import app_for, drive, told
+from driven_app import app_for, drawn, drive, told
 from textual.pilot import Pilot
 
 
@@ -37,3 +37,19 @@ def test_a_name_on_the_screen_a_step_as_it_is_drawn_and_a_step_that_is_not_there
         assert told(app)[-1].endswith("called nobody in this recording so far: write 412, ada or b9.")
 
     drive(app, script)
+
+
+def test_the_short_name_of_a_servers_request_is_known_and_its_detail_has_the_whole(stage, ask) -> None:
+    whole = "chatcmpl-d92da972a4f640628a0bdcda8ec01234-0a1b2c3d"
+    app = app_for(stage([ask(whole, "a question", "an answer of some words"), ask("ada", "b", "c d e")]).run(3))
+
+    async def script(pilot: Pilot) -> None:
+        for id in ("slots", "eventlog"):
+            rows = [row for row in drawn(app, id) if "d92da9" in row]
+            assert rows and not any("chatcmpl" in row for row in rows)
+        assert any("d92da9 enters slot" in row for row in drawn(app, "eventlog")), "the verb is in sight"
+        await go_to(pilot, "d92da9")
+        assert (app.context.selection.seq_id, app.current_mode) == (f"{whole}.0", "requests")
+        assert whole in " ".join(drawn(app, "request-detail")) and not told(app)
+
+    drive(app, script, (200, 50))

@@ -5,12 +5,16 @@ import time
 
 import msgspec
 import pytest
+from driven_app import drive, panel, told, until
 from event_server import Answer, messages, meta, serving, sse
 from polled_sources import all_events, poll_until
+from textual.pilot import Pilot
 
 from minivllm.errors import EventLogError
 from minivllm.events.fold import fold
 from minivllm.events.types import Gap
+from minivllm.tui.app import DashboardApp
+from minivllm.tui.model import MODELS
 from minivllm.tui.sources import event_stream
 from minivllm.tui.sources.http_source import HttpSource
 from minivllm.tui.sources.sse import MAX_MESSAGE_BYTES, SseMessage, SseParser
@@ -31,7 +35,7 @@ def test_a_server_is_followed_and_left_at_once_though_it_says_nothing(shared_pre
     with serving(Answer(meta(shared_prefix.header) + messages(events[:-5]), hold=True)) as server:
         source = HttpSource(server.url)
         poll_until(source, lambda: len(source.recording) == len(events) - 5)
-        assert source.status == ("live", "")
+        assert source.status[:2] == ("live", "")
         server.more.append(messages(events[-5:]))
         poll_until(source, lambda: len(source.recording) == len(events))
         assert all_events(source) == events
@@ -57,7 +61,7 @@ def test_a_lost_connection_is_told_and_taken_up_where_it_broke(shared_prefix) ->
         assert server.last_event_ids == [None, str(half - 1), str(half - 1)]
         lost = [status.text for status in seen if status.state == "lost"]
         assert lost and all("does not answer" in text and "trying again in 0.0" in text for text in lost)
-        assert source.status == ("live", "")
+        assert source.status[:2] == ("live", "")
         source.close()
 
 
@@ -99,8 +103,53 @@ def test_a_server_that_was_started_again_ends_the_view_and_keeps_it(shared_prefi
         source = HttpSource(server.url)
         poll_until(source, lambda: source.status.state == "ended")
         assert source.status.text == f"{server.url}/events: another engine runs there now: attach again to see it."
+        assert source.status.replaced
         poll_until(source, lambda: len(source.recording) == 40)
         source.close()
+
+
+def test_a_dashboard_goes_on_to_the_new_engine_but_takes_nobody_out_of_the_past(shared_prefix) -> None:
+    header, events = shared_prefix.header, shared_prefix.run(12).events
+    other = msgspec.structs.replace(header, wall=header.wall + 3600)
+    for looks_back in (False, True):
+        with serving(
+            Answer(meta(header) + messages(events))
+        ) as server:  # then it is gone, until there is an answer again
+            source = HttpSource(server.url, codec=MODELS)
+            app = DashboardApp(source, follows=True)
+
+            async def script(
+                pilot: Pilot,
+                app: DashboardApp = app,
+                answers: list[Answer] = server.answers,
+                looks_back: bool = looks_back,
+            ) -> None:
+                if looks_back:
+                    await pilot.press("left")
+                answers.append(Answer(meta(other) + messages(events)))
+                if looks_back:
+                    await until(pilot, lambda: "end goes to it" in " ".join(told(app)))
+                    assert not app._exit
+                    await pilot.press("end")
+                await until(pilot, lambda: app._exit)
+
+            drive(app, script)
+            assert app.return_value == "next"
+
+
+def test_what_a_lost_engine_ran_is_not_drawn_as_running(shared_prefix) -> None:
+    events = shared_prefix.run(12).events
+    with serving(Answer(meta(shared_prefix.header) + messages(events))) as server:
+        source = HttpSource(server.url, codec=MODELS)
+        app = DashboardApp(source)
+
+        async def script(pilot: Pilot) -> None:
+            slots = panel(app, "slots")
+            await until(pilot, lambda: source.status.state == "lost" and "as last heard" in str(slots.border_title))
+            words = [style for line in slots._lines for text, style in line if text.strip() == "DECODE"]
+            assert words and set(words) == {"muted"}
+
+        drive(app, script)
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,9 @@
 
 import pytest
 import small_lesson
-from driven_app import drawn, drive, panel, show_screen, until, visible
+from driven_app import FRAME, drawn, drive, panel, show_screen, until, visible
 from one_thread import one_thread  # noqa: F401  (a fixture)
+from textual.widgets._footer import FooterKey
 
 from minivllm.lessons.lesson_engine import ModelShelf
 from minivllm.lessons.lesson_player import LessonPlayer
@@ -124,6 +125,34 @@ def test_digits_are_the_guess_while_a_question_is_open_and_screens_else():
         assert app.current_mode == "blocks"
         await pilot.press("0")
         await until(pilot, lambda: app.current_mode == "lesson")
+
+    drive(app, script)
+
+
+def test_a_guess_that_is_none_is_not_left_in_the_field():
+    app = lesson_app()
+
+    async def script(pilot):
+        await press(pilot, "space", "3", ".", ".", "enter")
+        assert app.dashboard_screen._text.trouble, "3.. is no number"
+        assert app.dashboard_screen._text.typed == ""
+        await press(pilot, "2", "enter")
+        assert app.model.fold.step == 1, "what was typed next was the guess, and all of it"
+
+    drive(app, script)
+
+
+def test_the_footer_names_the_keys_of_the_lesson_and_the_way_back_to_it():
+    app = lesson_app()
+
+    async def script(pilot):
+        def shown():
+            return {key.description: key.key_display for key in app.screen.query(FooterKey)}
+
+        assert (shown()["Go on"], shown()["Page back"]) == ("space", "b")
+        await show_screen(pilot, "blocks")
+        await pilot.pause(FRAME)
+        assert shown()["Lesson"] == "0"
 
     drive(app, script)
 

@@ -54,9 +54,11 @@ def test_two_live_sequences_never_have_the_same_letter(steps: list[tuple[int, bo
 
 def test_a_name_gets_its_own_initial_and_its_second_sample_the_capital() -> None:
     letters = Letters()
-    for seq_id in ("cleo.0", "ada.0", "ben.0", "ada.1", "amy.0", "user-1.0"):
+    for seq_id in ("cleo.0", "ada.0", "ada.1", "ada.2", "ben.0", "amy.0", "user-1.0"):
         letters.assign(seq_id)
-    assert [letters.of(seq_id) for seq_id in ("cleo.0", "ada.0", "ben.0", "ada.1")] == ["c", "a", "b", "A"]
+    assert [letters.of(seq_id) for seq_id in ("cleo.0", "ada.0", "ada.1", "ben.0")] == ["c", "a", "A", "b"]
+    # More samples of ada leave the other names their initials.
+    assert letters.of("ada.2") == "Z"
     # An initial that is taken, and a name that is only a number, have the next letters in turn.
     assert [letters.of("amy.0"), letters.of("user-1.0")] == ["d", "e"]
 

@@ -103,7 +103,7 @@ def test_a_full_disk_is_told_and_becomes_a_gap_once_there_is_room(shared_prefix,
     for event in events[50:80]:
         source.put(event)
     assert source.poll(SOON) == 0
-    assert source.status == ("lost", "No room to keep the events: 30 are missing.")
+    assert source.status[:2] == ("lost", "No room to keep the events: 30 are missing.")
     monkeypatch.setattr(source._writer, "_file", real_file)
     for event in events[80:]:
         source.put(event)
@@ -119,7 +119,7 @@ def test_a_full_disk_is_told_and_becomes_a_gap_once_there_is_room(shared_prefix,
 
 def test_a_replay_is_indexed_bit_by_bit_and_says_how_far(log: Path, shared_prefix) -> None:
     source = ReplaySource(log)
-    assert source.status == ("indexing", "Reading the log: 0 %.") or source.status.state == "indexing"
+    assert source.status[:2] == ("indexing", "Reading the log: 0 %.") or source.status.state == "indexing"
     poll_until(source, lambda: source.status.state == "recording")
     assert source.status.text == ""
     assert all_events(source) == shared_prefix.events
@@ -139,7 +139,7 @@ def test_a_replay_of_a_damaged_log_shows_what_stands_before_the_damage(log: Path
 def test_a_replay_of_a_truncated_log_ends_with_its_last_whole_line(log: Path, shared_prefix) -> None:
     log.write_bytes(log.read_bytes()[:-30])
     source = ReplaySource(log)
-    poll_until(source, lambda: source.status == ("recording", ""))
+    poll_until(source, lambda: source.status[:2] == ("recording", ""))
     assert all_events(source) == shared_prefix.events[:-1]
     source.close()
 
@@ -218,7 +218,7 @@ def test_a_file_is_waited_for_and_followed_while_it_is_written(tmp_path: Path, s
     go_on.set()
     poll_until(source, lambda: len(source.recording) == len(events))
     writer.join()
-    assert all_events(source) == events and source.status == ("live", "")
+    assert all_events(source) == events and source.status[:2] == ("live", "")
     source.close()
 
 

@@ -130,7 +130,9 @@ def test_the_times_of_a_step_are_told_only_where_there_are_some(shared_prefix) -
     shown = rows(StepHistory(), model, 160)
     assert "sched   prep  model   samp" in shown[1]
     assert "   0.1    0.2   12.5    0.8" in shown[-1]
-    assert "13.6 ms  schedule 0.1  prepare 0.2  model 12.5  sample 0.8" in rows(StepDetail(), model, 60)
+    assert "13.6 ms  model 12.5  sample 0.8  prepare 0.2  schedule 0.1" in rows(StepDetail(), model, 60)
+    # Where there is less room, what took longest is there and nothing is cut.
+    assert "13.6 ms  model 12.5  sample 0.8" in rows(StepDetail(), model, 34)
 
 
 def test_the_window_follows_the_newest_step_until_an_older_one_is_chosen(shared_prefix) -> None:

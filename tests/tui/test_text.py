@@ -2,6 +2,7 @@
 
 import unicodedata
 from itertools import pairwise
+from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -75,3 +76,24 @@ def test_a_first_sequence_goes_by_the_name_of_its_request() -> None:
     assert short_name("r5.0") == "r5"
     assert short_name("r5.1") == "r5.1"
     assert short_name("a.0.0") == "a.0"
+
+
+def test_the_names_of_a_servers_requests_are_short_and_each_is_another() -> None:
+    random = Random(0)
+    http = [f"{random.getrandbits(128):032x}" for _ in range(400)]
+    names = [short_name(f"chatcmpl-{one}-{random.getrandbits(32):08x}.0") for one in http]
+    assert [name == one[:6] for name, one in zip(names, http, strict=True)].count(False) == 0
+    assert len(set(names)) == len(names) and max(map(len, names)) == 6
+    # Prompts of one HTTP request, samples of one prompt, and an id that a client uses for everything.
+    several = [f"cmpl-{http[0]}-00c0ffee-{prompt}.{sample}" for prompt in (0, 1) for sample in (0, 1)]
+    again = [f"chatcmpl-my-request-{random.getrandbits(32):08x}.0" for _ in range(20)]
+    long = [f"the-gateway-of-the-eastern-region-{number}.0" for number in range(99)]
+    for ids in (several, again, long):
+        assert len(set(map(short_name, ids))) == len(ids)
+        assert max(len(short_name(one)) for one in ids) <= 17
+
+
+@given(st.text(min_size=1, max_size=24).filter(lambda text: clean(text) == text))
+def test_a_name_that_somebody_chose_is_not_changed(name: str) -> None:
+    assert short_name(f"{name}.0") == name
+    assert short_name(f"{name}.2") == f"{name}.2"

@@ -7,10 +7,11 @@ from textual.app import ComposeResult
 from textual.events import Resize
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from minivllm.tui.context import Context
 from minivllm.tui.widgets.header import Header
+from minivllm.tui.widgets.keybar import KeyBar
 from minivllm.tui.widgets.panel import Panel
 from minivllm.tui.widgets.timeline import TimeLine
 
@@ -22,6 +23,8 @@ class DashboardScreen(Screen, inherit_bindings=False):
     """One of the screens behind the keys 1 to 6."""
 
     NAME: ClassVar[str]
+    # A panel that fills the screen leaves what says where in time this is, and how to get back.
+    ALLOW_IN_MAXIMIZED_VIEW = "#header, #timeline, KeyBar"
     AUTO_FOCUS = ""  # the first tab gives it to the first panel, and until then no title stands out
     # Under 110 columns the panels drop their boxes; tall and wide screens give each panel more.
     HORIZONTAL_BREAKPOINTS: ClassVar = [(0, "-narrow"), (110, "-wide")]
@@ -41,7 +44,7 @@ class DashboardScreen(Screen, inherit_bindings=False):
         yield Header(id="header")
         yield from self.body()
         yield TimeLine(id="timeline")
-        yield Footer(show_command_palette=False)
+        yield KeyBar()
         yield Static(id="too-small")
 
     def on_mount(self) -> None:

@@ -1,14 +1,18 @@
 """Small windows over a screen: one that asks for a line of text, one that shows text."""
 
-from typing import ClassVar
+from collections.abc import Iterable
+from typing import ClassVar, Literal
 
 from rich.console import RenderableType
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
+from textual.widget import Widget
 from textual.widgets import Input, Static
+
+from minivllm.tui.control import Question
 
 _ROWS_ABOVE = 6
 """Shown above the row that a text begins near."""
@@ -28,10 +32,51 @@ class AskScreen(ModalScreen[str | None]):
             box.border_title = self._title
             box.border_subtitle = "enter to go, esc back"
             yield Input(self._value, id="answer")
+            yield from self.numbers()
             yield Static(Content(self._hint), id="hint")
 
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        self.dismiss(event.value.strip())
+    def numbers(self) -> Iterable[Widget]:
+        """More to fill in, under the line; nothing here."""
+        return ()
+
+    def on_input_submitted(self) -> None:
+        self.enter()
+
+    def enter(self) -> None:
+        """What enter does. Textual calls the handlers of all base classes, so this is what a subclass replaces."""
+        self.dismiss(self.query_one("#answer", Input).value.strip())
+
+
+class QuestionScreen(AskScreen):
+    """Asks for a message to the model and for how to answer it; the result is a `Question`, or None."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Ask the model",
+            "One message of a user. tab goes to the numbers: an answer ends at max_tokens, wherever it is; temperature 0 always "
+            "takes the most likely token; n answers share the prompt's blocks.",
+        )
+
+    def numbers(self) -> Iterable[Widget]:
+        usual = Question("")
+        with Horizontal(id="numbers"):
+            for name, (kind, _) in _NUMBERS.items():
+                yield Static(f"{name} ")
+                yield Input(f"{getattr(usual, name):g}", id=name, type=kind, max_length=6, select_on_focus=True)
+
+    def enter(self) -> None:
+        prompt = self.query_one("#answer", Input).value.strip()
+        try:
+            numbers = {name: read(self.query_one(f"#{name}", Input).value) for name, (_, read) in _NUMBERS.items()}
+        except ValueError:
+            self.query_one("#hint", Static).update("max_tokens and n are whole numbers, temperature is a number.")
+        else:
+            self.dismiss(Question(prompt, **numbers) if prompt else None)
+
+
+_NUMBERS: dict[str, tuple[Literal["integer", "number"], type]] = {
+    "max_tokens": ("integer", int), "temperature": ("number", float), "n": ("integer", int),
+}  # fmt: skip
 
 
 class TextScreen(ModalScreen[None]):

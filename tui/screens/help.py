@@ -23,8 +23,8 @@ from minivllm.tui.widgets.panel import Panel
 
 _LETTERS = (
     "Letters",
-    "A sequence gets a letter when it first enters the batch and keeps it to its end. Capital and small letters are "
-    "different sequences.",
+    "A sequence gets a letter when it first enters the batch, the initial of its name if that is free, and keeps it to its end. "
+    "Capital and small letters are different sequences; a server's request is called by the first digits of its id.",
 )
 
 

@@ -117,8 +117,8 @@ class LessonScreen(DashboardScreen):
         """The lesson has gone on, or not."""
         self._text.busy = False
         self._text.trouble = trouble or ""
-        if self._lesson.page is not self._shown:
-            self._text.typed = ""
+        # Also a guess that is none: what is typed next is another one.
+        self._text.typed = ""
         self._show_page()
         self.app.draw()
 

@@ -17,7 +17,7 @@ from urllib.parse import SplitResult
 
 from minivllm.errors import EventLogError
 from minivllm.events.lines import decode_header, encode_header, state_line
-from minivllm.events.stitching import Stitcher
+from minivllm.events.stitching import AnotherRunError, Stitcher
 from minivllm.events.types import LogHeader
 from minivllm.tui.sources.api_key import VARIABLE, authorization
 from minivllm.tui.sources.sse import SseMessage, SseParser
@@ -74,7 +74,8 @@ class EventStream:
                 self._connect_and_read()
                 why = "it ended the connection"
             except EventLogError as error:
-                self.status = SourceStatus("ended", f"{self._name}: {str(error).rstrip('.')}.")
+                replaced = isinstance(error, AnotherRunError)
+                self.status = SourceStatus("ended", f"{self._name}: {str(error).rstrip('.')}.", replaced)
                 self.settled.set()
                 return
             except (OSError, http.client.HTTPException, UnicodeError) as error:
@@ -161,4 +162,6 @@ class EventStream:
 def _reason(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "no answer in time"
+    if isinstance(error, http.client.IncompleteRead):
+        return "it ended the connection"
     return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__

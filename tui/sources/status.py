@@ -13,6 +13,8 @@ class SourceStatus(NamedTuple):
     state: SourceState
     text: str = ""
     """One short sentence, or nothing."""
+    replaced: bool = False
+    """`ended`, because another engine answers there now: whoever opens it again sees that one."""
 
 
 def indexing(done: int, total: int) -> SourceStatus:

@@ -187,7 +187,7 @@ def _age(model: DashboardModel, block_id: int) -> Fact:
         return Fact("age", [Item("never used", "muted")])
     # Who attaches in the middle of a run was not told of its birth.
     taken = "taken before this began" if age.born is None else f"taken in step {age.born:,}"
-    return Fact("age", [Item(f"{taken}, touched in {age.touched:,}", "muted")])
+    return Fact("age", [Item(f"{taken},", "muted"), Item(f"touched in {age.touched:,}", "muted")])
 
 
 def _token_ids(model: DashboardModel, use: Use, owners: list[tuple[str, int]]) -> list[Fact]:

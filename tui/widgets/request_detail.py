@@ -13,7 +13,7 @@ from minivllm.events.state import FinishedSequence
 from minivllm.tui.lines import Line, Row, Span, line
 from minivllm.tui.lives import Life, Phase
 from minivllm.tui.model import DashboardModel
-from minivllm.tui.text import id_ranges, plural, short_name
+from minivllm.tui.text import clean, id_ranges, plural, short_name
 from minivllm.tui.widgets.panel import Panel
 from minivllm.tui.widgets.timelines import duration, first_token_after, in_order, state_of
 from minivllm.tui.wrap import wrap, wrap_tail
@@ -101,6 +101,8 @@ def _numbers(model: DashboardModel, life: Life) -> list[Span]:
     sentences: list[Span] = []
     sequence = model.fold.sequences.get(life.seq_id)
     done = _finished(model, life)
+    if clean(life.request_id) not in short_name(life.seq_id):
+        sentences.append((clean(life.request_id), "muted"))
     if sequence is not None:
         request = model.fold.requests[sequence.request_id]
         siblings = f", {plural(len(request.seq_ids), 'sequence')}" if len(request.seq_ids) > 1 else ""
@@ -137,7 +139,8 @@ def _phases(model: DashboardModel, life: Life) -> list[Span]:
             (_when(model, step, t) + words + lasted + going_on, "bad" if phase == "preempted" else "muted")
         )
     if life.end is not None:
-        sentences.append((_when(model, *life.end[:2]) + f"ends: {state_of(life)[0]}", "muted"))
+        limit = f" of {plural(life.num_tokens, 'output token')}" if life.end[2] == "length" else ""
+        sentences.append((_when(model, *life.end[:2]) + f"ends: {state_of(life)[0]}{limit}", "muted"))
     return sentences
 
 

@@ -39,7 +39,15 @@ class Slots(Panel):
         super().show(model)
 
     def title(self, model: DashboardModel, width: int) -> str:
-        return f"Batch slots  {len(model.fold.running)} of {model.max_num_seqs}"
+        gone = "  as last heard" if self._is_gone() else ""
+        return f"Batch slots  {len(model.fold.running)} of {model.max_num_seqs}{gone}"
+
+    def _is_gone(self) -> bool:
+        """Whether these are the last words of an engine that does not answer any more, and nobody is known to run."""
+        transport = None if self.context is None else self.context.transport
+        return (
+            transport is not None and transport.state == "live" and transport.source.status.state in ("lost", "ended")
+        )
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Two lines a slot if that leaves enough for the other panels, else one, else as many as fit."""
@@ -61,6 +69,7 @@ class Slots(Panel):
         scheduled = {item.seq_id: item for item in fold.scheduled}
         name_width = max((len(short_name(seq_id)) for seq_id in fold.running), default=0)
         name_width = min(max(name_width, 3), 8 if width < 100 else 14)
+        gone = self._is_gone()
         lines: list[Line] = []
         for slot in shown:
             seq_id = by_slot.get(slot)
@@ -68,7 +77,7 @@ class Slots(Panel):
                 lines.append(Row(width).put(f"{slot:>2} ", "faint").put("·  free", "faint").line())
                 lines.extend([()] if tall else [])
                 continue
-            lines.extend(_slot(model, seq_id, scheduled.get(seq_id), width, name_width, tall))
+            lines.extend(_slot(model, seq_id, scheduled.get(seq_id), width, name_width, tall, gone))
         if len(shown) < len(slots):
             lines.append(_more(model, [by_slot[slot] for slot in slots[room - 1 :]], width))
         return lines
@@ -80,7 +89,7 @@ def _num_rows(model: DashboardModel, by_slot: dict[int, str]) -> int:
 
 
 def _slot(
-    model: DashboardModel, seq_id: str, item: ScheduledState | None, width: int, name_width: int, tall: bool
+    model: DashboardModel, seq_id: str, item: ScheduledState | None, width: int, name_width: int, tall: bool, gone: bool
 ) -> list[Line]:
     sequence = model.fold.sequences[seq_id]
     letter = model.letter(seq_id)
@@ -93,9 +102,9 @@ def _slot(
     count_width = 8 if width < 100 else 10
     if prefilling:
         done = f"{sequence.num_computed_tokens}/{model.num_tokens_planned(seq_id)}"
-        row.put("PREFILL ", "accent*").put(done, "text", count_width)
+        row.put("PREFILL ", "muted" if gone else "accent*").put(done, "text", count_width)
     else:
-        row.put("DECODE  ", "good*").put(f"+{len(sequence.output_token_ids)}", "text", count_width)
+        row.put("DECODE  ", "muted" if gone else "good*").put(f"+{len(sequence.output_token_ids)}", "text", count_width)
     blocks = _newest_blocks(sequence.block_table)
     if tall:
         row.put(" blocks ", "muted").put(_newest(blocks, max(row.room // 2, 12)), "text").put("  ")

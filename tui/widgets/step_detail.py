@@ -86,9 +86,12 @@ def _blocks(record: StepRecord, width: int) -> Line:
 
 
 def _times(record: StepRecord, width: int) -> Line:
-    row = Row(width).put(f"{sum(record.seconds) * 1000:,.1f} ms", "text")
-    for name, seconds in zip(_PHASES, record.seconds, strict=True):
-        row.put(f"  {name} ", "muted").put(f"{seconds * 1000:,.1f}", "text")
+    """The whole, then its parts, the longest first; a part that has no room is left out whole."""
+    row = Row(width).put(f"{sum(record.seconds) * 1000:,.1f} ms", "text*")
+    for seconds, name in sorted(zip(record.seconds, _PHASES, strict=True), reverse=True):
+        number = f"{seconds * 1000:,.1f}"
+        if len(name) + len(number) + 3 <= row.room:
+            row.put(f"  {name} ", "muted").put(number, "text")
     return row.line()
 
 

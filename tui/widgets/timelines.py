@@ -26,6 +26,8 @@ SIGNS: dict[Phase, str] = {"queued": "░", "prefill": "▓", "preempted": "×"}
 _STYLES: dict[Phase, str] = {"queued": "muted", "prefill": "accent", "preempted": "bad*"}
 _PAINTED: tuple[Phase, ...] = ("decode", "queued", "prefill", "preempted")
 """Later ones over earlier ones."""
+_DEEPEST = 4
+"""A beam that descends from more beams is not indented further: its name needs the room."""
 
 
 class Axis(NamedTuple):
@@ -58,8 +60,8 @@ class Timelines(Panel):
     HELP_TITLE = "Requests"
     HELP_TEXT = (
         "Every request from left to right, one cell for one or more steps: ░ waits in the queue, ▓ prefill, its letter for decode, "
-        "× preempted. Then its state, the time to its first token and the time from one token to the next; samples and "
-        "beams stand under the first sequence of their request."
+        "× preempted. Then its state, the time to its first token and the time from one token to the next; a sample "
+        "or beam is indented under the one that it was forked off, and moves up when that one is pruned."
     )
 
     def targets(self) -> list[Target]:
@@ -77,8 +79,8 @@ class Timelines(Panel):
             return [Row(width).put("no request has come yet", "faint").line()]
         chosen = None if self.context is None else self.context.selection.seq_id
         head = height >= 3
-        shown = _window(model, lives, chosen, height - head)
-        names = [_name(life) for life in shown]
+        start, shown = _window(model, lives, chosen, height - head)
+        names = [_name(model, life) for life in shown]
         name_width = min(max(map(cell_len, names)), 16 if width >= 100 else 9)
         rows = [_facts(model, life, name, name_width, width) for life, name in zip(shown, names, strict=True)]
         bar_width = max(min(row.room for row in rows), 0)
@@ -86,7 +88,8 @@ class Timelines(Panel):
         # To the present, as long as somebody on the screen lives.
         last = max(life.end[0] if life.end else max(model.fold.step, life.phases[-1][0]) for life in shown)
         axis = Axis.over(first, last, bar_width)
-        lines = [_head(model, axis, last, width - bar_width, width)] if head else []
+        part = f"{start + 1:,}-{start + len(shown):,} of {len(lives):,} ↑↓" if len(shown) < len(lives) else ""
+        lines = [_head(model, axis, last, part, width - bar_width, width)] if head else []
         for life, row in zip(shown, rows, strict=True):
             _put_bar(row, model, life, axis)
             lines.append(row.line())
@@ -94,18 +97,26 @@ class Timelines(Panel):
 
 
 def in_order(model: DashboardModel) -> list[Life]:
-    """All lives in order of arrival, the sequences of a request together."""
-    groups: dict[str, list[Life]] = {}
+    """All lives in order of arrival, the sequences of a request together, each below the one that it was forked off."""
+    requests: dict[str, list[Life]] = {}
     for life in model.lives.by_sequence.values():
-        groups.setdefault(life.request_id, []).append(life)
-    return [life for group in groups.values() for life in group]
+        requests.setdefault(life.request_id, []).append(life)
+    return [life for group in requests.values() for life in _below(group, None)]
 
 
-def _window(model: DashboardModel, lives: list[Life], chosen: str | None, room: int) -> list[Life]:
-    """The rows around the chosen one; else the newest that run, with the first of those that wait."""
+def _below(group: list[Life], parent: str | None) -> Iterator[Life]:
+    """The sequences of one request that were forked off `parent`, each with all that were forked off it."""
+    for life in group:
+        if life.parent == parent:
+            yield life
+            yield from _below(group, life.seq_id)
+
+
+def _window(model: DashboardModel, lives: list[Life], chosen: str | None, room: int) -> tuple[int, list[Life]]:
+    """The number of the first row and the rows: those around the chosen one; else the newest that run, with the first of those that wait."""
     room = max(room, 1)
     if len(lives) <= room:
-        return lives
+        return 0, lives
     ids = [life.seq_id for life in lives]
     if chosen in ids:
         start = ids.index(chosen) - room // 2
@@ -113,12 +124,15 @@ def _window(model: DashboardModel, lives: list[Life], chosen: str | None, room: 
         begun = [at for at, life in enumerate(lives) if life.phases[-1][2] != "queued"]
         start = (begun[-1] + 1 if begun else 0) + room // 3 - room
     start = min(max(start, 0), len(lives) - room)
-    return lives[start : start + room]
+    return start, lives[start : start + room]
 
 
-def _name(life: Life) -> str:
-    name = short_name(life.seq_id)
-    return name if life.seq_id.endswith(".0") else f"└{name}"
+def _name(model: DashboardModel, life: Life) -> str:
+    """The name, behind a sign for each sequence that it descends from and that still has a row."""
+    depth, parent = 0, life.parent
+    while parent is not None:
+        depth, parent = depth + 1, model.lives.by_sequence[parent].parent
+    return f"{' ' * (min(depth, _DEEPEST) - 1)}└{short_name(life.seq_id)}" if depth else short_name(life.seq_id)
 
 
 def state_of(life: Life) -> tuple[str, str]:
@@ -156,12 +170,13 @@ def _facts(model: DashboardModel, life: Life, name: str, name_width: int, width:
     return row
 
 
-def _head(model: DashboardModel, axis: Axis, last: int, indent: int, width: int) -> Line:
+def _head(model: DashboardModel, axis: Axis, last: int, part: str, indent: int, width: int) -> Line:
+    """`part`: which rows of how many are shown, where there are more."""
     row = Row(width)
     if width >= 56:
-        row.put("", width=indent - 15).put(" first   each  ", "muted")
+        row.put(part, "warn", indent - 15).put(" first   each  ", "muted")
     else:
-        row.put("", width=indent)
+        row.put(part, "warn", indent)
     scale = f", {axis.steps_per_cell:,} a cell" if axis.steps_per_cell > 1 else ""
     seconds = model.fold.t - model.header.mono
     return row.put(f"steps {axis.first:,} to {last:,}{scale}; now {seconds:,.2f} s", "muted").line()
