@@ -85,7 +85,7 @@ def test_a_kernel_of_ours_that_fails_costs_the_run_its_success_and_nobody_else_a
     monkeypatch.setattr("minivllm.bench.kernel_cases.CUDA_CASES", INTERPRETED_CASES)
     assert main(["bench", "kernels", *interpreted, "--runs", "5", "--json"]) == 1
     captured = capsys.readouterr()
-    result = json.loads(captured.out.splitlines()[-1])
+    result = json.loads(captured.out)
     assert [one["name"] for one in result["left_out"] if one["ours"]] == [name]
     assert {"naive", "grouped", "split", "static", "prefill"} - {name} <= {row["name"] for row in result["results"]}
     assert "naive, 2 x 19: " in captured.err, "told as it was measured"

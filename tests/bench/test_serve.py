@@ -78,11 +78,11 @@ class FakeServer:
 
 
 def bench(server: FakeServer, capsys, *options: str) -> tuple[int, dict, list[str]]:
-    """Exit status, the JSON, the lines before it."""
+    """Exit status, the JSON, the lines for people."""
     with served(server.app()) as url:
         status = main(["bench", "serve", "--base-url", url, "--json", *options])
-    *lines, last = capsys.readouterr().out.splitlines()
-    return status, json.loads(last), lines
+    captured = capsys.readouterr()
+    return status, json.loads(captured.out), captured.err.splitlines()
 
 
 def test_what_is_measured_is_what_the_server_did(capsys) -> None:
