@@ -23,9 +23,13 @@ install: $(INSTALLED) ## make the virtual environment and install minivllm into 
 setup: $(DEV_INSTALLED) ## the same, and all that tests, benches and the site need
 
 model: install ## download the default model, unless it is there
+	@echo "$(STEP_2)The model $(MODEL), unless it is here. smollm2 is half a gigabyte: about a minute."
 	$(BIN)/minivllm model fetch $(MODEL)
 
+demo: STEP_1 = Step 1 of 3. #
+demo: STEP_2 = Step 2 of 3. #
 demo: model ## watch a real chat model answer several users at once
+	@echo "Step 3 of 3. The demo, which loads for some seconds: q leaves it, ? shows the keys."
 	$(BIN)/minivllm demo --model $(MODEL)
 
 pictures: setup ## draw the pictures of the docs from the committed traces
@@ -101,10 +105,12 @@ clean: ## remove caches, the built site and build outputs (the virtual environme
 # The stamps lie in the environment, so removing one removes all. A newcomer's `make demo` waits for the first one alone.
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; (3, 11) <= sys.version_info[:2] <= (3, 13) or sys.exit("minivllm needs Python 3.11, 3.12 or 3.13 and $(PYTHON) is %d.%d; name another one, for example: make PYTHON=python3.12" % sys.version_info[:2])'
+	@echo "$(STEP_1)Installing minivllm and what it needs into $(VENV), once: about 1.2 GB, often 3 to 5 minutes, in which pip says nothing."
 	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -c constraints.txt -e '.[kv-events,lessons,serve]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[kv-events,lessons,serve]'
 	@touch $@
 
 $(DEV_INSTALLED): $(INSTALLED)
-	$(BIN)/python -m pip install -c constraints.txt -e '.[dev]'
+	@echo "Installing the tools for tests, benches and the site into $(VENV), once: minutes, in which pip says nothing."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@

@@ -28,6 +28,12 @@ def the_only_line(text: str) -> str:
     return text[:-1]
 
 
+def test_without_a_command_all_commands_are_shown_as_wrong_usage(capsys: pytest.CaptureFixture):
+    assert main([]) == 2
+    said = capsys.readouterr()
+    assert said.out == "" and all(f"    {name} " in said.err for name in cli.COMMANDS)
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["demo", "--help"], ["generate", "--help"], ["--version"]])
 def test_asking_for_help_succeeds(arguments: list[str], capsys: pytest.CaptureFixture):
     assert main(arguments) == 0

@@ -26,7 +26,7 @@ def compare(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[dict, 
     status = cli.main(["compare", "--model", "tiny-random", "--json", *arguments])
     said = capsys.readouterr()
     assert status == 0, said.err
-    return json.loads(said.out.splitlines()[-1]), said.out
+    return json.loads(said.out), said.err
 
 
 def test_two_configurations_run_the_same_trace_and_stand_side_by_side(capsys, tmp_path: Path):

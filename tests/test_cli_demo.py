@@ -283,6 +283,20 @@ def read_terminal(terminal: int, until: bytes | None) -> bytes:
     return seen
 
 
+def test_keys_pressed_while_the_model_is_loaded_reach_neither_the_dashboard_nor_the_shell():
+    pid, terminal = open_terminal(120, 36, "demo", "--model", "tiny-random", "--scenario", "burst")
+    try:
+        read_terminal(terminal, b"Loading")
+        os.write(terminal, b"q\rq")
+        seen = read_terminal(terminal, b"DECODE")
+        assert b"\x1b[?1049l" not in seen, "the dashboard was left by a key that came before it"
+        os.write(terminal, b"q")
+        read_terminal(terminal, None)
+        assert os.waitpid(pid, 0)[1] == 0
+    finally:
+        os.close(terminal)
+
+
 @pytest.mark.parametrize("key", [b"q", b"\x03"], ids=["q", "ctrl-c"])
 def test_in_a_terminal_the_dashboard_opens_and_a_key_leaves_it_with_a_report(key: bytes, tmp_path: Path):
     log = tmp_path / "run.jsonl"

@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import os
 import pty
 import re
@@ -90,11 +91,29 @@ def test_samples_of_a_seed_are_the_same_alone_and_beside_fifteen_other_prompts(c
     assert {label: crowd[f"10.{label}"] for label in alone} == alone
 
 
-def test_beams_give_the_best_text_or_as_many_as_are_asked_for(llm: LLM, capsys: pytest.CaptureFixture):
+def test_log_probabilities_are_printed_under_the_text_with_the_tokens_that_were_likely_too(
+    llm: LLM, capsys: pytest.CaptureFixture
+):
+    (expected,) = llm.generate(["Hello"], SamplingParams(temperature=0.0, max_tokens=6, logprobs=2))
+    wanted = expected.outputs[0]
+    assert main(["generate", "Hello", *TINY, "--max-tokens", "6", "--logprobs", "2"]) == 0
+    out = capsys.readouterr().out
+    rows = [re.fullmatch(r'    (".+?") +([\d.]+)%  rank (\d+) +others: (.*)', row) for row in out.splitlines()[-6:]]
+    for row, token_id, likely in zip(rows, wanted.token_ids, wanted.logprobs, strict=True):
+        taken, (other,) = likely[token_id], [one for one_id, one in likely.items() if one_id != token_id]
+        assert json.loads(row[1]) == taken.decoded_token and int(row[3]) == taken.rank == 1
+        assert float(row[2]) == pytest.approx(100 * math.exp(taken.logprob), abs=0.06)
+        assert row[4].startswith(json.dumps(other.decoded_token, ensure_ascii=False))
+    assert main(["generate", "Hello", "What", *TINY, "--max-tokens", "6", "--logprobs", "0"]) == 0
+    assert len(re.findall(r"^    .*%  rank 1$", capsys.readouterr().out, re.M)) == 12
+
+
+def test_beams_give_all_texts_best_first_or_as_many_as_are_asked_for(llm: LLM, capsys: pytest.CaptureFixture):
     (expected,) = llm.beam_search("Hello", beam_width=4, max_tokens=12)
     best = [output.text for output in expected.outputs]
     assert main(["generate", "Hello", *TINY, "--beam-width", "4", "--max-tokens", "12"]) == 0
-    assert capsys.readouterr().out == best[0].strip("\n").replace("\n", "\n    ") + "\n"
+    printed = listed(capsys.readouterr().out)
+    assert printed == {str(i): text.strip("\n").replace("\n", "\n    ") for i, text in enumerate(best, 1)}
     arguments = ["--beam-width", "4", "-n", "2", "--max-tokens", "12", "--length-penalty", "1.0", "--json"]
     assert main(["generate", "Hello", *TINY, *arguments]) == 0
     result = json.loads(capsys.readouterr().out)

@@ -181,6 +181,12 @@ class DashboardModel:
         (t0, tokens0), (t1, tokens1) = self._rate[0], self._rate[-1]
         return (tokens1 - tokens0) / (t1 - t0)
 
+    def tokens_per_step(self) -> float | None:
+        """Output tokens per step lately; None before two steps have ended."""
+        if len(self._rate) < 2:
+            return None
+        return (self._rate[-1][1] - self._rate[0][1]) / (len(self._rate) - 1)
+
     def hit_rate(self) -> float | None:
         """Part of all looked-up prompt tokens that the prefix cache had; None before the first lookup."""
         counters = self.fold.counters

@@ -88,6 +88,9 @@ def main(argv: Seq[str] | None = None) -> int:
 
 def _run(argv: list[str]) -> int:
     try:
+        if not argv:
+            build_parser().print_help(sys.stderr)
+            return USAGE_ERROR
         # No option stands before the subcommand, except those that answer by themselves.
         args = build_parser(argv[0] if argv else None).parse_args(argv)
         return args.run(args)

@@ -2,6 +2,8 @@
 
 import argparse
 import gc
+import sys
+import termios
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -45,6 +47,9 @@ def run_app(app: "DashboardApp") -> str | None:
     # rings among them several times a frame, and now and then through all modules, which are there to stay.
     gc.freeze()
     gc.set_threshold(_COLLECT_EVERY)
+    if sys.stdin.isatty():
+        # Keys pressed while the model was loaded were not meant for a dashboard that nobody saw.
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
     result = app.run()
     if app.return_code:
         raise SystemExit(app.return_code)

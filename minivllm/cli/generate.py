@@ -8,6 +8,8 @@ The easy thing to get wrong is one bad prompt among many: it is refused with its
 
 import argparse
 import dataclasses
+import json
+import math
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +21,7 @@ from minivllm.clock import MonotonicClock
 from minivllm.engine import LLMEngine
 from minivllm.errors import InvalidRequestError
 from minivllm.inputs import Prompt
-from minivllm.outputs import RequestOutput
+from minivllm.outputs import CompletionOutput, Logprob, RequestOutput
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 SAMPLING_DEFAULTS = {"temperature": 0.0, "max_tokens": 128}
@@ -112,8 +114,8 @@ class _Run:
             text = output.outputs[0].text
             show(text[shown:])
             shown = len(text)
-        if self.finished:
-            show("\n")
+        for output in self.finished.values():
+            show("\n" + probabilities(output.outputs[0]))
 
     def print_in_order(self) -> None:
         """Show each text whole, as early as the order allows."""
@@ -122,7 +124,7 @@ class _Run:
             while next_number in self.finished or next_number in self.refused:
                 for output in self.finished[next_number].outputs if next_number in self.finished else ():
                     label = self._label(next_number, output.index)
-                    show(label + output.text.strip("\n").replace("\n", "\n    ") + "\n")
+                    show(label + output.text.strip("\n").replace("\n", "\n    ") + "\n" + probabilities(output))
                 next_number += 1
 
     def _label(self, number: int, index: int) -> str:
@@ -132,10 +134,27 @@ class _Run:
         return f"[{'.'.join(parts)}] " if parts else ""
 
 
+def probabilities(output: CompletionOutput) -> str:
+    """A line for each token that has log-probabilities: its probability, and the most likely tokens in its place."""
+    lines = []
+    for token_id, likely in zip(output.token_ids, output.logprobs or (), strict=False):
+        others = [f"{_quoted(one)} {math.exp(one.logprob):.1%}" for other, one in likely.items() if other != token_id]
+        taken = likely[token_id]
+        line = f"    {_quoted(taken):<16} {math.exp(taken.logprob):>6.1%}  rank {taken.rank}"
+        lines.append(f"{line:<36}  others: {', '.join(others)}\n" if others else line + "\n")
+    return "".join(lines)
+
+
+def _quoted(token: Logprob) -> str:
+    """In quotes, so that spaces and line ends are seen."""
+    return json.dumps(token.decoded_token, ensure_ascii=False)
+
+
 def _params(args: argparse.Namespace) -> SamplingParams:
     params = sampling_params(args, SAMPLING_DEFAULTS)
     if params.use_beam_search:
-        return params
+        # Who asks for four beams wants to see four: the server's default of one is for programs.
+        return params if hasattr(args, "n") else dataclasses.replace(params, n=params.num_sequences)
     if params.num_sequences > 1 and not hasattr(args, "temperature"):
         params = dataclasses.replace(params, temperature=SAMPLES_TEMPERATURE)
     # The seed that was typed is every prompt's own: a text then follows from seed and prompt alone, whoever is beside it.

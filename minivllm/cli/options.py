@@ -72,7 +72,7 @@ SAMPLING_HELP = {
     "stop_token_ids": "end at this token id; may be given several times",
     "include_stop_str_in_output": "keep the stop string in the output",
     "ignore_eos": "do not end at the model's end-of-sequence token",
-    "logprobs": "with --json: log-probabilities of the sampled and of this many most likely tokens",
+    "logprobs": "print the probability of each token and of this many most likely ones in its place (--json: log-probabilities)",
 }
 NOT_OPTIONS = frozenset({"seed", "logit_bias", "prompt_logprobs", "skip_special_tokens", "output_kind"})
 """Fields of `SamplingParams` without an option; `--seed` is the engine's, which seeds the requests."""

@@ -50,12 +50,12 @@ def run(args: argparse.Namespace) -> int:
     if not (1 <= columns <= _LARGEST and 1 <= rows <= _LARGEST):
         raise ConfigError(f"--size must be columns and rows up to {_LARGEST}, as in 120x36; got {args.size!r}.")
     output = Path(args.output)
+    if any(log is not None and output.exists() and output.samefile(log) for log in (args.log, args.other)):
+        raise ConfigError(f"{args.output} is the recording itself: give the picture another name.")
     if output.suffix.lower() not in ("", ".svg"):
         raise ConfigError(
             f"shot draws SVG: name it {output.with_suffix('.svg')}, which browsers open and rsvg-convert or Inkscape convert."
         )
-    if any(log is not None and output.exists() and output.samefile(log) for log in (args.log, args.other)):
-        raise ConfigError(f"{args.output} is the recording itself: give the picture another name.")
     svg = asyncio.run(_draw(args, (columns, rows)))
     write_whole(output, svg)
     note(f"Wrote {args.output}.")

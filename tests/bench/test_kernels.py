@@ -62,9 +62,9 @@ def test_without_a_cuda_device_it_measures_nothing_and_says_so(capsys):
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device, and it would be measured")
 def test_an_interpreted_run_gives_every_rung_a_row_and_is_marked(capsys):
     assert main(["bench", "kernels", "--interpret", "--runs", "5", "--json"]) == 0
-    output = capsys.readouterr().out
-    assert "INTERPRETED" in output
-    result = json.loads(output.splitlines()[-1])
+    captured = capsys.readouterr()
+    assert "INTERPRETED" in captured.err
+    result = json.loads(captured.out)
     assert result["interpreted"] is True
     names = {row["name"] for row in result["results"]}
     assert names == {"naive", "grouped", "split", "static", "sdpa (gathered)", "prefill", "kv_write", "block_copy"}
@@ -85,7 +85,7 @@ def test_a_kernel_of_ours_that_fails_costs_the_run_its_success_and_nobody_else_a
     monkeypatch.setattr("minivllm.bench.kernel_cases.CUDA_CASES", INTERPRETED_CASES)
     assert main(["bench", "kernels", *interpreted, "--runs", "5", "--json"]) == 1
     captured = capsys.readouterr()
-    result = json.loads(captured.out.splitlines()[-1])
+    result = json.loads(captured.out)
     assert [one["name"] for one in result["left_out"] if one["ours"]] == [name]
     assert {"naive", "grouped", "split", "static", "prefill"} - {name} <= {row["name"] for row in result["results"]}
     assert "naive, 2 x 19: " in captured.err, "told as it was measured"

@@ -26,13 +26,14 @@ def test_a_count_that_is_no_positive_whole_number_is_refused(text: str) -> None:
         positive_int(text)
 
 
-def test_with_json_the_last_line_of_standard_output_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
+def test_with_json_standard_output_is_one_object_and_the_table_goes_to_standard_error(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     long = {"text": "x" * 500, "number": 1.5}
     print_report("Title", ("what", "value"), [("row", "17")], ["A note."], long, as_json=True)
     captured = capsys.readouterr()
-    assert json.loads(captured.out.splitlines()[-1]) == long
-    assert "Title" in captured.out and "17" in captured.out and "A note." in captured.out
-    assert captured.err == ""
+    assert captured.out.count("\n") == 1 and json.loads(captured.out) == long
+    assert "Title" in captured.err and "17" in captured.err and "A note." in captured.err
 
 
 def test_without_json_there_are_only_words_for_people(capsys: pytest.CaptureFixture[str]) -> None:

@@ -162,7 +162,7 @@ def test_the_command_alone_ends_with_the_same_keys_and_nulls_for_the_peer(
     words = ("--workload", "single", "--model", "tiny-random", "--rounds", "1", "--num-threads", "1", "--json")
     assert throughput.run(arguments(throughput, *words)) == 0
     captured = capsys.readouterr()
-    result = json.loads(captured.out.splitlines()[-1])
+    result = json.loads(captured.out)
     assert set(result) >= PROMISED_KEYS
     assert result["peer"] is result["ratio"] is result["peer_tokens_per_s"] is result["peer_runs"] is None
     assert result["output_tokens"] == 128 and result["tokens_per_s"] > 0
@@ -174,7 +174,7 @@ def test_memory_is_measured_in_its_own_process(
 ) -> None:
     words = ("--workload", "single", "--model", "tiny-random", "--num-threads", "1", "--json")
     assert memory.run(arguments(memory, *words)) == 0
-    result = json.loads(capsys.readouterr().out.splitlines()[-1])
+    result = json.loads(capsys.readouterr().out)
     assert result["blocks"] == memory.num_blocks_for(WORKLOADS["single"]) == 16
     # 2 layers, keys and values, 2 heads of 16 numbers, 4 bytes each, for 16 blocks of 16 tokens.
     assert result["kv_cache_bytes"] == 2 * 2 * 2 * 16 * 4 * 16 * 16

@@ -19,7 +19,7 @@ class Header(Panel, can_focus=False):
 
     HELP_TITLE = "Top line"
     HELP_TEXT = (
-        "The model, the number of the last step, output tokens per second, and the part of all prompt tokens that the "
+        "The model, the number of the last step, output tokens per second (of a run on a virtual clock, as in lessons: per step), and the part of all prompt tokens that the "
         "prefix cache had. Blocks are in use, cached (free, but still a hit until they are reused) or empty."
     )
 
@@ -77,7 +77,7 @@ class Header(Panel, can_focus=False):
     def _facts(self, model: DashboardModel, width: int) -> list[list[Span]]:
         """Most important first."""
         counters, use = model.fold.counters, model.pool_use()
-        rate, hits = model.tokens_per_second(), model.hit_rate()
+        hits = model.hit_rate()
         facts: list[list[Span]] = []
         if counters.invariant_violations:
             facts.append([(f" {plural(counters.invariant_violations, 'invariant violation').upper()} ", "bad*!")])
@@ -94,9 +94,11 @@ class Header(Panel, can_focus=False):
         blocks = [(use.used, "used"), (use.cached, "cached"), (use.empty, "empty")]
         label = "blocks " if width >= 100 else ""
         facts.append([(label, "muted"), *(span for count, word in blocks for span in _count(count, word))])
-        if rate is not None:
-            unit = " tok/s" if model.header.clock == "monotonic" else " tok/virtual s"
-            facts.append([(f"{rate:,.0f}", "text*"), (unit, "muted")])
+        # On the virtual clock every step takes equally long: only tokens a step mean anything.
+        if model.header.clock == "virtual" and (per_step := model.tokens_per_step()) is not None:
+            facts.append([(f"{per_step:,.1f}", "text*"), (" tok/step", "muted")])
+        elif model.header.clock == "monotonic" and (rate := model.tokens_per_second()) is not None:
+            facts.append([(f"{rate:,.0f}", "text*"), (" tok/s", "muted")])
         if hits is not None:
             facts.append([("hits ", "muted"), (f"{hits:.0%}", "text*")])
         facts.append(_count(counters.num_preemptions, "preempted"))
