@@ -16,7 +16,7 @@ summary is only noted there and shown once the source is empty.
 import time
 from functools import partial
 from importlib import import_module
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from textual.app import App
 from textual.binding import Binding, BindingType
@@ -26,7 +26,7 @@ from minivllm.events.log import LogWriter
 from minivllm.tui.actions import NO_FOCUS, Actions
 from minivllm.tui.ascii import to_ascii
 from minivllm.tui.commands import bindings
-from minivllm.tui.context import Context
+from minivllm.tui.context import Context, Summary
 from minivllm.tui.control import EngineControl
 from minivllm.tui.engine_actions import EngineActions
 from minivllm.tui.lesson import LessonControl
@@ -53,17 +53,6 @@ SCREENS = {
     "compare": "CompareScreen",
 }
 """Name of a screen, which is also its module in `screens` -> its class; in the order of their keys, 1 to 6."""
-
-
-class _Summary(NamedTuple):
-    """What came of a run, and until when that is all."""
-
-    lines: list[str]
-    step: int | None
-
-    def holds(self, newest: DashboardModel) -> bool:
-        """Whether nothing was done or asked since."""
-        return self.step is None or (self.step == newest.fold.step and not newest.fold.requests)
 
 
 class DashboardApp(Actions, EngineActions, Moves, App[str]):
@@ -120,7 +109,7 @@ class DashboardApp(Actions, EngineActions, Moves, App[str]):
             self.add_mode(name, partial(self._make_screen, name))
         if lesson is not None:
             self.bind("0", "screen('lesson')", description="Lesson", show=False)
-        self._summary: _Summary | None = None
+        self._summary: Summary | None = None
         self._visited: list[str] = []
         self._trouble: str | None = None
         """The state of the source that was told."""
@@ -149,7 +138,7 @@ class DashboardApp(Actions, EngineActions, Moves, App[str]):
 
         `step`: its last one. The summary goes as soon as there is more to do; without a step it is there to stay.
         """
-        self._summary = _Summary(list(lines), step)
+        self._summary = Summary(list(lines), step)
 
     # ---- frames ----
 

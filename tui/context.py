@@ -5,12 +5,25 @@ whether the engine can be steered, and how to draw. Panels read it and change on
 """
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from minivllm.events.log import LogWriter
 from minivllm.tui.control import EngineControl
 from minivllm.tui.lesson import LessonControl
+from minivllm.tui.model import DashboardModel
 from minivllm.tui.selection import Selection
 from minivllm.tui.transport import Transport
+
+
+class Summary(NamedTuple):
+    """What came of a run, and until when that is all."""
+
+    lines: list[str]
+    step: int | None
+
+    def holds(self, newest: DashboardModel) -> bool:
+        """Whether nothing was done or asked since."""
+        return self.step is None or (self.step == newest.fold.step and not newest.fold.requests)
 
 
 @dataclass(slots=True)
