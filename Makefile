@@ -12,7 +12,7 @@ DEV_INSTALLED := $(VENV)/.installed-dev
 CACHES := .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 .DEFAULT_GOAL := help
-.PHONY: help install setup model demo docs docs-serve docs-pages pictures test test-slow test-browser test-gpu conformance soak overhead gpu-report gpu-wheels lint format bench bench-check bench-update clean
+.PHONY: help install setup model demo docs docs-serve docs-pages pictures test mutants test-slow test-browser test-gpu conformance soak overhead gpu-report gpu-wheels lint format bench bench-check bench-update clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,7 +49,10 @@ docs-serve: setup ## show the site on http://127.0.0.1:8008, and again whenever 
 # A worker, up to 3 GiB, for each of so many cores; with a thread each they do not wait for one another's. In their own order:
 # else files with few tests come last, among them the longest ones, and one worker waits for the other.
 test: setup model ## run the tests
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow and not gpu and not browser" --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow and not gpu and not browser" --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 10
+
+mutants: setup ## break the core and the engine a little, many times over, and see that the fast tests notice (MUTANTS=... for options)
+	$(BIN)/python tools/mutants/run.py --workers $(WORKERS) $(MUTANTS)
 
 test-slow: setup model ## run the tests that take minutes
 	$(BIN)/python -m pytest -m slow --timeout 3600

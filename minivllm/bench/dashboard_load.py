@@ -29,6 +29,7 @@ SCREENS = {"overview": "1", "blocks": "2", "scheduler": "3", "requests": "4", "e
 """Screen -> its key."""
 _STEPS_BEFORE = 1000
 """After so many steps the pool is full and requests come and go at the same rate."""
+_HANG_SECONDS = 600.0
 _SETTLE_SECONDS = 1.0
 _PUT_EVERY = 0.005
 
@@ -141,8 +142,8 @@ def flood(recording: Path, num_events: int, events_per_second: float) -> Flood:
         await pilot.pause(_SETTLE_SECONDS)
         started, used = clock.now(), time.process_time()
         await asyncio.to_thread(put_all)
-        # What was put last is taken in at the next frames; nothing is ever dropped, so only time can run out.
-        while len(source.recording) < len(events) and clock.now() - started < 10 * num_events / events_per_second:
+        # What was put last is taken in at the next frames; nothing is ever dropped, so only a hang ends this earlier.
+        while len(source.recording) < len(events) and clock.now() - started < _HANG_SECONDS:
             await pilot.pause(1 / FRAMES_PER_SECOND)
         seconds, cpu = clock.now() - started, time.process_time() - used - producer_seconds
         num_in = len(source.recording)

@@ -108,6 +108,15 @@ class TestPrefixCache:
         assert pool.was_evicted(name(1, 2)) and not pool.was_evicted(name(9, 9))
         assert pool.num_evicted_blocks == 1
 
+    def test_a_block_that_is_asked_for_by_its_address_loses_its_hash_as_any_other(self):
+        pool = make_pool(3)
+        block = pool.pop_free_block()
+        pool.cache_block(block, name(1, 2), None)
+        pool.release(block)
+        pool.take_free_block(block)
+        assert (block.ref_cnt, block.block_hash, pool.get_cached_block(name(1, 2))) == (1, None, None)
+        assert pool.free_queue.ids() == [1, 2]
+
     def test_a_block_without_hash_is_reused_before_any_cached_one(self):
         pool = make_pool(4)
         cached, partial = pool.pop_free_block(), pool.pop_free_block()

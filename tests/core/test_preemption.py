@@ -109,6 +109,26 @@ def test_a_withdrawn_victim_leaves_no_hash_for_keys_and_values_that_nobody_wrote
     assert engine.fold.counters.num_preemptions > 0
 
 
+def test_who_waits_after_a_preempting_step_is_told_of_the_last_shortage_and_not_of_the_first():
+    """Blocks of one token. `b` lacks one and takes those of `c`; then `long` lacks more of its chunk, and takes those of `b`."""
+    engine = WatchedEngine(
+        num_blocks=18, block_size=1, max_num_batched_tokens=7, scheduling_policy="priority", enable_prefix_caching=False
+    )
+    for rank, name in enumerate("abc", 1):
+        engine.add(name, [rank], max_tokens=12, priority=rank)
+    engine.step()
+    engine.add("long", prompt(12, first=20), max_tokens=2, priority=0)
+    for _ in range(3):
+        engine.step()
+    preempted = [
+        (event.seq_id, event.victim_of, event.need, event.free) for event in engine.events_of(ev.RequestPreempted)
+    ]
+    assert preempted == [("c.0", "b.0", 1, 0), ("b.0", "long.0", 4, 2)]
+    assert engine.fold.sequences["b.0"].deferred == ("preempted_this_step", 4, 2)
+    assert [item.seq_id for item in engine.fold.scheduled] == ["a.0", "long.0"]
+    engine.run()
+
+
 def test_a_sequence_alone_in_the_engine_is_never_preempted():
     engine = WatchedEngine(num_blocks=4)
     engine.add("alone", prompt(3), max_tokens=14)

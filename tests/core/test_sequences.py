@@ -138,6 +138,18 @@ class TestMemoryAsked:
         assert (used.ref_cnt, unused.ref_cnt) == (2, 0)
         assert used.block_hash is not None and unused.block_hash is None
 
+    def test_a_prefix_ends_at_its_first_hole_whatever_is_cached_behind_it(self):
+        bus = EventBus(VirtualClock())
+        manager = KVCacheManager(BlockPool(9, bus), 4, True, bus)
+        first = request(16).sequences[0]
+        manager.allocate_slots(first, 16)
+        manager.cache_full_blocks(first, 16)
+        table = list(first.block_table)
+        manager.free(first)
+        manager.evict_unused([table[1]])
+        computed = manager.get_computed_blocks(request(16).sequences[0])
+        assert (computed.blocks, computed.num_cached_tokens, computed.num_computed_tokens) == ([table[0]], 4, 4)
+
     def test_copies_are_handed_out_once(self):
         engine = WatchedEngine()
         engine.add("a", list(range(10)), n=2)

@@ -39,3 +39,21 @@ def test_they_give_way_also_where_a_lowered_number_of_sequences_is_what_leaves_n
         expected_output([9] * 2, 4, index=i) for i in (0, 1)
     ]
     assert {event.victim_of for event in engine.events_of(ev.RequestPreempted)} >= {"urgent.0"}
+
+
+def test_a_step_in_which_somebody_gave_way_has_moved_on_and_costs_the_waiting_beams_nothing():
+    """Four blocks of four. One of two beams has to be computed anew; `other` lacks a block then, and gives way itself."""
+    engine = WatchedEngine(num_blocks=4, scheduling_policy="priority", enable_prefix_caching=False)
+    engine.add("beams", [2, 3, 4, 5, 6, 7, 8], max_tokens=2, n=2, use_beam_search=True, priority=0)
+    engine.add("other", [9] * 7, max_tokens=4, priority=5)
+    engine.step()
+    first, second = engine.scheduler.requests["beams"].sequences
+    engine.scheduler.requeue(second, first)
+    engine.step()
+    engine.step()
+    assert [event.seq_id for event in engine.events_of(ev.RequestPreempted)] == [second.seq_id, "other.0"]
+    assert (engine.fold.scheduled, engine.fold.running) == ([], [first.seq_id])
+    outputs = engine.run(max_steps=50)
+    search = BeamSearch(width=2, max_tokens=2, eos_token_ids=frozenset({99}))
+    assert [one.token_ids for one in outputs["beams"].outputs] == expected_beams([2, 3, 4, 5, 6, 7, 8], search)
+    assert outputs["other"].outputs[0].token_ids == expected_output([9] * 7, 4)

@@ -21,8 +21,6 @@ than `must_kill` percent of those that are not equivalent, if one lives that the
 killed. It is 2 if the list no longer fits the source or the tests fail without any mutant.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re
