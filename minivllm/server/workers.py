@@ -1,0 +1,37 @@
+"""`Workers`: the threads that tokenize and render chat templates, beside the event loop and beside the engine.
+
+A text of a mebibyte takes a second. Thirty of them in one queue would hold up a chat of ten words for half a minute, so long texts
+have one worker of their own and wait for each other alone.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+from minivllm.runtime.heap import trim_heap
+
+T = TypeVar("T")
+
+LONG = 32 * 1024
+"""Characters, or tokens. What is shorter takes some hundredths of a second at most."""
+
+
+class Workers:
+    """Starts its threads when there is work for them."""
+
+    def __init__(self) -> None:
+        self._short = ThreadPoolExecutor(max_workers=2, thread_name_prefix="minivllm-tokenizer")
+        self._long = ThreadPoolExecutor(max_workers=1, thread_name_prefix="minivllm-long-texts")
+
+    def submit(self, size: int, work: Callable[..., T], *args: object) -> Future[T]:
+        """Do `work(*args)` on a text of `size` characters, or tokens."""
+        return (self._long if size > LONG else self._short).submit(work, *args)
+
+    def tidy_up(self) -> None:
+        """After a flood of large requests: give free memory back to the system, once the long texts before are done."""
+        self._long.submit(trim_heap)
+
+    def shutdown(self) -> None:
+        """Forget what has not begun; do not wait for the rest."""
+        for pool in (self._short, self._long):
+            pool.shutdown(wait=False, cancel_futures=True)
