@@ -5,7 +5,7 @@ bytes of every body that is being received or answered. A thousand clients may c
 parsed from it, would be several gigabytes; so beyond a total, a large body is refused with 429. Small ones always pass: a client
 that uploads slowly cannot keep the others out.
 
-A large body leaves holes in the C library's heap: parsed keys, and hundreds of bytes for each token. `HeldBodies` reports when a flood
+A large body or answer leaves holes in the C library's heap: parsed keys, and hundreds of bytes for each token. `HeldBodies` reports when a flood
 has passed, and `trim_heap` gives the holes back to the system.
 """
 
@@ -25,7 +25,9 @@ ALWAYS_TAKEN = 64 * 1024
 BODIES_TOGETHER = 32
 """So many bodies of the largest size are held at once."""
 _FLOOD = 256 * 1024
-"""From this many bytes held on, their end is worth a look at the heap."""
+"""From this many bytes on, of bodies together or of one answer, their end is worth a look at the heap."""
+_PAUSE = 0.01
+"""Seconds for everybody else, between two large bodies: what a small request needs."""
 _MAX_DISCARDED = 16 << 20
 """Bytes of a body that is refused already."""
 
@@ -46,6 +48,10 @@ class HeldBodies:
             raise OverloadedError("The server holds as many large requests as it can: try again later.", retry_after=1)
         self.num_bytes += num_bytes
         self._most = max(self._most, self.num_bytes)
+
+    def note_answer(self, num_bytes: int) -> None:
+        """An answer of this size is sent in one piece: what it was made of was many times as large."""
+        self._most = max(self._most, num_bytes)
 
     def give_back(self, num_bytes: int) -> None:
         self.num_bytes -= num_bytes
@@ -69,6 +75,7 @@ class BodyLimit:
         self._app = app
         self._max_bytes = max_bytes
         self._timeout = timeout
+        self._turn = asyncio.Lock()
         self._held = HeldBodies(BODIES_TOGETHER * max_bytes, on_passed)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -80,16 +87,29 @@ class BodyLimit:
             if (refusal := await self._read(body, scope, receive)) is not None:
                 await refusal(scope, receive, send)
                 return
+            if len(body) > ALWAYS_TAKEN:
+                await self._wait_for_turn()
             messages: list[Message] = [{"type": "http.request", "body": bytes(body), "more_body": False}]
 
             async def replay() -> Message:
                 return messages.pop() if messages else await receive()
 
-            await self._app(scope, replay, send)
+            async def noted(message: Message) -> None:
+                self._held.note_answer(len(message.get("body", b"")))
+                await send(message)
+
+            await self._app(scope, replay, noted)
         except _ClientGoneError:
             pass
         finally:
             self._held.give_back(len(body))
+
+    async def _wait_for_turn(self) -> None:
+        """Parsing a large body keeps the event loop busy for a tenth of a second: others have a turn before the next one."""
+        async with self._turn:
+            for _ in range(3):  # the one before us is parsed and checked meanwhile
+                await asyncio.sleep(0)
+            await asyncio.sleep(_PAUSE)
 
     async def _read(self, body: bytearray, scope: Scope, receive: Receive) -> Response | None:
         """Append to `body`, to its end; or the answer to one that is refused. Raises `_ClientGoneError`."""

@@ -4,6 +4,7 @@ A text of a mebibyte takes a second. Thirty of them in one queue would hold up a
 have one worker of their own and wait for each other alone.
 """
 
+import gc
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
@@ -22,6 +23,7 @@ class Workers:
     def __init__(self) -> None:
         self._short = ThreadPoolExecutor(max_workers=2, thread_name_prefix="minivllm-tokenizer")
         self._long = ThreadPoolExecutor(max_workers=1, thread_name_prefix="minivllm-long-texts")
+        self._tidying: Future[None] | None = None
 
     def submit(self, size: int, work: Callable[..., T], *args: object) -> Future[T]:
         """Do `work(*args)` on a text of `size` characters, or tokens."""
@@ -29,9 +31,15 @@ class Workers:
 
     def tidy_up(self) -> None:
         """After a flood of large requests: give free memory back to the system, once the long texts before are done."""
-        self._long.submit(trim_heap)
+        if self._tidying is None or self._tidying.done():
+            self._tidying = self._long.submit(_tidy_up)
 
     def shutdown(self) -> None:
         """Forget what has not begun; do not wait for the rest."""
         for pool in (self._short, self._long):
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _tidy_up() -> None:
+    gc.collect()  # a refused body is in a cycle with the traceback of its error
+    trim_heap()

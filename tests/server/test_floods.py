@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from itertools import pairwise
 
 import httpx2
 import pytest
@@ -14,6 +15,7 @@ from live_server import LiveServer, deaf_client, serving, wait_for
 from minivllm.errors import OverloadedError
 from minivllm.server import body_limit, connections, workers
 from minivllm.server.body_limit import ALWAYS_TAKEN, HeldBodies
+from minivllm.server.routers import completions
 
 LARGE = 90_000
 
@@ -138,3 +140,54 @@ def test_a_body_whose_last_piece_is_one_too_many_is_refused_at_once() -> None:
     limit = body_limit.BodyLimit(None, max_bytes=1000, timeout=30.0, on_passed=lambda: None)
     asyncio.run(limit({"type": "http", "headers": []}, receive, send))
     assert answers[0]["status"] == 413
+
+
+def test_others_have_a_turn_between_two_large_bodies() -> None:
+    turns: list[int] = []
+
+    async def flood() -> None:
+        ticks = 0
+
+        async def tick() -> None:
+            nonlocal ticks
+            while True:
+                ticks += 1
+                await asyncio.sleep(0)
+
+        async def app(scope: dict, receive: object, send: object) -> None:
+            turns.append(ticks)
+
+        async def receive() -> dict:
+            return {"type": "http.request", "body": b"x" * 100_000, "more_body": False}
+
+        others = asyncio.create_task(tick())
+        limit = body_limit.BodyLimit(app, max_bytes=1 << 20, timeout=30.0, on_passed=lambda: None)
+        await asyncio.gather(*(limit({"type": "http", "headers": []}, receive, None) for _ in range(5)))
+        others.cancel()
+
+    asyncio.run(flood())
+    # A small request needs a handful: to be accepted, read, parsed and answered.
+    assert all(later - sooner > 5 for sooner, later in pairwise(turns)) and len(turns) == 5
+
+
+def test_a_large_answer_is_written_beside_the_event_loop_and_its_memory_is_given_back(
+    tiny_server: LiveServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trimmed, writers = threading.Semaphore(0), []
+    monkeypatch.setattr(workers, "trim_heap", trimmed.release)
+    whole = completions._Answer.whole
+
+    def watched(self: object, outputs: list) -> object:
+        writers.append(threading.current_thread())
+        return whole(self, outputs)
+
+    monkeypatch.setattr(completions._Answer, "whole", watched)
+    with tiny_server.http() as http:
+        body = {"prompt": [60] * 300, "max_tokens": 40, "n": 4, "ignore_eos": True}
+        assert http.post("/v1/completions", json=body).status_code == 200
+        assert not trimmed.acquire(blocking=False)
+        large = http.post("/v1/completions", json=body | {"echo": True, "logprobs": 20, "prompt_logprobs": 20})
+        assert large.status_code == 200 and len(large.content) > 256 * 1024
+        assert trimmed.acquire(timeout=10)
+    loop, worker = (thread.name for thread in writers)
+    assert not loop.startswith("minivllm") and worker.startswith("minivllm-")
