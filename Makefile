@@ -12,7 +12,7 @@ DEV_INSTALLED := $(VENV)/.installed-dev
 CACHES := .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 .DEFAULT_GOAL := help
-.PHONY: help install setup model demo docs docs-serve docs-pages pictures test mutants test-slow test-browser test-gpu conformance soak overhead gpu-report gpu-wheels lint format bench bench-check bench-update clean
+.PHONY: help install setup model demo docs docs-serve docs-pages pictures test mutants test-slow test-browser test-gpu conformance soak attack overhead gpu-report gpu-wheels lint format bench bench-check bench-update clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -72,6 +72,9 @@ conformance: setup model ## run other projects' clients against the server: lm-e
 
 soak: setup model ## serve 200 streams for ten minutes, then 10,000 clients that leave (SOAK=... for other options)
 	$(BIN)/python tools/soak.py --model $(MODEL) $(SOAK)
+
+attack: setup ## attack a server over HTTP; nothing may be left of it (ATTACK=... for some of the attacks)
+	$(BIN)/python tools/attack.py $(ATTACK)
 
 overhead: setup model ## time per output token of 16 streams, served against offline (OVERHEAD=... for other options)
 	$(BIN)/python tools/overhead.py --model $(MODEL) $(OVERHEAD)

@@ -80,6 +80,7 @@ RULES = (
             "minivllm.events",
             "minivllm.inputs",
             "minivllm.outputs",
+            "minivllm.runtime.heap",
             "minivllm.runtime.tokenizer",
             "minivllm.sampling_params",
         ),

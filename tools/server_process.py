@@ -60,6 +60,11 @@ class ServerProcess:
             cache_usage=float(metrics["kv_cache_usage_perc"]),
         )
 
+    def peak_mib(self) -> float:
+        """The most memory that it has had."""
+        status = (Path("/proc") / str(self._process.pid) / "status").read_text()
+        return int(status.partition("VmHWM:")[2].split()[0]) / 1024
+
     def start_its_pools(self) -> None:
         """Have it start the threads that are started once and stay, so that those which come later are its requests'.
 

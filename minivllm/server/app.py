@@ -12,6 +12,7 @@ from starlette.types import Scope
 
 from minivllm import __version__
 from minivllm.server import middleware
+from minivllm.server.body_limit import BodyLimit
 from minivllm.server.errors import add_error_handlers
 from minivllm.server.options import LOOPBACK_NAMES, ServerOptions
 from minivllm.server.routers import about, chat, completions, generate, tokenizer
@@ -48,7 +49,9 @@ def create_app(
     for router in (*ours, *routers):
         app.include_router(router)
     add_error_handlers(app)
-    app.add_middleware(middleware.BodyLimit, max_bytes=options.max_body_bytes, timeout=options.body_timeout)
+    app.add_middleware(
+        BodyLimit, max_bytes=options.max_body_bytes, timeout=options.body_timeout, on_passed=service.tidy_up
+    )
     app.add_middleware(middleware.ApiKey, keys=options.api_key)
     app.add_middleware(middleware.OriginCheck)
     app.add_middleware(middleware.HostCheck, names=_host_names(options))

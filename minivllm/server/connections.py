@@ -1,10 +1,11 @@
-"""`BoundedConnection`: uvicorn's HTTP/1.1 connection, with an end for clients that send nothing or read nothing, and a
-bound on their number.
+"""`BoundedConnection`: uvicorn's HTTP/1.1 connection, with an end for clients that send nothing or read nothing, and
+bounds on their number and on what they leave unread.
 
 uvicorn gives an idle connection some seconds *after* an answer, and one that never asks, or stops in the middle of its
 headers, for ever: a few hundred of those use up a process's file descriptors. Here a request's head has to be there in
 time, the first and every later one. And who does not read has as long as a request may take: closing such a connection
-would wait for ever until all is sent, so it is aborted.
+would wait for ever until all is sent, so it is aborted. A thousand such answers may be gigabytes: when all that is unread
+is more than `MAX_UNREAD_BYTES`, the connection with the most of it is aborted at once.
 
 The easy thing to get wrong is when to stop the clock: a request whose head has come may be answered for minutes.
 """
@@ -17,6 +18,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 HEAD_SECONDS = 10.0
 MAX_CONNECTIONS = 1000
 """Under the 1024 file descriptors that a process usually gets."""
+MAX_UNREAD_BYTES = 64 << 20
+"""Of all connections together. The largest answers have a few mebibytes."""
 
 
 class BoundedConnection(H11Protocol):
@@ -50,6 +53,7 @@ class BoundedConnection(H11Protocol):
         super().pause_writing()
         if self._unread_clock is None:
             self._unread_clock = self.loop.call_later(self._unread_seconds, self.abort)
+        self._bound_unread()
 
     def resume_writing(self) -> None:
         super().resume_writing()
@@ -58,6 +62,18 @@ class BoundedConnection(H11Protocol):
     def abort(self) -> None:
         """End it, and drop what the client has not taken."""
         self.transport.abort()
+
+    def _bound_unread(self) -> None:
+        unread = {one: one.num_unread_bytes for one in self.connections}
+        while sum(unread.values()) > MAX_UNREAD_BYTES:
+            most = max(unread, key=unread.__getitem__)
+            most.abort()
+            del unread[most]
+
+    @property
+    def num_unread_bytes(self) -> int:
+        """What lies here until the client takes it."""
+        return self.transport.get_write_buffer_size()
 
     def _set_clock(self) -> None:
         if not self._waits_for_head:

@@ -15,7 +15,7 @@ from minivllm.events.lines import encode_event
 from minivllm.events.types import Event, Gap, RequestArrived
 
 BYTES_PER_PIECE = 1 << 18
-LONGEST_KEPT = 4096
+LONGEST_KEPT = 1024
 """Bytes of one event that are kept for the next reader; longer ones are rare, and made again."""
 
 

@@ -5,7 +5,7 @@
     HostCheck      the Host header is one of ours, so that no web page can reach us under a name of its own
     OriginCheck    and no page of another site may use us by its visitor's browser
     ApiKey         every path but /health needs the key, if there is one
-    BodyLimit      the whole body, up to a size and within a time
+    BodyLimit      the whole body, up to a size and within a time (`body_limit`)
 
 They are plain ASGI, and the easy thing to get wrong is why: Starlette's base class for middleware puts a queue between a
 route and its client, and then nobody notices that the client has gone. And the path is taken from the scope, never from a URL put
@@ -13,7 +13,6 @@ together with a header that the client wrote (CVE-2026-48746).
 """
 
 import asyncio
-import contextlib
 import hashlib
 import logging
 import re
@@ -30,8 +29,6 @@ from minivllm.server.logs import REQUEST_ID
 
 MAX_HEADERS = 100
 MAX_HEADER_BYTES = 32 * 1024
-_MAX_DISCARDED = 16 << 20
-"""Bytes of a body that is refused already."""
 PUBLIC_PATHS = frozenset({"/health"})
 """The only ones without a key: a load balancer has none."""
 
@@ -175,72 +172,3 @@ class ApiKey:
         # Digests have one length and all of them are compared, so the time taken tells nothing about any key.
         digest = hashlib.sha256(key.encode("utf-8", "replace")).digest()
         return sum([secrets.compare_digest(digest, known) for known in self._digests]) > 0
-
-
-class BodyLimit:
-    """Reads the body before anything else happens, so that routes may wait for nothing but the client's going away."""
-
-    def __init__(self, app: ASGIApp, max_bytes: int, timeout: float) -> None:
-        self._app = app
-        self._max_bytes = max_bytes
-        self._timeout = timeout
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        try:
-            async with asyncio.timeout(self._timeout):
-                body = await self._read(scope, receive)
-        except TimeoutError:
-            error = ApiError(408, f"The body was not there after {self._timeout:g} seconds.", code="body_timeout",
-                headers={"Connection": "close"},
-            )  # fmt: skip
-            await error.response()(scope, receive, send)
-            return
-        except ApiError as error:
-            await self._discard(scope, receive)
-            await error.response()(scope, receive, send)
-            return
-        if body is None:
-            return  # the client has gone
-        messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-        async def replay() -> Message:
-            return messages.pop() if messages else await receive()
-
-        await self._app(scope, replay, send)
-
-    async def _discard(self, scope: Scope, receive: Receive) -> None:
-        """Let a client finish sending, if that is soon: who is cut off while sending never reads the answer."""
-        if "expect" in Headers(scope=scope):
-            return  # it asks first
-        left = _MAX_DISCARDED
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._timeout):
-                while left > 0:
-                    message = await receive()
-                    if message["type"] == "http.disconnect" or not message.get("more_body", False):
-                        return
-                    left -= len(message["body"])
-
-    async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
-        declared = Headers(scope=scope).get("content-length", "0")
-        if declared.isdigit() and int(declared[:20]) > self._max_bytes:
-            raise self._too_large()
-        body = bytearray()
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return None
-            body += message.get("body", b"")
-            if len(body) > self._max_bytes:
-                raise self._too_large()
-            if not message.get("more_body", False):
-                return bytes(body)
-
-    def _too_large(self) -> ApiError:
-        return ApiError(
-            413, f"The body is larger than {self._max_bytes} bytes: send a shorter prompt.", code="request_too_large",
-            headers={"Connection": "close"},
-        )  # fmt: skip

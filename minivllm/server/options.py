@@ -62,6 +62,10 @@ class ServerOptions:
         )
         if any(not key or not key.isascii() or not key.isprintable() for key in self.api_key):
             raise ConfigError("api_key must be made of printable ASCII characters, at least one.")
+        if any(key != key.strip() for key in self.api_key):
+            raise ConfigError(
+                "api_key must not begin or end with a space: HTTP drops such spaces, so no client could send it."
+            )
         if not self.is_loopback and not self.api_key:
             raise ConfigError(
                 f"host {self.host!r} can be reached by other machines: set an api_key, or serve on 127.0.0.1."

@@ -18,7 +18,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -38,6 +38,7 @@ from minivllm.inputs import Prompt
 from minivllm.outputs import RequestOutput
 from minivllm.sampling_params import SamplingParams
 from minivllm.server.generation import Generation
+from minivllm.server.workers import Workers
 
 T = TypeVar("T")
 
@@ -79,9 +80,7 @@ class EngineService:
         self._inbox: deque[tuple[Callable[[Any], None], Any]] = deque()
         self._wake_up_sent = False
         # `Tokenizer.encode` works without the GIL, and one long prompt must not hold up all streams.
-        self._workers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="minivllm-tokenizer")
-        # A chat template that takes seconds to fail must not hold up those who do not chat.
-        self._chat_workers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="minivllm-chat")
+        self._workers = Workers()
         engine.subscribe(self._on_event)
 
     # ---- life ----
@@ -116,8 +115,7 @@ class EngineService:
             await asyncio.to_thread(self._thread.join, 60.0)
         except Exception as error:  # it failed long ago, and that was logged; we only want it to have ended
             _log.info("the engine's thread has ended", extra={"fields": {"error": type(error).__name__}})
-        for workers in (self._workers, self._chat_workers):
-            workers.shutdown(wait=False, cancel_futures=True)
+        self._workers.shutdown()
 
     def when_over(self, end: Callable[[MinivllmError], None]) -> None:
         """Have `end` called in the event loop, with the reason, when the last request has been served.
@@ -188,13 +186,14 @@ class EngineService:
         """As `ask_engine`, from any thread and with a future."""
         return self._thread.call(question)
 
-    async def in_worker(self, work: Callable[..., T], *args: object) -> T:
-        """`work(*args)`, done beside the event loop: tokenizing."""
-        return await self._loop.run_in_executor(self._workers, work, *args)
+    async def in_worker(self, size: int, work: Callable[..., T], *args: object, renders_template: bool = False) -> T:
+        """`work(*args)`, done beside the event loop: tokenizing, chat templates. `size`: characters, or tokens."""
+        return await asyncio.wrap_future(self._workers.submit(size, work, *args, renders_template=renders_template))
 
-    async def in_chat_worker(self, work: Callable[..., T], *args: object) -> T:
-        """As `in_worker`, for work that renders the chat template."""
-        return await self._loop.run_in_executor(self._chat_workers, work, *args)
+    def tidy_up(self) -> None:
+        """Give memory back to the system; call it when a flood of large requests has passed."""
+        if not self.is_draining:
+            self._workers.tidy_up()
 
     def most_output_tokens(self, num_prompt_tokens: int, num_sequences: int) -> int:
         """How many tokens each of a request's sequences may become long, by context and by memory; at least 1.

@@ -47,7 +47,7 @@ class Serving:
         salt = {} if cache_salt is None else {"cache_salt": cache_salt}
         if not isinstance(prompt, str):
             return {"prompt_token_ids": prompt, **salt}
-        token_ids = await self.service.in_worker(self._encode, prompt, add_special_tokens)
+        token_ids = await self.service.in_worker(len(prompt), self._encode, prompt, add_special_tokens)
         return {"prompt_token_ids": token_ids, "prompt": prompt, **salt}
 
     def _encode(self, text: str, add_special_tokens: bool) -> list[int]:
@@ -101,6 +101,11 @@ def new_id(prefix: str) -> str:
 def choose_answer_id(name: str, prefix: str, body: RequestFields) -> str:
     """What the client sees. Not the engine's name of a request: two clients may choose the same."""
     return name if body.request_id is None else f"{prefix}-{body.request_id}"
+
+
+def num_characters(messages: list[dict[str, str]]) -> int:
+    """About how long a conversation is as a prompt."""
+    return sum(len(text) for message in messages for text in message.values())
 
 
 def check_stream(body: RequestFields) -> None:

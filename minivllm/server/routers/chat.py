@@ -31,7 +31,7 @@ from minivllm.server.protocol.chat import (
 )
 from minivllm.server.respond import respond
 from minivllm.server.service import NewRequest
-from minivllm.server.serving import Serving, check_stream, choose_answer_id, count_tokens, new_id, usage
+from minivllm.server.serving import Serving, check_stream, choose_answer_id, count_tokens, new_id, num_characters, usage
 
 
 def router(serving: Serving) -> APIRouter:
@@ -55,7 +55,9 @@ async def _request(serving: Serving, body: ChatCompletionRequest) -> NewRequest:
         raise InvalidRequestError("max_tokens and max_completion_tokens are two names of one thing: set one of them.")
     service = serving.service
     messages = [message.plain() for message in body.messages]
-    token_ids = await service.in_chat_worker(service.tokenizer.apply_chat_template, messages)
+    token_ids = await service.in_worker(
+        num_characters(messages), service.tokenizer.apply_chat_template, messages, renders_template=True
+    )
     asked = body.max_completion_tokens or body.max_tokens
     params = body.sampling_params(
         # At least min_tokens: if that is too much, it is what the refusal should speak of.

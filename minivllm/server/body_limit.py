@@ -1,0 +1,167 @@
+"""`BodyLimit`: read a request's whole body, within bounds on its size, its time and on the bodies of all clients together.
+
+The body is read before anything else happens, so that routes wait for nothing but the client's going away. `HeldBodies` counts the
+bytes of every body that is being received or answered. A thousand clients may connect, and a mebibyte of each, with what is
+parsed from it, would be several gigabytes; so beyond a total, a large body is refused with 429. Small ones always pass: a client
+that uploads slowly cannot keep the others out.
+
+A large body or answer leaves holes in the C library's heap: parsed keys, and hundreds of bytes for each token. `HeldBodies` reports when a flood
+has passed, and `trim_heap` gives the holes back to the system.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from minivllm.errors import OverloadedError
+from minivllm.server.errors import ApiError, to_api_error
+
+ALWAYS_TAKEN = 64 * 1024
+"""Bytes of a body that is never refused because of the others'. A thousand of them are 64 MiB."""
+BODIES_TOGETHER = 32
+"""So many bodies of the largest size are held at once."""
+_FLOOD = 256 * 1024
+"""From this many bytes on, of bodies together or of one answer, their end is worth a look at the heap."""
+_PAUSE = 0.01
+"""Seconds for everybody else, between two large bodies: what a small request needs."""
+_MAX_DISCARDED = 16 << 20
+"""Bytes of a body that is refused already."""
+
+
+class HeldBodies:
+    """How many bytes of request bodies are held. All of it in the event loop."""
+
+    def __init__(self, max_bytes: int, on_passed: Callable[[], None]) -> None:
+        """on_passed: called when nearly everything of a large amount has been given back"""
+        self.num_bytes = 0
+        self._max_bytes = max_bytes
+        self._on_passed = on_passed
+        self._most = 0
+
+    def take(self, num_bytes: int, of_body: int) -> None:
+        """`num_bytes` more have come, of a body of which `of_body` are here then. Raises `OverloadedError`."""
+        if of_body > ALWAYS_TAKEN and self.num_bytes + num_bytes > self._max_bytes:
+            raise OverloadedError("The server holds as many large requests as it can: try again later.", retry_after=1)
+        self.num_bytes += num_bytes
+        self._most = max(self._most, self.num_bytes)
+
+    def note_answer(self, num_bytes: int) -> None:
+        """An answer of this size is sent in one piece: what it was made of was many times as large."""
+        self._most = max(self._most, num_bytes)
+
+    def give_back(self, num_bytes: int) -> None:
+        self.num_bytes -= num_bytes
+        if self._most >= _FLOOD and self.num_bytes <= self._most // 16:
+            self._most = self.num_bytes
+            self._on_passed()
+
+
+class _ClientGoneError(Exception):
+    """There is nobody left to answer."""
+
+
+class BodyLimit:
+    """Middleware; the last one before the routes."""
+
+    def __init__(self, app: ASGIApp, max_bytes: int, timeout: float, on_passed: Callable[[], None]) -> None:
+        """
+        timeout: seconds that a client has for sending its body
+        on_passed: see `HeldBodies`
+        """
+        self._app = app
+        self._max_bytes = max_bytes
+        self._timeout = timeout
+        self._turn = asyncio.Lock()
+        self._held = HeldBodies(BODIES_TOGETHER * max_bytes, on_passed)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        body = bytearray()
+        try:
+            if (refusal := await self._read(body, scope, receive)) is not None:
+                await refusal(scope, receive, send)
+                return
+            if len(body) > ALWAYS_TAKEN:
+                await self._wait_for_turn()
+            messages: list[Message] = [{"type": "http.request", "body": bytes(body), "more_body": False}]
+
+            async def replay() -> Message:
+                return messages.pop() if messages else await receive()
+
+            async def noted(message: Message) -> None:
+                self._held.note_answer(len(message.get("body", b"")))
+                await send(message)
+
+            await self._app(scope, replay, noted)
+        except _ClientGoneError:
+            pass
+        finally:
+            self._held.give_back(len(body))
+
+    async def _wait_for_turn(self) -> None:
+        """Parsing a large body keeps the event loop busy for a tenth of a second: others have a turn before the next one."""
+        async with self._turn:
+            for _ in range(3):  # the one before us is parsed and checked meanwhile
+                await asyncio.sleep(0)
+            await asyncio.sleep(_PAUSE)
+
+    async def _read(self, body: bytearray, scope: Scope, receive: Receive) -> Response | None:
+        """Append to `body`, to its end; or the answer to one that is refused. Raises `_ClientGoneError`."""
+        headers, pieces = Headers(scope=scope), _pieces(receive)
+        try:
+            async with asyncio.timeout(self._timeout):
+                await self._take(pieces, body, headers)
+        except TimeoutError:
+            return ApiError(408, f"The body was not there after {self._timeout:g} seconds.", code="body_timeout",
+                headers={"Connection": "close"},
+            ).response()  # fmt: skip
+        except (ApiError, OverloadedError) as error:
+            self._held.give_back(len(body))
+            body.clear()
+            if "expect" not in headers:  # else it asks first
+                await self._discard(pieces)
+            return to_api_error(error).response()
+        return None
+
+    async def _take(self, pieces: AsyncIterator[bytes], body: bytearray, headers: Headers) -> None:
+        declared = headers.get("content-length", "0")
+        if declared.isdigit() and int(declared[:20]) > self._max_bytes:
+            raise self._too_large()
+        async for piece in pieces:
+            if len(body) + len(piece) > self._max_bytes:
+                raise self._too_large()
+            self._held.take(len(piece), len(body) + len(piece))
+            body += piece
+
+    async def _discard(self, pieces: AsyncIterator[bytes]) -> None:
+        """Let a client finish sending, if that is soon: who is cut off while sending never reads the answer."""
+        left = _MAX_DISCARDED
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._timeout):
+                async for piece in pieces:
+                    left -= len(piece)
+                    if left <= 0:
+                        return
+
+    def _too_large(self) -> ApiError:
+        return ApiError(
+            413, f"The body is larger than {self._max_bytes} bytes: send a shorter prompt.", code="request_too_large",
+            headers={"Connection": "close"},
+        )  # fmt: skip
+
+
+async def _pieces(receive: Receive) -> AsyncIterator[bytes]:
+    """The rest of a body, as it comes. Raises `_ClientGoneError`."""
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise _ClientGoneError
+        yield message.get("body", b"")
+        if not message.get("more_body", False):
+            return
