@@ -99,7 +99,11 @@ def diagnosed(result: Result, wrong: WrongSolutions) -> Result:
 
 
 def run_behaviours(exercise: Exercise, submission: Submission, *, seed: int = 0, patience: float = PATIENCE) -> Result:
-    """Run everything there is to check. `patience`: seconds for making the first failure small."""
+    """Run everything there is to check. `patience`: seconds for making the first failure small.
+
+    Raises `ExerciseError` for an exercise that cannot be done on this machine.
+    """
+    exercise.require_what_it_needs()
     begin = time.monotonic()
     behaviours = behaviours_of(exercise.behaviours_module())
     visible: list[str] = []
