@@ -198,7 +198,7 @@ def test_the_place_is_not_lost_while_a_lesson_is_opened_again(player, lesson_she
 
 
 def test_an_answer_that_is_none_any_more_is_passed_over(lesson_shelf):
-    player = LessonPlayer(small_lesson.run, lesson_shelf, resume=Place(6, ["perhaps"]))
+    player = LessonPlayer(small_lesson.run, lesson_shelf, resume=Place(7, ["perhaps"]))
     assert player.over
     assert player.score == (0, 0)
     player.close()
