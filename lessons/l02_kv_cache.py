@@ -85,7 +85,7 @@ def run(L: Teacher) -> Script:
     )
     L.check("the forgetful engine wrote the same tokens", again == answer)
     yield L.say(
-        f"For a prompt of {length} the difference is small. For 1,000 tokens of answer it is {_forgotten(length, 1000):,} tokens against "
+        f"And these are short texts. With 1,000 tokens of answer it would be {_forgotten(length, 1000):,} tokens against "
         f"{length + 999:,}: without the cache the work grows with the **square** of the length. This is the first of two prices; the other one is memory.",
     )
     config = engine.loaded.config

@@ -4,6 +4,8 @@ from minivllm.lessons.script import Script, Teacher, lesson
 
 SIZE = 4
 PROMPT = 6
+WISH = 10
+"""Tokens: enough to need a fourth block."""
 
 
 @lesson(4, "block-tables", "Blocks and block tables", minutes=9, needs=("naive-serving",))
@@ -11,7 +13,7 @@ def run(L: Teacher) -> Script:
     engine = L.engine(
         num_blocks=12, block_size=SIZE, max_num_batched_tokens=64, max_num_seqs=3, enable_prefix_caching=False
     )
-    engine.add("ada", list(range(20, 20 + PROMPT)), max_tokens=8)
+    engine.add("ada", list(range(20, 20 + PROMPT)), max_tokens=WISH)
 
     yield L.say(
         f"Paging cuts the KV cache into **blocks** of the same size, here of {SIZE} tokens. A request holds a list of block numbers, its "
@@ -37,36 +39,40 @@ def run(L: Teacher) -> Script:
         f"{SIZE - 1} slots a sequence, however long it is.",
         focus="inspector",
     )
-    engine.add("bob", list(range(60, 60 + PROMPT)), max_tokens=8)
+    engine.add("bob", list(range(60, 60 + PROMPT)), max_tokens=WISH)
     L.choose(None)
+    first_two = list(engine.table("ada"))
+    yield L.predict(
+        f"`bob` comes too, with as many tokens, and both write on. ada's table is {first_two}. Once her second block is full she needs a third. Where will it lie?",
+        before=lambda: engine.run_until(lambda: len(engine.table("ada")) == 3),
+        answer=lambda: "somewhere else" if engine.table("ada")[2] != first_two[1] + 1 else "right behind the second",
+        choices=("right behind the second", "somewhere else", "bob is moved to make room"),
+        focus="blockmap",
+        why={
+            "right behind the second": "bob has taken that block meanwhile. It does not matter: the table says where to look.",
+            "bob is moved to make room": "Nothing is ever moved. The table says where to look, so any free block will do.",
+        },
+        because=lambda: f"Her table is {engine.table('ada')} now: her tokens are in order, her blocks need not be.",
+    )
+    table = engine.table("ada")
+    L.check("bob's blocks lie in between", any(table[1] < block < table[2] for block in engine.table("bob")))
     start = engine.fold.step
     yield L.predict(
-        "`bob` comes too, with as many tokens. ada writes one token a step, and its keys and values are stored in the step after. In how many more steps "
-        "does ada need a third block?",
-        before=lambda: engine.run_until(lambda: len(engine.table("ada")) == 3),
+        "ada writes one token a step, and its keys and values are stored in the step after. The first slot of her third block was filled in this step. In how many "
+        "more steps does she need a fourth block?",
+        before=lambda: engine.run_until(lambda: len(engine.table("ada")) == 4),
         answer=lambda: engine.fold.step - start,
         focus="blockmap",
         unit="step",
         why={
-            2: "Those two steps fill the free slots. The step after them finds the block full.",
-            4: f"Her last block was half full already: {SIZE - (PROMPT - SIZE)} slots were left, not {SIZE}.",
-            1: "Her second block still has room.",
+            SIZE - 1: f"Those {SIZE - 1} steps fill the slots that are left. The step after them finds the block full.",
+            1: "Her third block still has room.",
+            2: f"Her second block began half full, with the end of her prompt. This one began with {SIZE} free slots.",
         },
         because="A new block is taken at the moment when a token has no slot.",
     )
     table = list(engine.table("ada"))
-    L.check("bob's blocks lie in between", any(table[1] < block < table[2] for block in engine.table("bob")))
-    yield L.predict(
-        f"bob had taken blocks in the meantime. Her table was {table[:2]}; where does her third block lie?",
-        answer=lambda: "somewhere else" if table[2] != table[1] + 1 else "right behind the second",
-        choices=("right behind the second", "somewhere else", "bob was moved to make room"),
-        why={
-            "right behind the second": "bob is there. It does not matter: the table says where to look.",
-            "bob was moved to make room": "Nothing is ever moved. The table says where to look, so any free block will do.",
-        },
-        because=f"Her table is {table} now: her tokens are in order, her blocks need not be.",
-    )
-    position = 2 * SIZE
+    position = 3 * SIZE
     slot = table[position // SIZE] * SIZE + position % SIZE
     yield L.say(
         f"To find token number p, divide: entry p ÷ {SIZE} of the table names the block, the remainder is the place inside. All slots are "
@@ -77,10 +83,10 @@ def run(L: Teacher) -> Script:
         answer=lambda: slot,
         why={
             position: "That is its place in her text. Where it lies is what the table is for.",
-            table[2]: f"That is its block. Each block has {SIZE} slots.",
+            table[3]: f"That is its block. Each block has {SIZE} slots.",
         },
         otherwise=f"Entry {position // SIZE} of the table, times {SIZE}, plus the remainder {position % SIZE}.",
-        because=f"Entry {position // SIZE} is block {table[2]}: {table[2]} × {SIZE} + {position % SIZE}.",
+        because=f"Entry {position // SIZE} is block {table[3]}: {table[3]} × {SIZE} + {position % SIZE}.",
     )
     engine.run_until(lambda: not (engine.is_running("ada") or engine.is_running("bob")))
     yield L.say(

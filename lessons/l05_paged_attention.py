@@ -1,9 +1,8 @@
 """Lesson 5: how a kernel reads keys and values through a block table, with the x-ray of a real decode."""
 
-from importlib.util import find_spec
-
 from minivllm.events import types as ev
 from minivllm.lessons.lesson_engine import LessonEngine
+from minivllm.lessons.recorded import NOTICE, recorded, triton_is_here, xray_next_step
 from minivllm.lessons.script import Script, Teacher, lesson
 
 SIZE = 16
@@ -11,7 +10,10 @@ PROMPT = [10 + number % 200 for number in range(70)]
 MEMORY = {"num_blocks": 12, "block_size": SIZE, "max_num_seqs": 2, "enable_prefix_caching": False}
 
 
-@lesson(5, "paged-attention", "The paged attention kernel, seen from inside", minutes=10, needs=("block-tables",))
+@lesson(
+    5, "paged-attention", "The paged attention kernel, seen from inside", minutes=10, needs=("block-tables",),
+    watches_kernels=True,
+)  # fmt: skip
 def run(L: Teacher) -> Script:
     engine = L.engine(**MEMORY)
     # Two were here before and left one after the other: the free queue is no longer in order, so neither is the next table.
@@ -21,21 +23,20 @@ def run(L: Teacher) -> Script:
     engine.add("ada", PROMPT, max_tokens=8)
     engine.step()
     table, config = list(engine.table("ada")), engine.loaded.config
-    L.check("her blocks are not in the order of their numbers", table != sorted(table))
+    is_live = triton_is_here()
 
+    if not is_live:
+        yield L.say(NOTICE, focus="blockmap")
+    L.check("her blocks are not in the order of their numbers", table != sorted(table))
     yield L.say(
         f"`ada` has read her prompt of {len(PROMPT)} tokens and is about to write. Her new token must look back at every token before it, and their "
         f"keys and values lie in the blocks {table}: not in order, because those were free. How does a kernel find its way?",
         focus="blockmap",
     )
-    if find_spec("triton") is None:
-        yield L.say(
-            "The rest of this lesson watches the real Triton kernel, and Triton is not installed here: `pip install 'minivllm[triton]'`."
-        )
-        return
+    watched = "and is watched" if is_live else "(recorded elsewhere)"
     yield L.predict(
-        "In the next step the kernel runs over her queries, keys and values and is watched. In which order will one of its programs read her blocks?",
-        before=lambda: _trace(L, engine),
+        f"In the next step the kernel runs over her queries, keys and values {watched}. In which order will one of its programs read her blocks?",
+        before=lambda: xray_next_step(L, engine),
         answer=lambda: _order(engine, table),
         choices=("in the order of her table", "by block number", "all blocks of the cache"),
         why={
@@ -110,10 +111,11 @@ def run(L: Teacher) -> Script:
         "are added up with these weights, and the sum is what the next layer works with.",
         focus="mass",
     )
+    runs = "another one runs the kernel" if is_live else "another one ran the kernel elsewhere"
     yield L.predict(
-        "The Triton kernel's slow twin is plain torch: it gathers the blocks into one tensor first. Now one engine is given the twin, and another one the kernel, which reads "
-        "blocks where they lie. Do both write the same tokens?",
-        answer=lambda: _same_tokens(L),
+        "The Triton kernel's slow twin is plain torch: it gathers the blocks into one tensor first. The kernel reads blocks where they lie. "
+        f"Now one engine runs the twin, and {runs}. Do both write the same tokens?",
+        answer=lambda: _same_tokens(L, is_live),
         choices=("the same", "nearly the same", "different ones"),
         focus="slots",
         why={
@@ -122,12 +124,6 @@ def run(L: Teacher) -> Script:
         },
         because="A slow and plainly right twin is how every fast kernel here is tested.",
     )
-
-
-def _trace(L: Teacher, engine: LessonEngine) -> None:
-    L.focus("xray")
-    engine.engine.trace_kernel("ada.0")
-    engine.step()
 
 
 def _order(engine: LessonEngine, table: list[int]) -> str:
@@ -152,14 +148,16 @@ def _maximum_never_falls(program: ev.TracedProgram) -> bool:
     return all(list(maxima) == sorted(maxima) for maxima in by_head)
 
 
-def _same_tokens(L: Teacher) -> str:
+def _same_tokens(L: Teacher, is_live: bool) -> str:
     """The first tokens with both ways to attend."""
     texts = []
-    for backend in ("torch", "triton"):
+    for backend in ("torch", "triton") if is_live else ("torch",):
         engine = L.engine(backend, attention_backend=backend, **MEMORY)
         engine.add("ada", PROMPT[:20], max_tokens=4)
         engine.run()
         texts.append(engine.output_tokens("ada"))
+    if not is_live:
+        texts.append(recorded().tokens)
     if texts[0] == texts[1]:
         return "the same"
     return "nearly the same" if texts[0][0] == texts[1][0] else "different ones"

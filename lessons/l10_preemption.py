@@ -153,8 +153,8 @@ def run(L: Teacher) -> Script:
         choices=PEOPLE,
         focus="slots",
         why={
-            "cleo": "She is the newest, but the number counts first.",
-            "bob": "Neither the newest nor the least important.",
+            "cleo": "cleo is the newest, but the numbers count first: who came when is asked only between equal ones.",
+            "bob": "bob is neither the newest nor the least important.",
         },
         because="The highest number goes first, and of equal ones the newest.",
     )

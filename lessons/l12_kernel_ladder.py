@@ -1,11 +1,9 @@
 """Lesson 12: what a decode step must read, how fast that can be, and the four rungs of kernels that get there."""
 
-from importlib.util import find_spec
-
 from minivllm.events import types as ev
-from minivllm.lessons.lesson_engine import LessonEngine
+from minivllm.lessons.recorded import NOTICE, look_or_recorded, recorded, triton_is_here, xray_next_step
 from minivllm.lessons.roofline import H100, operations_per_byte, weights_per_pass
-from minivllm.lessons.rungs import SPLITS, Shape, look
+from minivllm.lessons.rungs import SPLITS, Shape
 from minivllm.lessons.script import Script, Teacher, lesson
 
 BF16 = 2
@@ -16,15 +14,19 @@ LONG_CONTEXT = 16_384
 
 
 @lesson(
-    12, "kernel-ladder", "The kernel ladder and the limit of memory", minutes=11, needs=("paged-attention", "batching")
-)
+    12, "kernel-ladder", "The kernel ladder and the limit of memory", minutes=11, needs=("paged-attention", "batching"),
+    watches_kernels=True,
+)  # fmt: skip
 def run(L: Teacher) -> Script:
     engine = L.engine(num_blocks=24, block_size=16, max_num_seqs=2)
     config, model = engine.loaded.config, engine.loaded.name
     engine.add("ada", [10 + number % 200 for number in range(40)], max_tokens=12)
     engine.step(2)
     weights = weights_per_pass(config)
+    is_live = triton_is_here()
 
+    if not is_live:
+        yield L.say(NOTICE, focus="slots")
     yield L.say(
         f"`ada` is being answered, one token a step. For that one token the model `{model}` multiplies with **every one of its {weights:,} weights**, "
         "and each must be brought from memory to the processor first. Lesson 6 said: that is paid once for all in the batch. Let us see the bill.",
@@ -85,21 +87,17 @@ def run(L: Teacher) -> Script:
         otherwise=f"{BF16 * weights:,} bytes of weights over {per_token:,} bytes a token.",
         because="All sequences of a batch together: 64 of them get there with a 64th of that each. Then attention is what counts, and its kernel must not read twice.",
     )
-    if find_spec("triton") is None:
-        yield L.say(
-            "The rest of this lesson runs the real kernels, and Triton is not installed here: `pip install 'minivllm[triton]'`."
-        )
-        return
+    where = "They run here" if is_live else "They ran elsewhere, and were recorded,"
     heads, kv_heads = config.num_attention_heads, config.num_key_value_heads
     looks: dict = {}
     yield L.say(
-        f"So to the kernels, four rungs of a ladder, each with one thing mended. They run here in Triton's interpreter, in this model's shape: {heads} query heads, {kv_heads} key heads. "
+        f"So to the kernels, four rungs of a ladder, each with one thing mended. {where} in Triton's interpreter, in this model's shape: {heads} query heads, {kv_heads} key heads. "
         "A **program** is a piece of a kernel that runs by itself on one processor of the GPU.",
         focus="slots",
     )
     yield L.predict(
         f"Rung 1, `naive`: a program for each query head, {heads} of them; it walks through the {CONTEXT} tokens and loads the key of its head at each. How many keys do all of them load?",
-        before=lambda: looks.update(look(Shape(heads, kv_heads, config.head_size, CONTEXT))),
+        before=lambda: looks.update(look_or_recorded(Shape(heads, kv_heads, config.head_size, CONTEXT))),
         answer=lambda: looks["naive"].keys_read,
         unit="key",
         why={
@@ -122,7 +120,7 @@ def run(L: Teacher) -> Script:
     L.check("every key is loaded exactly once", looks["grouped"].keys_read == kv_heads * CONTEXT)
     yield L.predict(
         f"Now ada's own next decode, by this rung, with the x-ray on. An {H100.name} has {H100.num_processors} processors. ada is alone: how many of them have something to do in a layer's attention?",
-        before=lambda: _trace(L, engine),
+        before=lambda: xray_next_step(L, engine),
         answer=lambda: len(engine.events_of(ev.KernelTraced)[-1].programs),
         why={
             H100.num_processors: "There are not that many programs.",
@@ -131,9 +129,7 @@ def run(L: Teacher) -> Script:
         },
         because="The rest waits, however long the text is.",
     )
-    from minivllm.kernels.decode_split import choose_num_splits
-
-    splits = choose_num_splits(1, kv_heads, LONG_CONTEXT)
+    splits = _num_splits(kv_heads) if is_live else recorded().num_splits
     yield L.predict(
         f"Rung 3, `split`: the context is cut into parts, a program for each, and a second kernel puts the parts together. For {LONG_CONTEXT:,} tokens this engine takes {splits} parts. How many programs read keys?",
         answer=lambda: splits * kv_heads,
@@ -172,7 +168,7 @@ def run(L: Teacher) -> Script:
     )
 
 
-def _trace(L: Teacher, engine: LessonEngine) -> None:
-    L.focus("xray")
-    engine.engine.trace_kernel("ada.0")
-    engine.step()
+def _num_splits(kv_heads: int) -> int:
+    from minivllm.kernels.decode_split import choose_num_splits
+
+    return choose_num_splits(1, kv_heads, LONG_CONTEXT)

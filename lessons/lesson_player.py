@@ -13,7 +13,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from minivllm.lessons.lesson_engine import LessonEngine, ModelShelf
-from minivllm.lessons.progress import Progress
+from minivllm.lessons.library import what_comes_next
+from minivllm.lessons.progress import Place, Progress
 from minivllm.lessons.script import Answer, Lesson, Predict, Teacher
 from minivllm.tui.lesson import Page, Stage
 from minivllm.tui.model import MODELS
@@ -29,11 +30,12 @@ class LessonPlayer:
         shelf: ModelShelf,
         *,
         progress: Progress | None = None,
+        resume: Place | None = None,
     ) -> None:
-        """`progress`: where first answers are kept; None keeps nothing."""
+        """`progress`: where first answers and the place are kept; None keeps nothing. `resume`: go on there, with the answers given then."""
         self.title = f"{lesson.number}. {lesson.title}"
         self._lesson = lesson
-        self._progress = progress
+        self._progress: Progress | None = None
         self._stages: dict[LessonEngine, Stage] = {}
         self._shelf = shelf
         self.teacher = Teacher(self._build)
@@ -43,9 +45,15 @@ class LessonPlayer:
         self.truths: list[Answer] = []
         """What the engine answered to each question so far."""
         self._answered: list[bool] = []
+        self._given: list[str] = []
         self._pages: list[Page] = []
         self._at = 0
         self._open_next()
+        if resume is not None:
+            self._repeat(resume)
+        # Not before: whoever is impatient while the pages open again must not lose the place.
+        self._progress = progress
+        self._note_page()
 
     def _build(self, options: dict[str, object]) -> LessonEngine:
         engine = self._shelf.engine(options)
@@ -130,6 +138,13 @@ class LessonPlayer:
 
     # ---- inside ----
 
+    def _repeat(self, place: Place) -> None:
+        """Open the pages up to `place` again. An answer that is none any more, in a lesson that was changed, is passed over."""
+        answers = iter(place.answers)
+        while self.page.number < place.page and not self.over:
+            if not self.page.waits or self.answer(next(answers, "")) is not None:
+                self.pass_over()
+
     def _open_next(self) -> None:
         """Run the lesson up to its next chunk, and open a page for it; after the last one, a page of what came of it."""
         chunk = next(self._script, None)
@@ -147,6 +162,7 @@ class LessonPlayer:
         self.truths.append(truth)
         verdict = self._question.verdict(given, truth)
         shown = "" if given is None else str(given)
+        self._given.append(shown)
         self._pages[self._at] = replace(self.page, given=shown)
         if given is not None:
             self._answered.append(bool(verdict.right))
@@ -170,12 +186,17 @@ class LessonPlayer:
         )
         self._pages.append(page)
         self._at = len(self._pages) - 1
+        self._note_page()
+
+    def _note_page(self) -> None:
         if self._progress is not None:
-            self._progress.note_page(self._lesson.name, number, page.last)
+            self._progress.note_page(self._lesson.name, self.page.number, self.page.last, self._given)
 
     def _end(self) -> str:
         right, answered = self.score
-        first = f"This is the end of **{self._lesson.title}**."
-        if not answered:
-            return first
-        return f"{first} {right} of {answered} predictions were right; each wrong one showed where a picture in the head was off."
+        parts = [f"This is the end of **{self._lesson.title}**."]
+        if answered:
+            parts.append(
+                f"{right} of {answered} predictions were right; each wrong one showed where a picture in the head was off."
+            )
+        return " ".join([*parts, what_comes_next(self._lesson)]).rstrip()

@@ -12,6 +12,7 @@ from importlib import import_module
 
 import minivllm.lessons
 from minivllm.errors import LessonError
+from minivllm.lessons.exercises.catalogue import exercises
 from minivllm.lessons.script import Lesson
 
 _MODULE = re.compile(r"l(\d\d)_\w+")
@@ -28,6 +29,20 @@ def lessons() -> tuple[Lesson, ...]:
                 raise LessonError(f"{module.name}.py holds lesson {lesson.number}: rename one of the two.")
             found.append(lesson)
     return tuple(sorted(found, key=lambda lesson: lesson.number))
+
+
+def what_comes_next(lesson: Lesson) -> str:
+    """At the end of a lesson: the next one, and the first exercise on what was seen."""
+    course = lessons()
+    if lesson not in course:
+        return ""
+    following = course[lesson.number : lesson.number + 1]
+    parts = [f"Next: `minivllm lesson {one.number}`, {one.title}." for one in following] or [
+        "That was the whole course."
+    ]
+    own = [one for one in exercises() if one.lesson == lesson.number and not one.obstacle]
+    parts += [f"Or write a part of it yourself: `minivllm exercise start {one.name}`." for one in own[:1]]
+    return " ".join(parts)
 
 
 def find_lesson(wanted: str) -> Lesson:

@@ -7,7 +7,7 @@ so it is read again before each change, written beside itself and moved into pla
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -23,6 +23,14 @@ class FirstAnswer(msgspec.Struct):
     right: bool
 
 
+class Place(msgspec.Struct):
+    """Where a lesson was left."""
+
+    page: int
+    answers: list[str] = []
+    """To each question on the way, as it was given; empty where it was passed over."""
+
+
 class LessonProgress(msgspec.Struct):
     """One lesson."""
 
@@ -30,6 +38,8 @@ class LessonProgress(msgspec.Struct):
     finished: bool = False
     first_answers: dict[str, FirstAnswer] = {}
     """By question: `1`, `2`, ... in their order."""
+    left_at: Place | None = None
+    """None if it was not begun, or read to its end since."""
 
     @property
     def num_right(self) -> int:
@@ -110,13 +120,14 @@ class Progress:
 
     # ---- lessons ----
 
-    def note_page(self, lesson: str, page: int, last: bool) -> None:
-        """A page was read; `last`: with it the lesson."""
+    def note_page(self, lesson: str, page: int, last: bool, answers: Sequence[str] = ()) -> None:
+        """A page was read; `last`: with it the lesson. `answers`: what was said to the questions before it."""
 
         def change(file: ProgressFile) -> None:
             entry = file.lessons.setdefault(lesson, LessonProgress())
             entry.pages_read = max(entry.pages_read, page)
             entry.finished |= last
+            entry.left_at = None if last else Place(page, list(answers))
 
         self.change(change)
 

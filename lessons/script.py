@@ -174,16 +174,25 @@ class Lesson:
     """Names of lessons that come before."""
     text_matters: bool
     """It shows what a real model writes, so it takes one where it is at hand."""
+    watches_kernels: bool
+    """It runs Triton's kernels, and shows recordings of them where Triton is not installed."""
     run: Callable[[Teacher], Script]
 
 
 def lesson(
-    number: int, name: str, title: str, *, minutes: int, needs: tuple[str, ...] = (), text_matters: bool = False
+    number: int,
+    name: str,
+    title: str,
+    *,
+    minutes: int,
+    needs: tuple[str, ...] = (),
+    text_matters: bool = False,
+    watches_kernels: bool = False,
 ) -> Callable[[Callable[[Teacher], Script]], Lesson]:
     """Makes a `Lesson` of a generator function. A module `l<number>_....py` has one, called `run`."""
 
     def make(run: Callable[[Teacher], Script]) -> Lesson:
-        return Lesson(number, name, title, minutes, needs, text_matters, run)
+        return Lesson(number, name, title, minutes, needs, text_matters, watches_kernels, run)
 
     return make
 

@@ -248,7 +248,7 @@ class LLMEngine:
     def trace_kernel(self, seq_id: str) -> None:
         """Tell one event `kernel.traced` for the next decode of the sequence `seq_id` (see `minivllm.kernel_tracing`).
 
-        Raises `InvalidRequestError` if there is no such sequence, `ConfigError` without Triton, and `EngineDeadError`.
+        Raises `InvalidRequestError` if there is no such sequence, and `EngineDeadError`.
         """
         self._raise_if_dead()
         self._stepper.tracer.ask(seq_id, self._scheduler.requests)

@@ -48,6 +48,23 @@ class ConfigError(MinivllmError, ValueError):
     """An engine option is out of range or contradicts another."""
 
 
+class TritonMissingError(ConfigError):
+    """Triton, which runs and interprets GPU kernels, is not installed: minivllm installs it on Linux on x86-64 only."""
+
+    def __init__(self, what: str, instead: str = "") -> None:
+        """what: needs Triton; instead: another way, as the end of a sentence"""
+        import sysconfig  # slow, and seldom needed
+
+        on_linux = sysconfig.get_platform() == "linux-x86_64"
+        install = f"pip install '{TRITON}'" if on_linux else "it comes with minivllm on Linux on x86-64 only"
+        ways = install + (f", or {instead}" if instead else "")
+        super().__init__(f"{what} needs Triton, which is not installed here: {ways}.")
+
+
+TRITON = "triton>=3.6,<3.8"
+"""As pyproject.toml says it."""
+
+
 class ModelError(MinivllmError):
     """The model's files cannot be found, trusted or read."""
 

@@ -5,7 +5,8 @@ attention reads, and the interpreted kernel is run over them once more and watch
 engine's own data and the kernel's own way through it, whatever backend the engine attends with.
 
 The engine waits for it, most of a second the first time: it is asked for by a person, and an answer that came
-some steps later would make a recording depend on the machine's speed. The easy thing to get wrong is silence: a sequence
+some steps later would make a recording depend on the machine's speed. Where Triton is not installed the answer is a
+recording that is shipped with minivllm, and says so. The easy thing to get wrong is silence: a sequence
 may end before it decodes, and Triton may refuse. Each question is answered by exactly one event, which then says why not.
 """
 
@@ -19,11 +20,12 @@ import msgspec
 
 from minivllm.core.request import Request
 from minivllm.core.scheduler_output import SchedulerOutput
-from minivllm.errors import ConfigError, InvalidRequestError, KernelTraceError
+from minivllm.errors import InvalidRequestError, KernelTraceError
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
 
 if TYPE_CHECKING:
+    from minivllm.runtime.kernel_xray import DecodeSample
     from minivllm.stepper import Runner
 
 
@@ -37,13 +39,9 @@ class KernelTracer:
         self._watched: list[str] = []
 
     def ask(self, seq_id: str, requests: Mapping[str, Request]) -> None:
-        """Trace the next decode of this sequence. Raises `InvalidRequestError` or `ConfigError`, in one sentence."""
+        """Trace the next decode of this sequence. Raises `InvalidRequestError`, in one sentence."""
         if not _is_unfinished(seq_id, requests):
             raise InvalidRequestError(f"There is no unfinished sequence {seq_id!r} to trace: choose one that runs.")
-        if find_spec("triton") is None:
-            raise ConfigError(
-                "The kernel x-ray needs the package triton, which is not installed: pip install 'minivllm[triton]'."
-            )
         if seq_id not in self._asked:
             self._asked.append(seq_id)
 
@@ -62,9 +60,12 @@ class KernelTracer:
         # No sample at all: the model raised, and its sequences were run one by one. They are watched in the next step.
         watched = self._watched if self._runner.decode_samples else []
         for seq_id, sample in zip(watched, self._runner.decode_samples, strict=True):
+            self._asked.remove(seq_id)
+            if find_spec("triton") is None:
+                self._answer_from_recording(seq_id, sample)
+                continue
             from minivllm.runtime.kernel_xray import trace_decode
 
-            self._asked.remove(seq_id)
             try:
                 programs = msgspec.convert(trace_decode(sample), list[ev.TracedProgram], from_attributes=True)
             except KernelTraceError as error:
@@ -79,11 +80,24 @@ class KernelTracer:
             self._asked.remove(seq_id)
             self._answer(seq_id, 0, 0, [], f"{seq_id} has ended before its next decode.")
 
+    def _answer_from_recording(self, seq_id: str, sample: DecodeSample) -> None:
+        from minivllm.runtime.recorded_xray import recorded_trace
+
+        found = recorded_trace(sample)
+        programs = msgspec.convert(found.programs, list[ev.TracedProgram])
+        self._answer(seq_id, found.layer, found.num_tokens, programs, recorded=found.of)
+
     def _answer(
-        self, seq_id: str, layer: int, num_tokens: int, programs: list[ev.TracedProgram], problem: str | None = None
+        self,
+        seq_id: str,
+        layer: int,
+        num_tokens: int,
+        programs: list[ev.TracedProgram],
+        problem: str | None = None,
+        recorded: ev.RecordedDecode | None = None,
     ) -> None:
         if self._bus.active:
-            self._bus.emit(ev.KernelTraced, seq_id, layer, num_tokens, programs, problem)
+            self._bus.emit(ev.KernelTraced, seq_id, layer, num_tokens, programs, problem, recorded)
 
 
 def _is_unfinished(seq_id: str, requests: Mapping[str, Request]) -> bool:

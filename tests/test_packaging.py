@@ -21,6 +21,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from minivllm.errors import TRITON
+
 ROOT = Path(__file__).resolve().parents[1]
 MAPPED = {"kernels": "minivllm/kernels", "tui": "minivllm/tui", "lessons": "minivllm/lessons"}
 SOURCES = ["minivllm", *MAPPED, "pyproject.toml", "README.md", "LICENSE"]
@@ -235,6 +237,13 @@ def test_every_pin_is_a_version_that_the_project_allows() -> None:
     assert [str(r) for r in wanted if pins[canonicalize_name(r.name)] not in r.specifier] == []
     assert pins["torch"] == "2.13.0"
     assert pins["triton"] == "3.7.1"
+
+
+def test_the_recommended_install_brings_triton_where_there_is_one_at_the_version_that_errors_name() -> None:
+    (triton,) = [one for one in map(Requirement, project_table()["dependencies"]) if one.name == "triton"]
+    assert triton.specifier == Requirement(TRITON).specifier
+    for system, machine, brings in (("linux", "x86_64", True), ("linux", "aarch64", False), ("darwin", "arm64", False)):
+        assert triton.marker.evaluate({"sys_platform": system, "platform_machine": machine}) is brings
 
 
 MEASURED_IF_THERE = {"flashinfer", "llama_cpp", "vllm"}

@@ -138,7 +138,10 @@ def _admitted(event: ev.RequestAdmitted | ev.RequestResumed) -> tuple[str, str, 
 def _traced(event: ev.KernelTraced) -> tuple[str, str, str]:
     if event.problem is not None:
         return "was to be traced", f": {clean(event.problem)}", "warn"
-    return "is traced", f": {plural(len(event.programs), 'program')} over {plural(event.num_tokens, 'token')}", "accent"
+    seen = f": {plural(len(event.programs), 'program')} over {plural(event.num_tokens, 'token')}"
+    if event.recorded == "another":
+        return "cannot be traced without Triton", f": a recording of another run{seen}", "warn"
+    return "is traced", f"{seen}{', recorded elsewhere' if event.recorded else ''}", "accent"
 
 
 _END_A_WAIT = (ev.RequestAdmitted, ev.RequestResumed, ev.RequestFinished, ev.BeamPruned, ev.RequestAborted)

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from minivllm.errors import ExerciseError
+from minivllm.errors import ExerciseError, TritonMissingError
 
 FOLDER = Path(__file__).resolve().parent
 NUM_HINTS = 3
@@ -61,6 +61,18 @@ class Exercise(NamedTuple):
     @property
     def wrong_files(self) -> list[Path]:
         return sorted((self.folder / "wrong").glob("*.py"))
+
+    @property
+    def obstacle(self) -> str:
+        """Why it cannot be done on this machine, in a sentence; empty if it can. Those on Triton's kernels need Triton."""
+        if self.module.startswith("minivllm.kernels.") and find_spec("triton") is None:
+            return str(TritonMissingError(f"The exercise {self.name}"))
+        return ""
+
+    def require_what_it_needs(self) -> None:
+        """Raises `ExerciseError` if it cannot be done here."""
+        if self.obstacle:
+            raise ExerciseError(self.obstacle)
 
     def behaviours_module(self) -> ModuleType:
         return import_module(f"minivllm.lessons.exercises.{self.package}.behaviours")

@@ -112,7 +112,8 @@ def run_behaviours(
     wrong: WrongSolutions | None = None,
 ) -> Result:
     """Run everything there is to check. `patience`: seconds for making the first failure small; `wrong`: those that it
-    is compared with if it fails."""
+    is compared with if it fails. Raises `ExerciseError` for an exercise that cannot be done on this machine."""
+    exercise.require_what_it_needs()
     begin = time.monotonic()
     behaviours = behaviours_of(exercise.behaviours_module())
     visible: list[str] = []

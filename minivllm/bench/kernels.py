@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import asdict
+from importlib.util import find_spec
 from itertools import product
 from typing import TYPE_CHECKING
 
 from minivllm.bench.environment import describe_environment
 from minivllm.bench.report import add_json_argument, positive_int, print_report, progress_bar
-from minivllm.errors import BenchError
+from minivllm.errors import BenchError, TritonMissingError
 
 if TYPE_CHECKING:
     from minivllm.bench.kernel_cases import KernelCase
@@ -39,7 +40,12 @@ def result_row(case: KernelCase, name: str, seconds: float, copy_bytes_per_s: fl
 
 
 def measure(*, num_runs: int, interpret: bool) -> dict[str, object]:
-    """Check and time every case; the JSON object. Raises `BenchError` without a CUDA device, unless `interpret`."""
+    """Check and time every case; the JSON object.
+
+    Raises `TritonMissingError`, and `BenchError` without a CUDA device, unless `interpret`.
+    """
+    if find_spec("triton") is None:
+        raise TritonMissingError("bench kernels")
     import torch
 
     if not torch.cuda.is_available() and not interpret:

@@ -109,7 +109,7 @@ def _start(args: argparse.Namespace) -> int:
 def _next(args: argparse.Namespace) -> int:
     passed = Progress().read().exercises
     for exercise in exercises():
-        if not (exercise.name in passed and passed[exercise.name].passed):
+        if not exercise.obstacle and not (exercise.name in passed and passed[exercise.name].passed):
             if _workspace(args).is_started(exercise):
                 print(f"You are at {exercise.name}: {_workspace(args).file(exercise)}")
                 return 0
@@ -119,6 +119,7 @@ def _next(args: argparse.Namespace) -> int:
 
 
 def _begin(args: argparse.Namespace, exercise: Exercise) -> int:
+    exercise.require_what_it_needs()
     workspace = _workspace(args)
     file = workspace.start(exercise)
     print(f"{exercise.title} (lesson {exercise.lesson}, about {exercise.minutes} minutes)")
@@ -225,6 +226,7 @@ def _diff(args: argparse.Namespace) -> int:
 
 def _demo(args: argparse.Namespace) -> int:
     exercise = _chosen(args)
+    exercise.require_what_it_needs()
     file = _workspace(args).submission(exercise).file
     command = [sys.executable, "-m", "minivllm.lessons.exercises.demo_on", exercise.name, str(file)]
     return subprocess.run([*command, "--model", args.model]).returncode

@@ -45,6 +45,10 @@ def grade(args: argparse.Namespace) -> int:
     from minivllm.tui.text import clean
 
     chosen = [find_exercise(name) for name in args.name] if args.name else list(exercises())
+    for one in chosen:
+        if one.obstacle:
+            note(f"minivllm: {one.obstacle} It is not graded.")
+    chosen = [one for one in chosen if not one.obstacle]
     alone = grading.is_one_submission(args.submissions, chosen)
     _make_room_for(args, alone)
     grades = []

@@ -11,12 +11,13 @@ import sys
 from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
 from minivllm.cli.loading import loading
 from minivllm.cli.terminal import note, show, terminal_attached
-from minivllm.errors import LessonError
+from minivllm.errors import LessonError, TritonMissingError
 from minivllm.events.whole_file import write_whole
 from minivllm.lessons.lesson_engine import ModelShelf
 from minivllm.lessons.lesson_player import LessonPlayer
 from minivllm.lessons.library import find_lesson, lessons
-from minivllm.lessons.progress import LessonProgress, Progress
+from minivllm.lessons.progress import LessonProgress, Place, Progress
+from minivllm.lessons.recorded import triton_is_here
 from minivllm.lessons.script import Lesson
 
 INSTANT_MODEL = "tiny-random"
@@ -28,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plain", action="store_true", help="print the lesson instead of opening the dashboard")
     parser.add_argument("--auto", action="store_true", help="print all of it at once, with no pauses and no questions")
     parser.add_argument("--transcript", metavar="FILE", help="write all of it into FILE, as Markdown")
-    parser.add_argument("--from", dest="first", type=int, default=1, metavar="N", help="begin at page N")
+    parser.add_argument("--from", dest="first", type=int, metavar="N", help="begin at page N")
     parser.add_argument(
         "--model",
         metavar="NAME",
@@ -39,20 +40,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if args.lesson is None:
-        _print_list()
+        _print_list(ascii=args.ascii)
         return 0
     lesson = find_lesson(args.lesson)
     answers_itself = args.auto or args.transcript is not None
     if args.transcript is not None:
         open(args.transcript, "ab").close()  # if it cannot be written, say so before anything runs
-    progress = None if answers_itself else Progress()
+    progress, resume = None if answers_itself else Progress(), None
     if progress is not None:
-        progress.read()  # a damaged file is told before the lesson
+        done = progress.read().lessons.get(lesson.name)  # a damaged file is told before the lesson
+        if done is not None and done.left_at is not None and args.first is None:
+            resume = _ask_where_to_go_on(lesson, done.left_at)
     shelf = ModelShelf(_model(args.model, lesson))
+    _say_what_is_recorded(lesson, shelf.name)
     with loading(shelf.name):
-        player = LessonPlayer(lesson, shelf, progress=progress)
+        player = LessonPlayer(lesson, shelf, progress=progress, resume=resume)
     try:
-        _go_to(player, args.first)
+        if args.first is not None:
+            _go_to(player, args.first)
         if args.transcript is not None:
             from minivllm.lessons.transcript import transcript
 
@@ -82,6 +87,30 @@ def _model(asked: str | None, lesson: Lesson) -> str:
     return READABLE_MODEL if here else INSTANT_MODEL
 
 
+def _say_what_is_recorded(lesson: Lesson, model: str) -> None:
+    """Before the first page. Raises `TritonMissingError` if the kernels can neither run nor be shown as recorded."""
+    if not lesson.watches_kernels or triton_is_here():
+        return
+    if model != INSTANT_MODEL:
+        raise TritonMissingError(
+            f"Lesson {lesson.number} with the model {model}",
+            f"leave --model out: recordings of {INSTANT_MODEL} are shown",
+        )
+    note(
+        f"Triton is not installed here, so lesson {lesson.number} shows its kernels in recordings that were made elsewhere."
+    )
+
+
+def _ask_where_to_go_on(lesson: Lesson, left_at: Place) -> Place | None:
+    """Where to begin: the place if somebody wants it, None for the first page. Nobody is asked where nobody can answer."""
+    if left_at.page == 1 or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return None
+    question = f"Lesson {lesson.number}: go on at page {left_at.page} (enter), or from the start (s)? "
+    while (typed := input(question).strip().casefold()) not in ("", "s"):
+        pass
+    return left_at if typed == "" else None
+
+
 def _go_to(player: LessonPlayer, page: int) -> None:
     """Open the pages before `page`; questions on the way are passed over."""
     if page < 1:
@@ -97,20 +126,35 @@ def _in_dashboard(args: argparse.Namespace, player: LessonPlayer) -> None:
     run_app(app)
 
 
-def _print_list() -> None:
+def _print_list(*, ascii: bool) -> None:
+    """The course, what was done of it, and how to go on."""
     done = Progress().read().lessons
     width = max(len(lesson.title) for lesson in lessons())
+    check = "*" if ascii else "✓"
     for lesson in lessons():
+        entry = done.get(lesson.name)
+        mark = check if entry is not None and entry.finished else " "
         print(
-            f"{lesson.number:>3}  {lesson.name:<20}  {lesson.title:<{width}} {lesson.minutes:>2} min  {_state(done.get(lesson.name))}"
+            f"{mark} {lesson.number:>2}  {lesson.name:<15}  {lesson.title:<{width}} {lesson.minutes:>2} min  {_state(entry)}".rstrip()
         )
-    print("\nminivllm lesson 1 begins. Each runs the real engine, and asks before it shows.")
+    begun = (lesson for lesson in lessons() if lesson.name in done and done[lesson.name].left_at is not None)
+    fresh = (lesson for lesson in lessons() if lesson.name not in done or not done[lesson.name].finished)
+    following = next(begun, None) or next(fresh, None) or lessons()[0]
+    print(
+        f"\n{'To go on' if done else 'To begin'}: minivllm lesson {following.number}. Each runs the real engine, and asks before it shows."
+    )
+    if not triton_is_here():
+        numbers = " and ".join(str(lesson.number) for lesson in lessons() if lesson.watches_kernels)
+        print(
+            f"Triton is not installed here, so lessons {numbers} show its kernels in recordings that were made elsewhere."
+        )
 
 
 def _state(progress: LessonProgress | None) -> str:
     if progress is None:
         return ""
-    read = "done" if progress.finished else f"read up to page {progress.pages_read}"
+    left = "" if progress.left_at is None else f"at page {progress.left_at.page}"
+    read = "done" if progress.finished else left or f"read up to page {progress.pages_read}"
     if not progress.first_answers:
         return read
     return f"{read}, {progress.num_right} of {len(progress.first_answers)} right at first"

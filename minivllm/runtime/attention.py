@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 
 from minivllm.core.scheduler_output import BlockCopy
-from minivllm.errors import ConfigError
+from minivllm.errors import ConfigError, TritonMissingError
 from minivllm.runtime.input_batch import CommonAttentionMetadata
 from minivllm.runtime.kv_cache import KVCacheSpec
 from minivllm.runtime.progress import Progress, print_progress
@@ -130,14 +130,11 @@ def get_attention_backend(
 
 
 def _import_triton_backend() -> "type[TritonAttentionBackend]":
-    """Imported when it is asked for: Triton is an optional package, and decides at import how it will run."""
+    """Imported when it is asked for: not every machine has Triton, and it decides at import how it will run."""
     try:
         from minivllm.runtime.triton_attention import TritonAttentionBackend
     except ModuleNotFoundError as error:
-        raise ConfigError(
-            "attention_backend triton needs the package triton, which is not installed: pip install 'minivllm[triton]', "
-            "or use attention_backend='torch'."
-        ) from error
+        raise TritonMissingError("attention_backend triton", "use attention_backend='torch'") from error
     except ImportError as error:  # TritonModeError, which cannot be named where its module cannot be imported
         raise ConfigError(str(error)) from error
     return TritonAttentionBackend

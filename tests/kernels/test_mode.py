@@ -54,7 +54,7 @@ def test_without_triton_a_cpu_is_served_all_the_same_and_asking_for_triton_says_
     assert child.returncode == 0, child.stderr
     backend, message = child.stdout.splitlines()
     assert backend in ("CpuAttentionBackend", "TorchAttentionBackend")  # the latter where there is no C compiler
-    assert "pip install 'minivllm[triton]'" in message
+    assert "Triton, which is not installed here" in message
 
 
 def test_recording_launches_and_tracing_refuse_the_mode_that_they_cannot_use(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ from one_thread import one_thread  # noqa: F401  (a fixture)
 
 from minivllm.errors import LessonError
 from minivllm.lessons.lesson_player import LessonPlayer
-from minivllm.lessons.progress import Progress
+from minivllm.lessons.library import find_lesson, what_comes_next
+from minivllm.lessons.progress import Place, Progress
 from minivllm.lessons.script import Predict, Say, Teacher, lesson
 
 
@@ -167,3 +168,45 @@ def test_a_measured_number_may_be_a_little_off():
     assert question.verdict(109, 100).right
     assert not question.verdict(111, 100).right
     assert question.read("109 %") == 109
+
+
+def test_a_lesson_goes_on_where_it_was_left_with_the_answers_given_then(player, lesson_shelf):
+    player.forward()
+    player.answer("1")
+    player.forward()
+    left_at = progress_of(player).left_at
+    assert (left_at.page, left_at.answers) == (4, ["1"])
+    again = LessonPlayer(small_lesson.run, lesson_shelf, progress=player._progress, resume=left_at)
+    assert again.page.text == player.page.text
+    assert (again.page.number, again.score) == (4, (0, 1))
+    again.forward()
+    again.answer("yes")
+    again.forward()
+    assert "1 of 2" in again.page.text
+    assert progress_of(again).left_at is None, "it is over"
+    again.close()
+
+
+def test_the_place_is_not_lost_while_a_lesson_is_opened_again(player, lesson_shelf, monkeypatch):
+    player.forward()
+    player.answer("1")
+    left_at = progress_of(player).left_at
+    monkeypatch.setattr(LessonPlayer, "answer", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        LessonPlayer(small_lesson.run, lesson_shelf, progress=player._progress, resume=left_at)
+    assert progress_of(player).left_at == left_at
+
+
+def test_an_answer_that_is_none_any_more_is_passed_over(lesson_shelf):
+    player = LessonPlayer(small_lesson.run, lesson_shelf, resume=Place(7, ["perhaps"]))
+    assert player.over
+    assert player.score == (0, 0)
+    player.close()
+
+
+def test_the_end_of_a_lesson_names_the_next_one_and_an_exercise_and_the_last_one_says_so():
+    assert "`minivllm lesson 5`" in what_comes_next(find_lesson("4"))
+    assert "`minivllm exercise start block-pool`" in what_comes_next(find_lesson("4"))
+    assert "lesson 14" not in what_comes_next(find_lesson("13"))
+    assert "whole course" in what_comes_next(find_lesson("13"))
+    assert what_comes_next(small_lesson.run) == ""

@@ -10,13 +10,14 @@ from minivllm import SamplingParams
 from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
 from minivllm.engine import LLMEngine
-from minivllm.errors import ConfigError, EngineDeadError, InvalidRequestError, KernelTraceError
+from minivllm.errors import EngineDeadError, InvalidRequestError, KernelTraceError
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
 from minivllm.kernels.mode import INTERPRETED
 from minivllm.runtime import kernel_xray
 from minivllm.runtime.loader import load_model
 from minivllm.runtime.model_runner import ModelRunner
+from minivllm.runtime.recorded_xray import recorded_trace, recordings
 
 PROMPTS = {"long": list(range(40, 117)), "short": list(range(80, 86))}
 BLOCK_SIZE = 8
@@ -197,13 +198,45 @@ def test_a_question_that_can_never_be_answered_is_refused_in_one_sentence(model,
     for nobody in ("nobody.0", "long.1", "long", ""):
         with pytest.raises(InvalidRequestError, match="choose one that runs"):
             run.engine.trace_kernel(nobody)
-    monkeypatch.setattr("minivllm.kernel_tracing.find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match=r"pip install 'minivllm\[triton\]'"):
-        run.engine.trace_kernel("long.0")
-    monkeypatch.undo()
     monkeypatch.setattr(run.runner, "execute_model", lambda plan: 1 / 0)
     monkeypatch.setattr(run.runner, "device_works", lambda: False)
     with pytest.raises(ZeroDivisionError):
         run.engine.step()
     with pytest.raises(EngineDeadError):
         run.engine.trace_kernel("long.0")
+
+
+def test_without_triton_the_answer_is_a_recording_that_says_that_it_is_of_another_run(model, monkeypatch):
+    monkeypatch.setattr("minivllm.kernel_tracing.find_spec", lambda name: None)
+    run = Run(model)
+    run.engine.trace_kernel("long.0")
+    run.finish()
+    (traced,) = run.traces()
+    assert (traced.seq_id, traced.problem, traced.recorded) == ("long.0", None, "another")
+    first = recordings()[0]
+    assert (traced.layer, traced.num_tokens) == (first.layer, first.num_tokens)
+    assert [one.kv_head for one in traced.programs] == [0, 1]
+    assert run.tokens == Run(model).finish().tokens
+    assert msgspec.json.decode(msgspec.json.encode(traced), type=ev.AnyEvent) == traced
+
+
+def test_a_recording_is_of_this_decode_only_if_its_scores_are(model):
+    """The length and the blocks alone would also fit another prompt."""
+    recording = recordings()[1]
+    config = model.config
+    block_ids = [read["block_id"] for tile in recording.programs[0]["tiles"] for read in tile["reads"]]
+    shape = len(block_ids), 16, config.num_key_value_heads, config.head_size
+    sample = kernel_xray.DecodeSample(
+        recording.layer, recording.num_tokens, block_ids,
+        torch.randn(config.num_attention_heads, config.head_size), torch.randn(shape), torch.randn(shape),
+    )  # fmt: skip
+    assert recorded_trace(sample).of == "another"
+    # Keys under which the largest scores are the recorded ones: the query picks a column, one key has the score in it.
+    sample.query.zero_()
+    sample.keys.zero_()
+    for program in recording.programs:
+        for row, score in enumerate(program["tiles"][-1]["running_max"]):
+            sample.query[program["kv_head"] * 2 + row, row] = config.head_size**0.5
+            sample.keys[0, 3, program["kv_head"], row] = score
+    assert recorded_trace(sample).of == "this"
+    assert recorded_trace(sample).programs == recording.programs

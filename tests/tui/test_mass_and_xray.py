@@ -3,6 +3,7 @@
 from math import exp
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +14,7 @@ from minivllm.events.types.kernels import TracedProgram as Program
 from minivllm.events.types.kernels import TracedRead as Read
 from minivllm.events.types.kernels import TracedTile as Tile
 from minivllm.tui.ascii import to_ascii
-from minivllm.tui.lines import text_of
+from minivllm.tui.lines import targets_of, text_of
 from minivllm.tui.model import DashboardModel
 from minivllm.tui.selection import Selection
 from minivllm.tui.widgets.mass import Mass, bars_of
@@ -171,6 +172,20 @@ def test_without_a_trace_or_with_a_problem_the_panel_says_so(shared_prefix) -> N
     assert rows(XRay(), model) == ["No kernel was traced: choose a running sequence and press X."]
     model.remembered.trace = trace_of([], problem="The sequence\x1b[2J ended before its next token.")
     assert rows(XRay(), model) == ["The sequence[2J ended before its next token."]
+
+
+@pytest.mark.parametrize("width", [30, 60, 100])
+@pytest.mark.parametrize("of", ["this", "another"])
+def test_a_recording_says_so_first_and_offers_blocks_only_of_the_decode_itself(
+    shared_prefix, of: str, width: int
+) -> None:
+    model, panel = model_of(shared_prefix, 22), XRay()
+    trace = a_trace(model.fold.sequences["r0.0"].block_table[:8])
+    model.remembered.trace = msgspec.structs.replace(trace, recorded=of)
+    lines = panel.lines(model, width, 20)
+    assert text_of(lines[0]).startswith("RECORDED")
+    targets = {target.kind for target in targets_of(lines)}
+    assert targets == ({"sequence", "block"} if of == "this" else set())
 
 
 @pytest.mark.parametrize("size", [(1, 1), (2, 3), (10, 2), (38, 9), (79, 8), (200, 60)])

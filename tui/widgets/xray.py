@@ -54,7 +54,7 @@ class XRay(Panel):
     HELP_TEXT = (
         "The attention kernel at one real token, played tile by tile: its programs, the blocks that the one that plays has read "
         "(█), reads (▶) and will read (·), and the running maximum and sum of its softmax for each query head. Choose a running "
-        "sequence and press X; ↑ and ↓ go from tile to tile."
+        "sequence and press X; ↑ and ↓ go from tile to tile. Where Triton is not installed, a recording made elsewhere is played."
     )
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -109,18 +109,36 @@ class XRay(Panel):
         at = moment(trace, self.counter)
         playing = trace.programs[at.program]
         room = height - 3
-        tiles = _tiles(playing, at.tile, width, max(room // 2, 1))
+        tiles = _tiles(playing, at.tile, width, max(room // 2, 1), are_ours=trace.recorded != "another")
         softmax = _softmax(playing, at.tile, width, max(room - len(tiles) - 1, 1))
         grid = _grid(trace, at.program, width, max(height - 2 - len(tiles) - len(softmax), 1))
         return [_head(model, trace, width), *grid, _place(trace, at, width), *tiles, *softmax][:height]
 
 
 def _head(model: DashboardModel, trace: KernelTraced, width: int) -> Line:
+    """Of which decode; of a recording first of all that it is one."""
+    if trace.recorded == "another":
+        return first_that_fits(
+            width,
+            (
+                ("RECORDED ELSEWHERE ", "warn*"),
+                (f"of another run, not of {short_name(trace.seq_id)}: ", "text"),
+                (_what(trace), "muted"),
+            ),
+            (("RECORDED, another run ", "warn*"), (f"{trace.num_tokens:,} tokens", "muted")),
+        )
     letter = model.letter(trace.seq_id)
-    row = Row(width).put(f"{letter or '-'} ", f"{model.hue(letter)}*")
+    row = (
+        Row(width)
+        .put("RECORDED ELSEWHERE " if trace.recorded else "", "warn*")
+        .put(f"{letter or '-'} ", f"{model.hue(letter)}*")
+    )
     row.put(short_name(trace.seq_id), "text*", target=sequence(trace.seq_id))
-    what = f" layer {trace.layer}, {trace.num_tokens:,} tokens, step {trace.step:,}"
-    return row.put(what, "muted").line()
+    return row.put(f" {_what(trace)}, step {trace.step:,}", "muted").line()
+
+
+def _what(trace: KernelTraced) -> str:
+    return f"layer {trace.layer}, {trace.num_tokens:,} tokens"
 
 
 def _sign(number: int, current: int) -> str:
@@ -172,8 +190,8 @@ def _place(trace: KernelTraced, at: Moment, width: int) -> Line:
     )
 
 
-def _tiles(program: TracedProgram, current: int, width: int, most: int) -> list[Line]:
-    """The tiles in order with their blocks; of many those around the one that is read."""
+def _tiles(program: TracedProgram, current: int, width: int, most: int, *, are_ours: bool) -> list[Line]:
+    """The tiles in order with their blocks; of many those around the one that is read. `are_ours`: blocks of this pool."""
     if not program.tiles:
         return [Row(width).put("reads no key: puts together what the others have found", "muted").line()]
     rows, here = [Row(width)], 0
@@ -186,7 +204,7 @@ def _tiles(program: TracedProgram, current: int, width: int, most: int) -> list[
             here = len(rows) - 1
         rows[-1].put(sign, _SIGNS[sign])
         for text, target in texts:
-            rows[-1].put(text, _SIGNS[sign].removesuffix("!"), target=target).put(" ")
+            rows[-1].put(text, _SIGNS[sign].removesuffix("!"), target=target if are_ours else None).put(" ")
     return _around([row.line() for row in rows], here, most)
 
 

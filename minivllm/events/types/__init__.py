@@ -30,6 +30,7 @@ from minivllm.events.types.envelope import (
 )
 from minivllm.events.types.kernels import (
     KernelTraced,
+    RecordedDecode,
     TracedProgram,
     TracedRead,
     TracedTile,
@@ -88,6 +89,7 @@ __all__ = [
     "MissReason",
     "OptionChanged",
     "Phase",
+    "RecordedDecode",
     "RequestAborted",
     "RequestAdmitted",
     "RequestArrived",

@@ -3,11 +3,13 @@
 The same fields as in `minivllm.kernels.xray`, as plain data: who plays a trace program by program needs no torch.
 """
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import msgspec
 
 from minivllm.events.types.envelope import Event
+
+RecordedDecode = Literal["this", "another"]
 
 
 class TracedRead(msgspec.Struct, gc=False):
@@ -48,6 +50,9 @@ class KernelTraced(Event, tag="kernel.traced"):
 
     The kernel (the rung `grouped`: a program for each key head) ran over copies of that very decode's queries and keys,
     whatever backend the engine has. `step` is the step of the decode, and its own token is not sampled yet.
+
+    Where Triton is not installed the kernel cannot run. The event then holds a recording that was made on another machine
+    and is shipped with minivllm: its layer, its tokens and its programs.
     """
 
     seq_id: str
@@ -59,4 +64,6 @@ class KernelTraced(Event, tag="kernel.traced"):
     """In the order in which they ran."""
     problem: str | None = None
     """Why there is nothing to show, in one sentence."""
+    recorded: RecordedDecode | None = None
+    """None if the kernel ran here. Else whether the recording is of this very decode (the lessons' own), or of another one."""
     rule: ClassVar[str] = "minivllm.kernel_tracing:KernelTracer._answer"

@@ -1,0 +1,159 @@
+"""The course and the commands where Triton is not installed, in processes that cannot find it (tests/without_triton)."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+from one_thread import one_thread  # noqa: F401  (a fixture)
+from tool_modules import load_tool
+
+from minivllm.lessons.library import lessons
+from minivllm.lessons.recorded import recorded
+from minivllm.runtime.recorded_xray import recordings
+
+TESTS = Path(__file__).parents[1]
+ON_KERNELS = {lesson.number for lesson in lessons() if lesson.watches_kernels}
+COMMANDS = {
+    "lesson 5": ["lesson", "5", "--plain", "--auto", "--model", "tiny-random"],
+    "smollm2": ["lesson", "5", "--plain", "--auto", "--model", "smollm2"],
+    "list": ["lesson"],
+    "bench": ["bench", "kernels", "--interpret"],
+    "start": ["exercise", "start", "paged-attention-triton"],
+    "check": ["exercise", "check", "paged-attention-triton"],
+    "demo": ["exercise", "demo", "paged-attention-triton"],
+    "next": ["exercise", "next"],
+    "backend": ["generate", "--model", "tiny-random", "--attention-backend", "triton", "x"],
+}
+RUN_COMMANDS = """
+import contextlib, io, json, sys
+from minivllm.cli import main
+told = {}
+for name, command in json.loads(sys.argv[1]).items():
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        status = main(command)
+    told[name] = [status, out.getvalue(), err.getvalue()]
+print(json.dumps(told))
+"""
+
+
+def run(*command: str, hidden: bool, home: Path) -> subprocess.CompletedProcess:
+    """A process of Python that finds no Triton (`hidden`), with a home of its own."""
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "MINIVLLM_PROGRESS": str(home / "progress.json"),
+        "PYTHONPATH": os.pathsep.join([str(TESTS / "without_triton")] * hidden + [str(TESTS)]),
+    }
+    child = subprocess.run([sys.executable, *command], env=environment, cwd=home, capture_output=True, text=True)
+    assert child.returncode == 0, child.stderr
+    return child
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def without(home) -> dict:
+    """The whole course, taken by a student who is always wrong."""
+    child = run(str(TESTS / "lesson_student.py"), hidden=True, home=home)
+    assert child.stderr.split()[-1] == "False", "Triton was imported after all"
+    return {int(number): taken for number, taken in json.loads(child.stdout).items()}
+
+
+@pytest.fixture(scope="module")
+def told(home) -> dict:
+    """What each command says: exit status, standard output, standard error."""
+    workspace = ["--workspace", str(home / "work")]
+    commands = {name: [*one, *workspace] if one[0] == "exercise" else one for name, one in COMMANDS.items()}
+    exercise = home / "work/paged-attention-triton"
+    exercise.mkdir(parents=True)
+    (exercise / "decode_naive.py").write_text("")
+    return json.loads(run("-c", RUN_COMMANDS, json.dumps(commands), hidden=True, home=home).stdout)
+
+
+@pytest.mark.parametrize("number", [lesson.number for lesson in lessons()])
+def test_every_lesson_can_be_taken_to_its_end_by_a_student_who_is_always_wrong(without, number):
+    taken = without[number]
+    assert "This is the end of" in taken["end"]
+    assert len(taken["truths"]) == taken["num_refused"] == taken["num_wrong"] > 2
+    assert all(verdict.startswith("You said") for verdict in taken["verdicts"])
+    assert ("not installed here" in taken["first_page"]) is (number in ON_KERNELS)
+    assert taken["recorded"] == (["this"] if number in ON_KERNELS else []), "the recording is of this very decode"
+
+
+def test_with_and_without_triton_the_lessons_say_the_same(without, home):
+    """Every truth, every verdict and every panel: what is recorded is what the kernels do here."""
+    pytest.importorskip("triton")
+    child = run(str(TESTS / "lesson_student.py"), hidden=False, home=home)
+    having = {int(number): taken for number, taken in json.loads(child.stdout).items()}
+    told_apart = ("first_page", "recorded")
+    for number, taken in having.items():
+        assert taken["recorded"] == ([None] if number in ON_KERNELS else [])
+        assert {name: value for name, value in taken.items() if name not in told_apart} == {
+            name: value for name, value in without[number].items() if name not in told_apart
+        }, number
+
+
+def test_the_shipped_recordings_are_what_the_kernels_do_now():
+    pytest.importorskip("triton")
+    traces, kernels = load_tool("record_kernels.py").record()
+    assert kernels == recorded()
+    assert len(traces) == len(recordings()) == len(ON_KERNELS)
+    for made, shipped in zip(traces, recordings(), strict=True):
+        numbers = [list(_numbers(msgspec.to_builtins(one))) for one in (made, shipped)]
+        assert numbers[0] == pytest.approx(numbers[1], rel=1e-3, abs=1e-4)
+        assert _shape(msgspec.to_builtins(made)) == _shape(msgspec.to_builtins(shipped))
+
+
+def _numbers(value):
+    """The floats in it, which depend in their last digits on the processor."""
+    if isinstance(value, float):
+        yield value
+    for one in value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ():
+        yield from _numbers(one)
+
+
+def _shape(value):
+    """All the rest."""
+    if isinstance(value, dict):
+        return {name: _shape(one) for name, one in value.items()}
+    return (
+        [_shape(one) for one in value] if isinstance(value, list | tuple) else value if type(value) is not float else 0
+    )
+
+
+def test_a_lesson_says_before_it_begins_that_it_shows_recordings(told):
+    status, out, err = told["lesson 5"]
+    assert status == 0 and "end of" in out
+    assert err.startswith("Triton is not installed here, so lesson 5 shows")
+    assert "lessons 5 and 12 show" in told["list"][1]
+
+
+@pytest.mark.parametrize("name", ["smollm2", "bench", "start", "check", "demo", "backend"])
+def test_what_cannot_be_without_triton_says_so_in_one_sentence_before_it_begins(told, name):
+    status, out, err = told[name]
+    assert status != 0
+    assert out == ""
+    assert err.startswith("minivllm: ") and "needs Triton, which is not installed here" in err
+    assert err.count("\n") == 1
+
+
+def test_the_next_exercise_is_one_that_can_be_done(told):
+    assert told["next"][0] == 0
+    assert "paged-attention-triton" not in told["next"][1]
+
+
+def test_a_cpu_engine_neither_needs_nor_imports_triton(home):
+    code = (
+        "import sys, minivllm; llm = minivllm.LLM(model='tiny-random', device='cpu'); "
+        "llm.generate('x', minivllm.SamplingParams(max_tokens=2), use_tqdm=False); print('triton' in sys.modules)"
+    )
+    for hidden in (True, False):
+        assert run("-c", code, hidden=hidden, home=home).stdout.split()[-1] == "False"

@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""Runs lessons 5 and 12 where Triton is installed, and writes down what their kernels did, for machines without it.
+
+    tools/record_kernels.py     # minivllm/runtime/recorded_xray.json and lessons/recorded_kernels.json, in place
+
+Numbers of the softmax are rounded: their last digits differ from processor to processor. A test makes both anew and
+compares them with what is committed.
+"""
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from minivllm.errors import MinivllmError, TritonMissingError
+from minivllm.events import types as ev
+from minivllm.lessons.lesson_engine import LessonEngine, ModelShelf
+from minivllm.lessons.lesson_player import LessonPlayer
+from minivllm.lessons.library import find_lesson
+from minivllm.lessons.recorded import RecordedKernels
+from minivllm.lessons.rungs import Shape, look
+from minivllm.runtime.recorded_xray import RecordedTrace
+
+ROOT = Path(__file__).resolve().parents[1]
+XRAY = ROOT / "minivllm/runtime/recorded_xray.json"
+KERNELS = ROOT / "lessons/recorded_kernels.json"
+LESSONS = ("5", "12")
+DIGITS = 5
+
+
+class WatchedShelf(ModelShelf):
+    """Remembers the engines that a lesson builds."""
+
+    def __init__(self) -> None:
+        super().__init__("tiny-random")
+        self.engines: list[LessonEngine] = []
+
+    def engine(self, options: dict[str, object]) -> LessonEngine:
+        self.engines.append(super().engine(options))
+        return self.engines[-1]
+
+
+def record() -> tuple[list[RecordedTrace], RecordedKernels]:
+    """What both files hold. Raises `TritonMissingError`."""
+    if find_spec("triton") is None:
+        raise TritonMissingError("tools/record_kernels.py")
+    from minivllm.kernels.decode_split import choose_num_splits
+    from minivllm.lessons.l12_kernel_ladder import CONTEXT, LONG_CONTEXT
+
+    shelf = WatchedShelf()
+    for name in LESSONS:
+        player = LessonPlayer(find_lesson(name), shelf)
+        while not player.over:
+            player.pass_over()
+        player.close()
+    traced = [event for engine in shelf.engines for event in engine.events_of(ev.KernelTraced)]
+    traces = [RecordedTrace(one.layer, one.num_tokens, _rounded(msgspec.to_builtins(one.programs))) for one in traced]
+    config = shelf.engines[0].loaded.config
+    shape = Shape(config.num_attention_heads, config.num_key_value_heads, config.head_size, CONTEXT)
+    splits = choose_num_splits(1, config.num_key_value_heads, LONG_CONTEXT)
+    (by_triton,) = [engine for engine in shelf.engines if engine.name == "triton"]
+    return traces, RecordedKernels(shape, look(shape), splits, by_triton.output_tokens("ada"))
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return round(value, DIGITS)
+    if isinstance(value, dict):
+        return {name: _rounded(one) for name, one in value.items()}
+    return [_rounded(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def main() -> None:
+    try:
+        recorded = record()
+    except MinivllmError as error:
+        raise SystemExit(f"record_kernels: {error}") from error
+    for path, value in zip((XRAY, KERNELS), recorded, strict=True):
+        path.write_bytes(msgspec.json.encode(value) + b"\n")
+        print(f"{path.relative_to(ROOT)}: {path.stat().st_size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()
