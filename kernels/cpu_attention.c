@@ -12,14 +12,14 @@
    no address beyond the last token that somebody sees is ever computed, and an unfinished tile repeats its first token. */
 
 #include <math.h>
-#include <omp.h>
+#include "cpu_threads.h"
 #include "cpu_vector.h"
 
 #define TILE 16 /* tokens; NUM_TOKENS_AT_ONCE in attention_work.py */
 #define MAX_HEAD_SIZE 256
 #define MAX_HEADS_OF_ROW 4 /* beyond, lanes need fewer operations, even if half of them stay empty */
 #define ENOUGH_PARTS 8 /* for a thread: none waits long for the last of them */
-#define PARALLEL_FROM (1 << 16) /* products of a query's and a key's number: below, waking the other threads takes longer than the work */
+#define LONG_FROM (1 << 18) /* products of a query's and a key's number: some tens of microseconds */
 /* What the next tile needs comes to the second cache: the first one's few open requests are all taken (decision 68). */
 #define FETCH(address) __builtin_prefetch(address, 0, 2)
 #define KEEP(pointer) __asm__("" : "+r"(pointer)) /* the compiler must have this pointer in a register here */
@@ -197,28 +197,37 @@ static void attend_part(const struct step *step, const struct part *part, int64_
     }
 }
 
+/* The parts of one level, cut once more: by key heads. */
+struct level {
+    const struct step *step;
+    const struct part *parts;
+    int64_t tasks_a_part, heads_a_task;
+};
+
+static void attend_task(const void *job, int64_t item) {
+    const struct level *level = job;
+    int64_t kv_head = item % level->tasks_a_part * level->heads_a_task;
+    attend_part(level->step, level->parts + item / level->tasks_a_part, kv_head, kv_head + level->heads_a_task);
+}
+
 /* All parts of a layer. Those before level_ends[0] are done before the next level begins, and so on.
    query, out: [num_rows, num_kv_heads * group, head_size], queries with a stride from row to row
    cache: [num_blocks, block_size, 2 * num_kv_heads, head_size], the heads' keys, then their values
    largest, total: [num_rows, num_kv_heads * group], what is known of a row's softmax between its parts */
 void attend(const float *query, int64_t query_stride, const float *cache, const int64_t *block_tables, const int64_t *rows,
             const struct part *parts, const int64_t *level_ends, int64_t num_levels, float *out, float *largest, float *total,
-            int64_t num_kv_heads, int64_t group, int64_t head_size, int64_t block_size, float scale) {
+            int64_t num_kv_heads, int64_t group, int64_t head_size, int64_t block_size, float scale, int64_t num_threads) {
     const struct step step = {query, cache, block_tables, rows, out, largest, total,
                               query_stride, num_kv_heads, group, head_size, block_size, scale};
     if (!num_levels) return;
     int64_t num_products = 0;
     for (const struct part *part = parts; part < parts + level_ends[num_levels - 1]; part++)
         num_products += part->num_pairs * (part->limit - part->begin) * num_kv_heads * head_size;
-#pragma omp parallel if (num_products > PARALLEL_FROM)
-    for (int64_t level = 0; level < num_levels; level++) {
-        int64_t first = level ? level_ends[level - 1] : 0, num_parts = level_ends[level] - first;
+    for (int64_t i = 0; i < num_levels; i++) {
+        int64_t first = i ? level_ends[i - 1] : 0, num_parts = level_ends[i] - first;
         /* A part's key heads lie side by side: one thread takes all of them, where there is enough for everybody. */
-        int64_t at_once = num_parts >= ENOUGH_PARTS * omp_get_num_threads() ? num_kv_heads : 1, per_part = num_kv_heads / at_once;
-#pragma omp for schedule(dynamic)
-        for (int64_t item = 0; item < num_parts * per_part; item++) {
-            int64_t kv_head = item % per_part;
-            attend_part(&step, parts + first + item / per_part, kv_head, kv_head + at_once);
-        }
+        int64_t heads_a_task = num_parts >= ENOUGH_PARTS * num_threads ? num_kv_heads : 1;
+        const struct level level = {&step, parts + first, num_kv_heads / heads_a_task, heads_a_task};
+        share(attend_task, &level, num_parts * level.tasks_a_part, num_threads, num_products >= LONG_FROM);
     }
 }

@@ -8,28 +8,61 @@
    result depends on that row alone, never on how rows are spread over threads. */
 
 #include <math.h>
+#include "cpu_threads.h"
 #include "cpu_vector.h"
 
-#define PARALLEL_FROM 16384 /* floats: below, waking the other threads takes longer than the work */
+#define FLOATS_A_TASK 8192 /* some microseconds: handing over fewer takes as long as doing them */
+#define LONG_FROM 8 /* tasks */
 
-/* residual += x (if there is an x), then out = residual / sqrt(mean(residual^2) + eps) * weight.
-   x, residual, out: [num_rows, size] */
-void add_rms_norm(const float *x, float *residual, const float *weight, float *out, int64_t num_rows, int64_t size, float eps) {
-#pragma omp parallel for if (num_rows * size > PARALLEL_FROM)
-    for (int64_t row = 0; row < num_rows; row++) {
-        float *sum = residual + row * size, *normed = out + row * size;
+/* Several rows make a task. */
+struct rows {
+    int64_t num_rows, rows_a_task;
+};
+#define EACH_ROW(rows, item)                                                                                               \
+    for (int64_t row = (item) * (rows).rows_a_task; row < (rows).num_rows && row < ((item) + 1) * (rows).rows_a_task; row++)
+
+static struct rows cut_rows(int64_t num_rows, int64_t row_size) {
+    return (struct rows){num_rows, row_size < FLOATS_A_TASK ? FLOATS_A_TASK / row_size : 1};
+}
+
+static void share_rows(task *run, const void *job, struct rows rows, int64_t num_threads) {
+    int64_t num_tasks = (rows.num_rows + rows.rows_a_task - 1) / rows.rows_a_task;
+    share(run, job, num_tasks, num_threads, num_tasks >= LONG_FROM);
+}
+
+struct norm {
+    struct rows rows;
+    const float *x, *weight;
+    float *residual, *out;
+    int64_t size;
+    float eps;
+};
+
+static void norm_rows(const void *job, int64_t item) {
+    const struct norm *n = job;
+    const int64_t size = n->size;
+    EACH_ROW(n->rows, item) {
+        float *sum = n->residual + row * size, *normed = n->out + row * size;
         vec squares = {0};
         for (int64_t i = 0; i < size; i += LANES) {
             vec value = load(sum + i);
-            if (x) {
-                value += load(x + row * size + i);
+            if (n->x) {
+                value += load(n->x + row * size + i);
                 store(sum + i, value);
             }
             squares += value * value;
         }
-        float scale = 1.0f / sqrtf(sum_of_lanes(squares) / (float)size + eps);
-        for (int64_t i = 0; i < size; i += LANES) store(normed + i, load(sum + i) * scale * load(weight + i));
+        float scale = 1.0f / sqrtf(sum_of_lanes(squares) / (float)size + n->eps);
+        for (int64_t i = 0; i < size; i += LANES) store(normed + i, load(sum + i) * scale * load(n->weight + i));
     }
+}
+
+/* residual += x (if there is an x), then out = residual / sqrt(mean(residual^2) + eps) * weight.
+   x, residual, out: [num_rows, size] */
+void add_rms_norm(const float *x, float *residual, const float *weight, float *out, int64_t num_rows, int64_t size, float eps,
+                  int64_t num_threads) {
+    const struct norm norm = {cut_rows(num_rows, size), x, weight, residual, out, size, eps};
+    share_rows(norm_rows, &norm, norm.rows, num_threads);
 }
 
 static inline void rotate(float *x, const float *cos, const float *sin, int64_t size) {
@@ -41,36 +74,66 @@ static inline void rotate(float *x, const float *cos, const float *sin, int64_t 
     }
 }
 
+struct tokens {
+    struct rows rows;
+    float *query, *key;
+    const float *value;
+    int64_t query_stride, key_stride, value_stride;
+    const float *cos, *sin;
+    float *cache;
+    const int64_t *slots;
+    int64_t num_heads, num_kv_heads, head_size;
+};
+
+static void rotate_and_cache_tokens(const void *job, int64_t item) {
+    const struct tokens *t = job;
+    const int64_t head_size = t->head_size, row_size = t->num_kv_heads * head_size;
+    EACH_ROW(t->rows, item) {
+        float *q = t->query + row * t->query_stride, *k = t->key + row * t->key_stride;
+        if (t->cos) {
+            const float *c = t->cos + row * head_size, *s = t->sin + row * head_size;
+            for (int64_t head = 0; head < t->num_heads; head++) rotate(q + head * head_size, c, s, head_size);
+            for (int64_t head = 0; head < t->num_kv_heads; head++) rotate(k + head * head_size, c, s, head_size);
+        }
+        if (t->slots[row] >= 0) {
+            float *slot = t->cache + t->slots[row] * 2 * row_size;
+            memcpy(slot, k, row_size * sizeof(float));
+            memcpy(slot + row_size, t->value + row * t->value_stride, row_size * sizeof(float));
+        }
+    }
+}
+
 /* Rotate queries and keys in place, if there are angles, and write keys and values to the cache.
    query: [num_tokens, num_heads, head_size], key, value: [num_tokens, num_kv_heads, head_size], each with its stride from token to token
    cos, sin: [num_tokens, head_size] or NULL; slots: [num_tokens], negative for a token that is not written
    cache: [num_slots, 2 * num_kv_heads, head_size], the heads' keys, then their values */
 void rotary_and_cache(float *query, float *key, const float *value, int64_t query_stride, int64_t key_stride, int64_t value_stride,
                       const float *cos, const float *sin, float *cache, const int64_t *slots,
-                      int64_t num_tokens, int64_t num_heads, int64_t num_kv_heads, int64_t head_size) {
-    int64_t row_size = num_kv_heads * head_size;
-#pragma omp parallel for if (num_tokens * (num_heads + 2 * num_kv_heads) * head_size > PARALLEL_FROM)
-    for (int64_t token = 0; token < num_tokens; token++) {
-        float *q = query + token * query_stride, *k = key + token * key_stride;
-        if (cos) {
-            const float *c = cos + token * head_size, *s = sin + token * head_size;
-            for (int64_t head = 0; head < num_heads; head++) rotate(q + head * head_size, c, s, head_size);
-            for (int64_t head = 0; head < num_kv_heads; head++) rotate(k + head * head_size, c, s, head_size);
-        }
-        if (slots[token] >= 0) {
-            float *slot = cache + slots[token] * 2 * row_size;
-            memcpy(slot, k, row_size * sizeof(float));
-            memcpy(slot + row_size, value + token * value_stride, row_size * sizeof(float));
-        }
+                      int64_t num_tokens, int64_t num_heads, int64_t num_kv_heads, int64_t head_size, int64_t num_threads) {
+    const struct tokens tokens = {
+        cut_rows(num_tokens, (num_heads + 2 * num_kv_heads) * head_size), query, key, value, query_stride, key_stride, value_stride,
+        cos, sin, cache, slots, num_heads, num_kv_heads, head_size};
+    share_rows(rotate_and_cache_tokens, &tokens, tokens.rows, num_threads);
+}
+
+struct gates {
+    struct rows rows;
+    const float *x;
+    float *out;
+    int64_t size;
+};
+
+static void silu_and_mul_rows(const void *job, int64_t item) {
+    const struct gates *g = job;
+    EACH_ROW(g->rows, item) {
+        const float *gate = g->x + row * 2 * g->size, *up = gate + g->size;
+        float *to = g->out + row * g->size;
+        for (int64_t i = 0; i < g->size; i++) to[i] = gate[i] / (1.0f + exp_(-gate[i])) * up[i];
     }
 }
 
 /* silu(gate) * up, where silu(g) = g / (1 + e^-g). x: [num_rows, 2 * size], gates, then ups; out: [num_rows, size] */
-void silu_and_mul(const float *x, float *out, int64_t num_rows, int64_t size) {
-#pragma omp parallel for if (num_rows * size > PARALLEL_FROM)
-    for (int64_t row = 0; row < num_rows; row++) {
-        const float *gate = x + row * 2 * size, *up = gate + size;
-        float *to = out + row * size;
-        for (int64_t i = 0; i < size; i++) to[i] = gate[i] / (1.0f + exp_(-gate[i])) * up[i];
-    }
+void silu_and_mul(const float *x, float *out, int64_t num_rows, int64_t size, int64_t num_threads) {
+    const struct gates gates = {cut_rows(num_rows, size), x, out, size};
+    share_rows(silu_and_mul_rows, &gates, gates.rows, num_threads);
 }

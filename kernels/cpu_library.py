@@ -4,8 +4,8 @@ The library lies in a cache folder under a name that says what it was made from:
 a newer source or another machine with the same home directory builds anew, and everybody else loads in a millisecond.
 Building takes some seconds. Where there is no compiler, or it cannot do it, `CpuKernelsError` says why, and torch serves.
 
-Easy to get wrong: two OpenMP runtimes. torch brings its own `libgomp.so.1`; a second one would mean a second set of threads
-on the same cores. What gcc builds asks for that name and not for a path, and torch's, loaded before, is what it gets. What clang
+Easy to get wrong: two OpenMP runtimes. Without AVX-512 the kernels run on OpenMP's threads (cpu_threads.c). torch brings its own
+`libgomp.so.1`; a second one would mean a second set of threads on the same cores. What gcc builds asks for that name and not for a path, and torch's, loaded before, is what it gets. What clang
 builds asks for another one, so clang is refused.
 
 And half a file: several processes may build at once, so each writes its own and moves it into place.
@@ -28,11 +28,12 @@ BUILD_SECONDS = 120
 
 _POINTER, _INT, _FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
 _SIGNATURES = {
-    "add_rms_norm": (*[_POINTER] * 4, *[_INT] * 2, _FLOAT),
-    "rotary_and_cache": (*[_POINTER] * 3, *[_INT] * 3, *[_POINTER] * 4, *[_INT] * 4),
-    "silu_and_mul": (*[_POINTER] * 2, *[_INT] * 2),
-    "linear": (*[_POINTER] * 4, *[_INT] * 3),
-    "attend": (_POINTER, _INT, *[_POINTER] * 5, _INT, *[_POINTER] * 3, *[_INT] * 4, _FLOAT),
+    "add_rms_norm": (*[_POINTER] * 4, *[_INT] * 2, _FLOAT, _INT),
+    "rotary_and_cache": (*[_POINTER] * 3, *[_INT] * 3, *[_POINTER] * 4, *[_INT] * 5),
+    "silu_and_mul": (*[_POINTER] * 2, *[_INT] * 3),
+    "rows_of_packed": (*[_POINTER] * 3, *[_INT] * 3),
+    "linear": (*[_POINTER] * 4, *[_INT] * 4),
+    "attend": (_POINTER, _INT, *[_POINTER] * 5, _INT, *[_POINTER] * 3, *[_INT] * 4, _FLOAT, _INT),
 }
 
 

@@ -8,7 +8,7 @@
    Easy to get wrong: the order of the sums. Here an output is one sum, from the first input to the last, however many rows there
    are and on however many threads. So a row's result does not depend on its company, not in the last bit. */
 
-#include <omp.h>
+#include "cpu_threads.h"
 #include "cpu_vector.h"
 
 /* Whether this was built for registers of sixteen floats: with smaller ones the compiler has too few for the sums below. */
@@ -28,7 +28,10 @@ int64_t linear_is_fast(void) {
 
 #define MAX_PANELS_A_TASK 6 /* which stay in the core's cache while tiles of rows pass by */
 #define TILES_A_TASK 16
-#define PARALLEL_FROM (1 << 18) /* products of two numbers: below, waking the other threads takes longer than the work */
+#define TURNED_A_TASK 256 /* inputs */
+/* What takes some tens of microseconds: reading so many weights, or so many products of two numbers. */
+#define LONG_FROM_WEIGHTS (1 << 17)
+#define LONG_FROM_PRODUCTS (1 << 20)
 
 static inline int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -72,38 +75,72 @@ static void multiply_rows(const float *x, int rows, const float *w, float *out,
     }
 }
 
+struct product {
+    const float *x, *packed;
+    float *turned, *out;
+    int64_t num_rows, in_features, out_features;
+    int64_t num_panels, panels_a_task, num_panel_tasks; /* panel tasks: for each TILES_A_TASK tiles of rows */
+    int64_t num_turn_tasks; /* for each tile of rows */
+};
+
+static int64_t rows_of_tile(const struct product *p, int64_t first) {
+    return p->num_rows - first < TILE ? p->num_rows - first : TILE;
+}
+
+/* Some inputs of a tile of rows turned on their side, so that the numbers that are used together lie together. */
+static void turn(const void *job, int64_t item) {
+    const struct product *p = job;
+    int64_t first = item / p->num_turn_tasks * TILE, rows = rows_of_tile(p, first);
+    int64_t first_k = item % p->num_turn_tasks * TURNED_A_TASK, end = first_k + TURNED_A_TASK;
+    for (int64_t k = first_k; k < end && k < p->in_features; k++) {
+        float *to = p->turned + first * p->in_features + k * rows;
+        for (int64_t r = 0; r < rows; r++) to[r] = p->x[(first + r) * p->in_features + k];
+    }
+}
+
+static void multiply(const void *job, int64_t item) {
+    const struct product *p = job;
+    int64_t first_tile = item / p->num_panel_tasks * TILES_A_TASK, first_panel = item % p->num_panel_tasks * p->panels_a_task;
+    int64_t last_panel = first_panel + p->panels_a_task < p->num_panels ? first_panel + p->panels_a_task : p->num_panels;
+    for (int64_t first = first_tile * TILE; first < (first_tile + TILES_A_TASK) * TILE && first < p->num_rows; first += TILE) {
+        multiply_rows(p->turned + first * p->in_features, rows_of_tile(p, first), p->packed, p->out + first * p->out_features,
+                      p->in_features, p->out_features, first_panel, last_panel);
+    }
+}
+
 /* x: [num_rows, in_features]; packed: [out_features / 16, in_features, 16]; out: [num_rows, out_features]
    turned: room for as many numbers as x has; x itself, if it has one row */
 void linear(const float *x, const float *packed, float *turned, float *out,
-            int64_t num_rows, int64_t in_features, int64_t out_features) {
+            int64_t num_rows, int64_t in_features, int64_t out_features, int64_t num_threads) {
     int64_t num_panels = out_features / LANES, num_tiles = divide_up(num_rows, TILE);
+    int is_long = in_features * out_features >= LONG_FROM_WEIGHTS || num_rows * in_features * out_features >= LONG_FROM_PRODUCTS;
     /* As few rounds of tasks as can be, and in each something for every thread. */
-    int64_t num_threads = omp_get_max_threads(), num_rounds = divide_up(num_panels, num_threads * MAX_PANELS_A_TASK);
+    int64_t num_rounds = divide_up(num_panels, num_threads * MAX_PANELS_A_TASK);
     int64_t panels_a_task = divide_up(num_panels, num_threads * num_rounds);
-#pragma omp parallel if (num_rows * in_features * out_features > PARALLEL_FROM)
-    {
-        /* Each tile of rows turned on its side, so that the numbers that are used together lie together. */
-        if (turned != x) {
-#pragma omp for collapse(2)
-            for (int64_t tile = 0; tile < num_tiles; tile++) {
-                for (int64_t k = 0; k < in_features; k++) {
-                    int64_t first = tile * TILE, rows = num_rows - first < TILE ? num_rows - first : TILE;
-                    float *to = turned + first * in_features + k * rows;
-                    for (int64_t r = 0; r < rows; r++) to[r] = x[(first + r) * in_features + k];
-                }
-            }
-        }
-#pragma omp for collapse(2) schedule(static)
-        for (int64_t first_tile = 0; first_tile < num_tiles; first_tile += TILES_A_TASK) {
-            for (int64_t first_panel = 0; first_panel < num_panels; first_panel += panels_a_task) {
-                int64_t last_tile = first_tile + TILES_A_TASK < num_tiles ? first_tile + TILES_A_TASK : num_tiles;
-                int64_t last_panel = first_panel + panels_a_task < num_panels ? first_panel + panels_a_task : num_panels;
-                for (int64_t tile = first_tile; tile < last_tile; tile++) {
-                    int64_t first = tile * TILE, rows = num_rows - first < TILE ? num_rows - first : TILE;
-                    multiply_rows(turned + first * in_features, rows, packed, out + first * out_features,
-                                  in_features, out_features, first_panel, last_panel);
-                }
-            }
-        }
+    const struct product product = {
+        x, packed, turned, out, num_rows, in_features, out_features,
+        num_panels, panels_a_task, divide_up(num_panels, panels_a_task), divide_up(in_features, TURNED_A_TASK)};
+    if (turned != x) share(turn, &product, num_tiles * product.num_turn_tasks, num_threads, is_long);
+    share(multiply, &product, divide_up(num_tiles, TILES_A_TASK) * product.num_panel_tasks, num_threads, is_long);
+}
+
+struct lookup {
+    const float *packed;
+    const int64_t *indices;
+    float *out;
+    int64_t num_rows, in_features;
+};
+
+static void look_up(const void *job, int64_t item) {
+    const struct lookup *l = job;
+    for (int64_t i = item * TILE; i < l->num_rows && i < (item + 1) * TILE; i++) {
+        const float *from = l->packed + l->indices[i] / LANES * l->in_features * LANES + l->indices[i] % LANES;
+        for (int64_t k = 0; k < l->in_features; k++) l->out[i * l->in_features + k] = from[k * LANES];
     }
+}
+
+/* Rows of the weight that was packed. indices: [num_rows], each that of an output; out: [num_rows, in_features] */
+void rows_of_packed(const float *packed, const int64_t *indices, float *out, int64_t num_rows, int64_t in_features, int64_t num_threads) {
+    const struct lookup lookup = {packed, indices, out, num_rows, in_features};
+    share(look_up, &lookup, divide_up(num_rows, TILE), num_threads, 0);
 }

@@ -30,7 +30,14 @@ class CpuOps:
         output = torch.empty_like(x)
         size = x.shape[-1]
         self._library.add_rms_norm(
-            None, x.data_ptr(), weight.data_ptr(), output.data_ptr(), x.numel() // size, size, eps
+            None,
+            x.data_ptr(),
+            weight.data_ptr(),
+            output.data_ptr(),
+            x.numel() // size,
+            size,
+            eps,
+            torch.get_num_threads(),
         )
         return output
 
@@ -41,7 +48,14 @@ class CpuOps:
         output = torch.empty_like(x)
         size = x.shape[-1]
         self._library.add_rms_norm(
-            x.data_ptr(), residual.data_ptr(), weight.data_ptr(), output.data_ptr(), x.numel() // size, size, eps
+            x.data_ptr(),
+            residual.data_ptr(),
+            weight.data_ptr(),
+            output.data_ptr(),
+            x.numel() // size,
+            size,
+            eps,
+            torch.get_num_threads(),
         )
         return output
 
@@ -51,7 +65,7 @@ class CpuOps:
             return reference_ops.silu_and_mul(x)
         num_rows, size = x.shape[0], x.shape[1] // 2
         output = x.new_empty(num_rows, size)
-        self._library.silu_and_mul(x.data_ptr(), output.data_ptr(), num_rows, size)
+        self._library.silu_and_mul(x.data_ptr(), output.data_ptr(), num_rows, size, torch.get_num_threads())
         return output
 
     @property
@@ -69,8 +83,27 @@ class CpuOps:
         output = x.new_empty(num_rows, out_features)
         turned = x if num_rows == 1 else torch.empty_like(x)
         self._library.linear(
-            x.data_ptr(), packed.data_ptr(), turned.data_ptr(), output.data_ptr(), num_rows, in_features, out_features
+            x.data_ptr(),
+            packed.data_ptr(),
+            turned.data_ptr(),
+            output.data_ptr(),
+            num_rows,
+            in_features,
+            out_features,
+            torch.get_num_threads(),
         )
+        return output
+
+    def rows_of_packed(self, packed: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
+        """Rows of the weight that `packed` is made of. indices: [num_rows] int64, of outputs -> [num_rows, in_features]
+
+        torch would look so many numbers up on its own threads, which then spin for milliseconds on the cores that ours need.
+        """
+        output = packed.new_empty(len(indices), packed.shape[1])
+        self._library.rows_of_packed(
+            packed.data_ptr(), indices.data_ptr(), output.data_ptr(), len(indices), packed.shape[1],
+            torch.get_num_threads(),
+        )  # fmt: skip
         return output
 
     def rotary_and_cache(
@@ -93,7 +126,7 @@ class CpuOps:
         self._library.rotary_and_cache(
             query.data_ptr(), key.data_ptr(), value.data_ptr(), query.stride(0), key.stride(0), value.stride(0),
             cos, sin, cache.data_ptr(), slots.data_ptr(),
-            len(query), query.shape[1], key.shape[1], query.shape[2],
+            len(query), query.shape[1], key.shape[1], query.shape[2], torch.get_num_threads(),
         )  # fmt: skip
 
     def attend(
@@ -121,6 +154,7 @@ class CpuOps:
             parts.data_ptr(), level_ends.data_ptr(), len(level_ends),
             output.data_ptr(), largest.data_ptr(), total.data_ptr(),
             num_kv_heads, query.shape[1] // num_kv_heads, query.shape[2], cache.shape[1], scale,
+            torch.get_num_threads(),
         )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Time as a dependency: the real clock for serving, a virtual one for tests and lessons, a told one for simulations.
+"""Time as a dependency: the real clock for serving, the processor's for comparisons, a virtual one for lessons, a told one for simulations.
 
 With a virtual clock a run is a function of its inputs alone, so its recording is the same byte
 for byte every time. Nothing else in the package may ask the system what time it is.
@@ -35,6 +35,28 @@ class MonotonicClock:
     def idle(self) -> None:
         # Short, so that a request that arrives meanwhile is soon seen.
         time.sleep(0.001)
+
+
+class ProcessorClock:
+    """How long the thread that asks has run: what else the machine was doing in the meantime is not counted.
+
+    On an idle machine it moves as the system's clock does, since the engine's thread takes part in all of a step's work.
+    """
+
+    name: Literal["monotonic", "virtual"] = "monotonic"
+
+    def __init__(self) -> None:
+        self._idle = 0.0
+
+    def now(self) -> float:
+        return time.thread_time() + self._idle
+
+    def end_step(self) -> None:
+        """Time passes with the work."""
+
+    def idle(self) -> None:
+        # A sleeping thread's time stands still, and whoever waits for a moment (`batch_delay`) would wait forever.
+        self._idle += 0.001
 
 
 class VirtualClock:

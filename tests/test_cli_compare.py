@@ -1,6 +1,7 @@
 """`minivllm compare`, on the model that needs no download."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,9 @@ import pytest
 from minivllm import cli
 from minivllm.compare import plot
 from minivllm.compare.measure import measure_recording
+from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.events.recording import Recording
+from minivllm.runtime.model_runner import ModelRunner
 
 SIDE_KEYS = {
     "kv_waste",
@@ -46,6 +49,21 @@ def test_two_configurations_run_the_same_trace_and_stand_side_by_side(capsys, tm
         assert Recording(side["recording"]).view_at_step(10**9).counters.finished_requests == 12
         # The table is the recording's, to the last digit.
         assert measure_recording(side["configuration"], Path(side["recording"])).as_json() == side
+
+
+def test_what_else_the_machine_does_is_no_time_of_either_side(capsys, monkeypatch: pytest.MonkeyPatch):
+    run_step, put_aside_s = ModelRunner.execute_model, 0.2
+
+    def put_aside(self: ModelRunner, plan: SchedulerOutput):
+        time.sleep(put_aside_s)  # as the system does it to a thread, when it lets others run
+        return run_step(self, plan)
+
+    arguments = ("--scenario", "long-and-short", "--a", "sequential", "--b", "continuous")
+    monkeypatch.setattr(ModelRunner, "execute_model", put_aside)
+    result, table = compare(capsys, *arguments)
+    for side in (result["a"], result["b"]):
+        assert side["seconds"] < put_aside_s * side["steps"] / 2
+    assert result["clock"] == "processor" and "in the same processor time" in table
 
 
 def test_the_same_memory_in_bytes_becomes_the_same_blocks(capsys):

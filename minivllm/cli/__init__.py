@@ -86,7 +86,23 @@ def main(argv: Seq[str] | None = None) -> int:
     return status
 
 
+def let_waiting_threads_sleep(argv: Seq[str]) -> None:
+    """Have OpenMP's threads, which torch computes on, look for work for some ten microseconds before they sleep.
+
+    By default they look for milliseconds, which on a busy machine takes the turns from those that have work. OpenMP reads this
+    once, when torch is imported; so it is the command's business, and a program that imports minivllm keeps what it has. A
+    variable of the user's stays, and `bench` changes nothing, since its peers run in this process, too.
+    """
+    if (
+        argv[:1] != ["bench"]
+        and "torch" not in sys.modules
+        and not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & set(os.environ)
+    ):
+        os.environ["GOMP_SPINCOUNT"] = "2000"
+
+
 def _run(argv: list[str]) -> int:
+    let_waiting_threads_sleep(argv)
     try:
         if not argv:
             build_parser().print_help(sys.stderr)

@@ -4,6 +4,7 @@
 
 Both sides are recorded, and every number is worked out from the recordings. The easy thing to get wrong is
 equal memory: bytes are turned into blocks by the model runner, so the two counts are compared and not assumed.
+On a CPU all seconds are processor time of the engine's thread, so a busy machine moves neither side.
 """
 
 import argparse
@@ -39,6 +40,8 @@ _ROWS = (
     ("between tokens, p99, s", "itl_p99_s", "{:.4f}"),
     ("  most tokens for others", "max_tokens_between_tokens", "{:,}"),
 )
+
+TIME_OF = {"processor": "processor time", "wall": "time"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -106,6 +109,7 @@ def _report(args: argparse.Namespace, trace: Trace, runs: list[Run], measured: l
         "output_tokens": measured[0].output_tokens,
         "num_blocks": runs[0].num_blocks,
         "block_size": runs[0].block_size,
+        "clock": runs[0].clock,
         "a": a,
         "b": b,
         "throughput_ratio": b["throughput_tokens_per_s"] / a["throughput_tokens_per_s"],
@@ -117,7 +121,7 @@ def _report(args: argparse.Namespace, trace: Trace, runs: list[Run], measured: l
         (name, *("-" if side[key] is None else form.format(side[key]) for side in (a, b))) for name, key, form in _ROWS
     ]
     notes = [
-        f"b gives {result['throughput_ratio']:.2f} times the tokens of a in the same time.",
+        f"b gives {result['throughput_ratio']:.2f} times the tokens of a in the same {TIME_OF[runs[0].clock]}.",
         f"{sum(same)} of {len(same)} requests got the same tokens from both.",
         f"Recordings: {a['recording']} and {b['recording']}",
         f"Side by side: {shlex.join(['minivllm', 'replay', a['recording'], '--with', b['recording']])} (key 6)",

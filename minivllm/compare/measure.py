@@ -27,7 +27,7 @@ class Measured:
     """One entry a step."""
     latencies: Latencies
     began: float
-    """Seconds on the run's clock when the first request arrived."""
+    """Seconds on the run's clock (`ProcessorClock` on a CPU) when the first request arrived."""
     seconds: float
     """From then to the end of the last step."""
     output_tokens: int

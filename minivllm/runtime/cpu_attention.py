@@ -54,7 +54,6 @@ class CpuAttentionBackend(TorchAttentionBackend):
 
     def build(self, common: CommonAttentionMetadata) -> CpuAttentionMetadata:
         """See `AttentionBackend.build`."""
-        torch.get_num_threads()  # so that this thread has torch's number of threads, and not OpenMP's own, when a kernel asks
         work = cut_into_parts(common, self._spec.block_size, self._num_heads // self._spec.num_kv_heads)
         tensors = (work.parts.view(np.int64), work.level_ends, work.rows, work.block_tables)
         workspace = torch.empty(2, len(common.slot_mapping), self._num_heads, dtype=torch.float32)

@@ -90,7 +90,7 @@ class CpuMatrix:
 
     def rows(self, indices: torch.Tensor) -> torch.Tensor:
         """See `Matrix.rows`. An index behind the last row may give zeros: ids are checked where requests come in."""
-        return self._panels[indices // LANES, :, indices % LANES]
+        return self._ops.rows_of_packed(self._panels, indices.contiguous())
 
 
 def choose_linear_backend(name: LinearBackendName, dtype: torch.dtype, device: torch.device) -> MakeMatrix:

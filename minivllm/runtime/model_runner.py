@@ -89,7 +89,7 @@ class ModelRunner:
         hidden = run()
         self.prompt_logprobs = prompt_logprobs(plan, hidden, partial(self._model.decoder.compute_logits, ops=self._ops))
         # The LM head is the largest matrix of a small model, so only rows that sample go through it.
-        return self._model.decoder.compute_logits(hidden[sampling_rows], self._ops)
+        return self._model.decoder.compute_logits(hidden.index_select(0, sampling_rows), self._ops)
 
     def device_works(self) -> bool:
         """Whether the device still takes work. After an assert in a kernel or an illegal address CUDA takes none, for good."""

@@ -17,6 +17,7 @@ ELSEWHERE = ROOT / "minivllm/bench/peer_side"
 VARIABLES: Mapping[str, str] = MappingProxyType(
     {
         "CC": "The C compiler that builds the kernels for a CPU, once (default: `cc`).",
+        "GOMP_SPINCOUNT": "How long the threads of OpenMP, on which torch computes, look for work before they sleep. The `minivllm` command, `bench` excepted, sets 2000 if you set neither this nor `OMP_WAIT_POLICY`; a program of yours can do so before it imports torch.",
         "MINIVLLM_CACHE": "Folder of the models that minivllm has made or fetched (default: `minivllm` in `XDG_CACHE_HOME`).",
         "MINIVLLM_EXERCISES": "Folder of your exercises (default: `~/minivllm-exercises`).",
         "MINIVLLM_GRADE_SECRET": "Makes the random cases of `minivllm exercise grade` yours, as its option `--secret` does.",

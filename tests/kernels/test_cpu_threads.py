@@ -1,0 +1,123 @@
+"""How the CPU kernels' threads share work: nobody waits for a thread that has not begun, and every item is done once."""
+
+import ctypes
+import os
+import signal
+import subprocess
+import threading
+from collections import Counter
+from importlib import resources
+from pathlib import Path
+
+import pytest
+import torch
+
+from minivllm.kernels.cpu_ops import LANES
+from minivllm.runtime.cpu_kernels import load_cpu_ops
+
+TASK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
+FACE = '#include "cpu_threads.h"\nvoid call(task *run, int64_t items, int64_t threads, int is_long) { share(run, 0, items, threads, is_long); }'
+
+
+@pytest.fixture(scope="module", params=[(), ("-mno-avx512f",)], ids=["this processor's", "OpenMP's"])
+def share(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory):
+    """`share` of cpu_threads.c, whose tasks are Python functions here."""
+    folder = tmp_path_factory.mktemp("threads")
+    (folder / "face.c").write_text(FACE)
+    kernels = resources.files("minivllm.kernels")
+    files = [
+        str(folder / "face.c"),
+        str(kernels / "cpu_threads.c"),
+        "-I",
+        str(kernels),
+        "-o",
+        str(folder / "threads.so"),
+    ]
+    subprocess.run(["gcc", "-O2", "-march=native", *request.param, "-fopenmp", "-fPIC", "-shared", *files], check=True)
+    call = ctypes.CDLL(str(folder / "threads.so")).call
+    call.argtypes = (TASK, ctypes.c_int64, ctypes.c_int64, ctypes.c_int)
+
+    def share(work, num_items: int, num_threads: int, is_long: bool = True) -> None:
+        call(TASK(lambda _, item: work(item)), num_items, num_threads, is_long)
+
+    return share
+
+
+@pytest.mark.parametrize("num_threads", [1, 2, 3, 8])
+def test_every_item_is_done_once_whoever_does_it(share, num_threads: int) -> None:
+    for num_items in (0, 1, 2, 7, 200):
+        for is_long in (False, True):
+            done: list[int] = []
+            share(done.append, num_items, num_threads, is_long)
+            assert Counter(done) == Counter(range(num_items))
+
+
+def test_a_thread_that_is_put_aside_costs_the_others_its_own_item_and_no_more(share) -> None:
+    num_items, caller, rest_is_done, by_caller = 500, threading.get_ident(), threading.Event(), []
+
+    def work(item: int) -> None:
+        if threading.get_ident() != caller:
+            assert rest_is_done.wait(60)  # put aside in the middle of its item, until everything else is done
+        else:
+            by_caller.append(item)
+            if len(by_caller) == num_items - 1:
+                rest_is_done.set()
+
+    share(work, num_items, 2)
+    assert len(by_caller) >= num_items - 1
+
+
+def test_a_second_caller_is_not_kept_waiting_by_the_first(share) -> None:
+    inner: list[int] = []
+    both_are_at_it = threading.Barrier(2)
+
+    def outer(_: int) -> None:
+        both_are_at_it.wait(60)
+        share(inner.append, 5, 2)
+        both_are_at_it.wait(60)
+
+    other = threading.Thread(target=share, args=(outer, 1, 1))
+    other.start()
+    outer(0)
+    other.join()
+    share(lambda _: share(inner.append, 5, 2), 4, 2)  # and a task that shares work itself
+    assert Counter(inner) == Counter(dict.fromkeys(range(5), 6))
+
+
+def test_a_child_process_computes_what_its_parent_does() -> None:
+    ops = load_cpu_ops()
+    if not ops.linear_is_fast:
+        pytest.skip("OpenMP's threads do not survive a fork")
+    x, panels = torch.randn(16, 640), torch.randn(40, 640, LANES)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        expected = ops.linear(x, panels)
+        if (child := os.fork()) == 0:
+            signal.alarm(60)
+            os._exit(0 if all(torch.equal(ops.linear(x, panels), expected) for _ in range(50)) else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert torch.equal(ops.linear(x, panels), expected)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_a_thread_of_ones_own_gets_the_same_bits_while_others_compute() -> None:
+    ops, x, panels = load_cpu_ops(), torch.randn(16, 640), torch.randn(40, 640, LANES)
+    expected, results = ops.linear(x, panels), []
+
+    def compute() -> None:
+        results.append(all(torch.equal(ops.linear(x, panels), expected) for _ in range(100)))
+
+    threads = [threading.Thread(target=compute) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [True] * 4
+
+
+def test_the_library_names_no_function_that_another_could_take_the_place_of() -> None:
+    names = Path(load_cpu_ops()._library._name)
+    said = subprocess.run(["nm", "-D", "--defined-only", str(names)], capture_output=True, text=True)
+    assert " share" not in said.stdout
