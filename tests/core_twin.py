@@ -68,6 +68,7 @@ class CoreTwin:
         self.plan: list[list] = []
         """(sequence, first position, number of tokens, whether it was admitted in this step)"""
         self.sampling: dict[str, list[str]] = {}
+        self.preempted: list[str] = []
         self._heard: list[tuple[Event, Request | None]] = []
         self._out: list[tuple] = self.memory.out
         self._somebody_failed = False
@@ -207,6 +208,7 @@ class CoreTwin:
             asked.kept_slots = set()
 
     def _preempt(self, victim: Plain, victim_of: str, need: int, free: int) -> None:
+        self.preempted.append(victim.name)
         self.memory.release(victim)
         self.running.remove(victim)
         self._give_slot_back(victim)
@@ -235,7 +237,7 @@ class CoreTwin:
 
     def _schedule(self, now: float) -> None:
         self.step += 1
-        self.plan, self.sampling, self._somebody_failed = [], {}, False
+        self.plan, self.sampling, self.preempted, self._somebody_failed = [], {}, [], False
         self.memory.copies = {}
         self._tell(ev.StepBegin, self.budget)
         shortage = somebody_went = None
@@ -346,7 +348,7 @@ class CoreTwin:
                 self.sampling[sequence.name].append(self._fork(sequence).name)
 
     def planned(self) -> Iterator[tuple]:
-        """The plan of the last step, as `test_against_the_twin` compares it."""
+        """The plan of the last step, as `WatchedEngine` compares it."""
         for sequence, start, num_tokens, is_fresh in self.plan:
             yield sequence.name, start, num_tokens, is_fresh, self.sampling[sequence.name]
 

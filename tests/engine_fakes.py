@@ -257,6 +257,7 @@ class WatchedEngine:
                 )
                 for item in plan.scheduled
             ]
+            assert self.twin.preempted == [sequence.seq_id for sequence in plan.preempted]
             assert sorted(self.twin.memory.copies.items()) == sorted((copy.dst, copy.src) for copy in plan.copies)
         assert self.fold.state == self.engine.inspect()
         assert all(a.seq + 1 == b.seq for a, b in pairwise(self.events[-50:]))

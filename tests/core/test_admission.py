@@ -73,6 +73,30 @@ class TestStatic:
         assert engine.events_of(ev.RequestResumed)
         assert admissions(engine)[-1][1] == "late.0"
 
+    def test_a_preempted_member_comes_back_though_the_batch_has_left_without_somebody_else(self):
+        engine = WatchedEngine(batching="static", num_blocks=7, enable_prefix_caching=False)
+        for name, length, max_tokens in (("a", 3, 20), ("b", 3, 8), ("c", 3, 8), ("too large", 20, 1)):
+            engine.add(name, [1] * length, max_tokens=max_tokens)
+        while not engine.events_of(ev.RequestResumed):
+            engine.step()
+        assert [event.seq_id for event in engine.events_of(ev.RequestPreempted)] == ["c.0"]
+        assert engine.fold.running == ["a.0", "c.0"] and engine.fold.waiting == ["too large.0"]
+        engine.run()
+
+    def test_a_batch_that_cannot_move_lets_others_in(self):
+        engine = WatchedEngine(batching="static", scheduling_policy="priority", enable_prefix_caching=False)
+        engine.add("beams", [2, 3, 4, 5, 6], max_tokens=4, n=2, use_beam_search=True, priority=5)
+        engine.step()
+        first, second = engine.scheduler.requests["beams"].sequences
+        engine.scheduler.requeue(second, first)
+        engine.add("urgent", [9] * 4, max_tokens=2, priority=0)
+        engine.step()
+        assert deferred(engine, "urgent.0") == ("static_batch", 1, 0), "the first beam had a token to compute"
+        engine.step()
+        assert admissions(engine)[-1] == (3, "urgent.0")
+        assert [event.seq_id for event in engine.events_of(ev.RequestPreempted)] == [second.seq_id]
+        engine.run()
+
 
 class TestSequential:
     def test_one_request_runs_at_a_time(self):

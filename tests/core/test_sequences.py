@@ -4,6 +4,7 @@ import pytest
 from engine_fakes import WatchedEngine
 
 from minivllm.clock import VirtualClock
+from minivllm.core.batch_slots import BatchSlots
 from minivllm.core.block_pool import BlockPool
 from minivllm.core.kv_cache_manager import KVCacheManager
 from minivllm.core.request import Request, RequestStatus, Sequence
@@ -104,6 +105,20 @@ def test_withdrawing_takes_one_sequence_out_of_the_plan_and_says_what_it_had():
     plan = SchedulerOutput(1, 10, [ScheduledSequence(a, 0, 4), ScheduledSequence(b, 0, 5)])
     assert (plan.withdraw(b), plan.withdraw(c)) == (5, 0)
     assert [item.sequence for item in plan.scheduled] == [a]
+
+
+def test_slots_are_kept_once_for_a_request_however_many_of_its_sequences_come_in():
+    slots, one = BatchSlots(4), request(n=3)
+    assert slots.num_needed(one) == 3
+    slots.take(one.sequences[0])
+    assert (one.sequences[0].slot, one.kept_slots, slots.free, slots.num_needed(one)) == (0, [1, 2], [3], 1)
+    child = one.sequences[0].fork()
+    slots.take_for_fork(child)
+    assert (child.slot, one.kept_slots, one.num_unforked, slots.num_needed(one)) == (1, [2], 1, 1)
+    slots.release(child, for_fork=True)
+    assert (child.slot, sorted(one.kept_slots), one.num_unforked) == (None, [1, 2], 2)
+    slots.release(one.sequences[0])
+    assert (slots.free, one.kept_slots) == ([0, 1, 2, 3], [])
 
 
 class TestMemoryAsked:

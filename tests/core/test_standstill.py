@@ -57,3 +57,24 @@ def test_a_step_in_which_somebody_gave_way_has_moved_on_and_costs_the_waiting_be
     search = BeamSearch(width=2, max_tokens=2, eos_token_ids=frozenset({99}))
     assert [one.token_ids for one in outputs["beams"].outputs] == expected_beams([2, 3, 4, 5, 6, 7, 8], search)
     assert outputs["other"].outputs[0].token_ids == expected_output([9] * 7, 4)
+
+
+def test_beams_that_wait_behind_somebody_who_waits_for_company_are_left_in_peace():
+    engine = WatchedEngine(scheduling_policy="priority", batch_delay=0.2, batch_size=3, enable_prefix_caching=False)
+    engine.add("beams", [2, 3, 4, 5, 6], max_tokens=4, n=2, use_beam_search=True, priority=5)
+    for name in ("company", "more company"):
+        engine.add(name, [7], max_tokens=1, priority=5)
+    while not engine.events_of(ev.RequestForked):
+        engine.step()
+    first, second = engine.scheduler.requests["beams"].sequences
+    num_free = engine.pool.num_free_blocks
+    engine.scheduler.requeue(second, first)
+    engine.add("urgent", [9] * 4, max_tokens=2, priority=0)
+    engine.step()
+    engine.step()
+    assert (engine.fold.scheduled, engine.fold.running) == ([], [first.seq_id])
+    assert engine.fold.sequences["urgent.0"].deferred == ("batch_delay", 3, 2)
+    (anew,) = engine.events_of(ev.RequestPreempted)
+    assert (anew.seq_id, anew.victim_of, anew.need, anew.free) == (second.seq_id, first.seq_id, 0, num_free)
+    assert num_free > 0
+    engine.run(max_steps=50)
