@@ -116,7 +116,7 @@ async def disconnects(target: Target) -> None:
 async def deaf_readers(target: Target) -> None:
     """Large answers that are not read, until this client leaves."""
     large = json.dumps({"prompt": "a" * (MIB - 100)}).encode()
-    await _each([lambda: target.post("/tokenize", large, at_most=1, rudely=True)] * 60, 20)
+    await _each([lambda: target.post("/tokenize", large, at_most=1, seconds=120.0, rudely=True)] * 60, 20)
     watch = target.head("GET", "/events")
     await _each([lambda: target.send(watch, at_most=1, seconds=2.0)] * 40, 40)
 

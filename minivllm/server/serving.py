@@ -58,7 +58,14 @@ class Serving:
             raise PromptTooLongError(
                 f"The prompt has {len(text)} characters, more than max_model_len {limit} tokens can hold: shorten it."
             )
-        return tokenizer.encode(text, add_special_tokens)
+        token_ids = tokenizer.encode(text, add_special_tokens)
+        if len(token_ids) >= limit:
+            # The engine would say so, too, but only when all prompts of a list are there.
+            raise PromptTooLongError(
+                f"The prompt has {len(token_ids)} tokens, but max_model_len is {limit} and one output token must fit too: "
+                f"shorten the prompt to {limit - 1} tokens."
+            )
+        return token_ids
 
     async def stream(
         self,

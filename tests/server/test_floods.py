@@ -191,3 +191,13 @@ def test_a_large_answer_is_written_beside_the_event_loop_and_its_memory_is_given
         assert trimmed.acquire(timeout=10)
     loop, worker = (thread.name for thread in writers)
     assert not loop.startswith("minivllm") and worker.startswith("minivllm-")
+
+
+def test_a_list_of_prompts_is_refused_at_the_first_that_is_too_long() -> None:
+    with serving() as live, live.http() as http:
+        encoded: list[str] = []
+        encode = live.service.tokenizer.encode
+        live.service.tokenizer.encode = lambda text, *args: encoded.append(text) or encode(text, *args)
+        refused = http.post("/v1/completions", json={"prompt": ["x" * 200] * 60})
+        assert (refused.status_code, refused.json()["error"]["code"]) == (400, "context_length_exceeded")
+        assert len(encoded) == 1
