@@ -5,9 +5,11 @@
    of their own. Here items are claimed one by one, by whichever thread is running. If no helper gets a processor, the caller
    does everything itself; all that it ever waits for is an item that a helper has begun.
 
-       ticket   [ number of the job | items that nobody has claimed ]      one atomic word: counting it down claims an item
-       caller   writes the job, then the ticket    claims until the ticket is empty    waits for items begun by others
-       helper   looks at the ticket for SPIN_NS    claims until the ticket is empty    sleeps when nothing came for so long
+       ticket   [ number of the job | first | end ]      one atomic word: the items from first to end are nobody's yet
+       caller   writes the job, then the ticket    claims the first until there is none    waits for items begun by others
+       helper   looks at the ticket for SPIN_NS    claims the last until there is none     sleeps when nothing came for so long
+
+   From both ends, so that in quiet times a core gets the same rows in job after job, and finds them in its own cache.
 
    A step of the model is hundreds of jobs with some microseconds of Python between them, and waking a sleeping thread takes longer
    than that: so helpers look for a while before they sleep. What an item computes must not depend on the thread that does it. */
@@ -31,7 +33,8 @@ void share(task *run, const void *job, int64_t num_items, int64_t num_threads, i
 #define MAX_HELPERS 255
 #define SPIN_NS 100000
 #define LOOKS_A_TIME 16 /* between two looks at the clock */
-#define ITEMS UINT32_MAX /* the ticket's lower half */
+#define ITEM_BITS 20 /* of the ticket, for `first` and for `end` */
+#define MAX_ITEMS ((1 << ITEM_BITS) - 1)
 
 #define RELAX __builtin_ia32_pause() /* leaves the core's other half, if it has one, more of the core */
 
@@ -41,7 +44,7 @@ static struct {
     /* The job. Written only while the ticket is empty, so it cannot change between reading it and claiming an item of it. */
     task *_Atomic run;
     const void *_Atomic job;
-    _Atomic int64_t num_items, num_wanted; /* helpers: the first so many */
+    _Atomic int64_t num_wanted; /* helpers: the first so many */
     _Atomic uint64_t ticket;
     _Atomic int64_t num_unfinished;
     /* For those who sleep. Each says so before its last look, and the other side looks for sleepers after its change. */
@@ -66,32 +69,39 @@ static void wake(pthread_cond_t *condition) {
     pthread_cond_broadcast(condition);
 }
 
+static int64_t first_of(uint64_t ticket) { return ticket >> ITEM_BITS & MAX_ITEMS; }
+static int64_t end_of(uint64_t ticket) { return ticket & MAX_ITEMS; }
+
 /* Claim items and do them until there are none; how many. */
-static int64_t work(void) {
+static int64_t work(int is_caller) {
     for (int64_t num_done = 0;; num_done++) {
-        uint64_t ticket = pool.ticket;
+        uint64_t ticket = pool.ticket, rest;
         task *run;
         const void *job;
         int64_t item;
         do {
-            if (!(ticket & ITEMS)) return num_done;
+            if (first_of(ticket) == end_of(ticket)) return num_done;
             run = pool.run;
             job = pool.job;
-            item = pool.num_items - (int64_t)(ticket & ITEMS);
-        } while (!atomic_compare_exchange_weak(&pool.ticket, &ticket, ticket - 1)); /* fails, too, if it is another job by now */
+            item = is_caller ? first_of(ticket) : end_of(ticket) - 1;
+            rest = is_caller ? ticket + (1 << ITEM_BITS) : ticket - 1;
+        } while (!atomic_compare_exchange_weak(&pool.ticket, &ticket, rest)); /* fails, too, if it is another job by now */
         run(job, item);
         if (atomic_fetch_sub(&pool.num_unfinished, 1) == 1 && pool.caller_sleeps) wake(&pool.is_done);
     }
 }
 
-static int is_wanted(int64_t helper) { return (pool.ticket & ITEMS) && helper < pool.num_wanted; }
+static int is_wanted(int64_t helper) {
+    uint64_t ticket = pool.ticket;
+    return first_of(ticket) != end_of(ticket) && helper < pool.num_wanted;
+}
 
 static void *help(void *number) {
     const int64_t helper = (int64_t)number;
     for (;;) {
         for (int64_t until = now_ns() + SPIN_NS; now_ns() < until;) {
             for (int look = 0; look < LOOKS_A_TIME && !is_wanted(helper); look++) RELAX;
-            if (is_wanted(helper) && work()) until = now_ns() + SPIN_NS;
+            if (is_wanted(helper) && work(0)) until = now_ns() + SPIN_NS;
         }
         pthread_mutex_lock(&pool.lock);
         pool.num_asleep++;
@@ -108,7 +118,7 @@ static void forget_helpers(void) {
     pthread_mutex_init(&pool.lock, 0);
     pthread_cond_init(&pool.has_work, 0);
     pool.num_helpers = pool.num_asleep = pool.caller_sleeps = 0;
-    pool.ticket &= ~(uint64_t)ITEMS;
+    pool.ticket = 0;
 }
 
 static void watch_forks(void) { pthread_atfork(0, 0, forget_helpers); }
@@ -139,18 +149,18 @@ void share(task *run, const void *job, int64_t num_items, int64_t num_threads, i
     int64_t num_helpers = (num_threads < num_items ? num_threads : num_items) - 1;
     if (num_helpers > MAX_HELPERS) num_helpers = MAX_HELPERS;
     /* Another thread of the process may be at a job of its own; then this one is done without help. */
-    if (num_helpers < 1 || num_items > ITEMS || pthread_mutex_trylock(&pool.turn)) {
+    if (num_helpers < 1 || num_items > MAX_ITEMS || pthread_mutex_trylock(&pool.turn)) {
         for (int64_t item = 0; item < num_items; item++) run(job, item);
         return;
     }
     start_helpers(num_helpers);
     pool.run = run;
     pool.job = job;
-    pool.num_items = pool.num_unfinished = num_items;
+    pool.num_unfinished = num_items;
     pool.num_wanted = num_helpers;
-    pool.ticket = ((pool.ticket >> 32) + 1) << 32 | (uint64_t)num_items;
+    pool.ticket = ((pool.ticket >> 2 * ITEM_BITS) + 1) << 2 * ITEM_BITS | (uint64_t)num_items;
     if (is_long && pool.num_asleep) wake(&pool.has_work);
-    work();
+    work(1);
     wait_for_helpers();
     pthread_mutex_unlock(&pool.turn);
 }
