@@ -97,3 +97,7 @@ def test_requests_with_several_sequences_are_refused_at_the_door(params):
 def test_a_cache_smaller_than_one_reservation_is_an_error_at_once():
     with pytest.raises(ConfigError, match="reserves max_model_len"):
         contiguous(num_blocks=3)
+    engine = contiguous(num_blocks=4)
+    engine.add("a", [1, 2], max_tokens=3)
+    engine.run()
+    assert engine.token_ids("a") == expected_output([1, 2], 3)
