@@ -56,6 +56,14 @@ class TestFreeQueue:
         block = FreeKVCacheBlockQueue([KVCacheBlock(i) for i in range(3)]).popleft()
         assert block.prev_free is None and block.next_free is None
 
+    @pytest.mark.parametrize("put", ["append", "prepend"])
+    def test_a_block_that_is_queued_cannot_be_queued_again(self, put):
+        blocks = [KVCacheBlock(i) for i in range(3)]
+        queue = FreeKVCacheBlockQueue(blocks)
+        with pytest.raises(BlockPoolError, match="on the free queue already"):
+            getattr(queue, put)(blocks[1])
+        assert (queue.ids(), queue.num_free_blocks) == ([0, 1, 2], 3)
+
     def test_removing_a_block_that_is_not_queued_is_an_error(self):
         with pytest.raises(BlockPoolError, match="not on the free queue"):
             FreeKVCacheBlockQueue([]).remove(KVCacheBlock(7))

@@ -33,6 +33,19 @@ def test_the_first_run_that_is_long_enough_is_taken_and_neighbours_join_again():
     assert engine.table("d") == [0, 1, 2, 3]
 
 
+def test_of_two_runs_that_are_long_enough_the_first_is_taken():
+    engine = contiguous()
+    for name, max_tokens in (("a", 2), ("b", 9), ("c", 2)):
+        engine.add(name, [1, 2], max_tokens=max_tokens)
+    engine.step()
+    engine.step()
+    assert sorted(engine.fold.free_queue) == [0, 1, 2, 3, 8, 9, 10, 11, 12]
+    for name in "de":
+        engine.add(name, [5], max_tokens=9)
+    engine.step()
+    assert (engine.table("d"), engine.table("e")) == ([0, 1, 2, 3], [8, 9, 10, 11])
+
+
 def test_free_blocks_that_form_no_run_are_of_no_use_and_the_wait_says_so():
     engine = contiguous(num_blocks=11)
     for name in "abc":
@@ -84,3 +97,7 @@ def test_requests_with_several_sequences_are_refused_at_the_door(params):
 def test_a_cache_smaller_than_one_reservation_is_an_error_at_once():
     with pytest.raises(ConfigError, match="reserves max_model_len"):
         contiguous(num_blocks=3)
+    engine = contiguous(num_blocks=4)
+    engine.add("a", [1, 2], max_tokens=3)
+    engine.run()
+    assert engine.token_ids("a") == expected_output([1, 2], 3)
