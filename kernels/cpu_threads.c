@@ -72,19 +72,21 @@ static void wake(pthread_cond_t *condition) {
 static int64_t first_of(uint64_t ticket) { return ticket >> ITEM_BITS & MAX_ITEMS; }
 static int64_t end_of(uint64_t ticket) { return ticket & MAX_ITEMS; }
 
-/* Claim items and do them until there are none; how many. */
-static int64_t work(int is_caller) {
+#define CALLER -1
+
+/* Claim items and do them until there are none for this helper, or the caller; how many. */
+static int64_t work(int64_t helper) {
     for (int64_t num_done = 0;; num_done++) {
         uint64_t ticket = pool.ticket, rest;
         task *run;
         const void *job;
         int64_t item;
         do {
-            if (first_of(ticket) == end_of(ticket)) return num_done;
+            if (first_of(ticket) == end_of(ticket) || helper >= pool.num_wanted) return num_done;
             run = pool.run;
             job = pool.job;
-            item = is_caller ? first_of(ticket) : end_of(ticket) - 1;
-            rest = is_caller ? ticket + (1 << ITEM_BITS) : ticket - 1;
+            item = helper == CALLER ? first_of(ticket) : end_of(ticket) - 1;
+            rest = helper == CALLER ? ticket + (1 << ITEM_BITS) : ticket - 1;
         } while (!atomic_compare_exchange_weak(&pool.ticket, &ticket, rest)); /* fails, too, if it is another job by now */
         run(job, item);
         if (atomic_fetch_sub(&pool.num_unfinished, 1) == 1 && pool.caller_sleeps) wake(&pool.is_done);
@@ -101,7 +103,7 @@ static void *help(void *number) {
     for (;;) {
         for (int64_t until = now_ns() + SPIN_NS; now_ns() < until;) {
             for (int look = 0; look < LOOKS_A_TIME && !is_wanted(helper); look++) RELAX;
-            if (is_wanted(helper) && work(0)) until = now_ns() + SPIN_NS;
+            if (is_wanted(helper) && work(helper)) until = now_ns() + SPIN_NS;
         }
         pthread_mutex_lock(&pool.lock);
         pool.num_asleep++;
@@ -160,7 +162,7 @@ void share(task *run, const void *job, int64_t num_items, int64_t num_threads, i
     pool.num_wanted = num_helpers;
     pool.ticket = ((pool.ticket >> 2 * ITEM_BITS) + 1) << 2 * ITEM_BITS | (uint64_t)num_items;
     if (is_long && pool.num_asleep) wake(&pool.has_work);
-    work(1);
+    work(CALLER);
     wait_for_helpers();
     pthread_mutex_unlock(&pool.turn);
 }
