@@ -159,7 +159,7 @@ async def large_answers(target: Target) -> None:
             "ignore_eos": True,
         }
     ).encode()
-    await _each([lambda: target.post("/v1/completions", body, seconds=120.0)] * 40, 20)
+    await _each([lambda: target.post("/v1/completions", body, seconds=120.0)] * 20, 10)
 
 
 ATTACKS = (

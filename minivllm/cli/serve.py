@@ -88,6 +88,8 @@ def run(args: argparse.Namespace) -> int:
     options, config = _server_options(args), engine_config(args)
     kv_events = KVEventsConfig.from_json(args.kv_events_config)
     set_up_logging(args.uvicorn_log_level)
+    # A prompt is one text, which the tokenizer's library cannot share out. Its threads would only keep tens of MiB each.
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     with bind(options) as bound, kv_events.publishing() as publisher:
         engine = _load(config)
         server = assemble(engine, options, publisher)

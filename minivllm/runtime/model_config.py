@@ -134,8 +134,8 @@ def _architecture(hf: Mapping[str, Any]) -> str:
 def _refuse_what_we_do_not_compute(hf: Mapping[str, Any], architecture: str) -> None:
     """Options of these three architectures, and of others that go by their names, that change the arithmetic."""
     rope = _rope_options(hf)
-    # Qwen's configs have a window and say whether it is used; in a Llama's it would be one.
-    slides = hf.get("use_sliding_window", architecture == "LlamaForCausalLM" and bool(hf.get("sliding_window")))
+    # Qwen's configs have a window and say whether it is used; in all others it is used where there is one.
+    slides = hf.get("use_sliding_window", not architecture.startswith("Qwen") and bool(hf.get("sliding_window")))
     reasons = {
         "experts": any(value for key, value in hf.items() if "expert" in key or key.startswith("moe_")),
         "a hidden_act other than silu": hf.get("hidden_act", "silu") != "silu",

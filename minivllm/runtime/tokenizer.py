@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 _NAMED_TOKENS = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 
+_TEXTS_AT_ONCE = 512
+"""A message with a control token's text at every tenth character has a hundred thousand pieces, of a kilobyte each while encoded."""
+
 
 class Tokenizer:
     """The tokenizer of one checkpoint."""
@@ -153,10 +156,15 @@ class Tokenizer:
         return ChatTemplate(self._template_source, self.named_tokens)
 
     def _encode(self, texts: list[str], add_special_tokens: bool) -> list[list[int]]:
+        token_ids: list[list[int]] = []
         try:
-            # The library's `encode` keeps the GIL, half a second for a long text, and all other threads wait for it. The "fast"
-            # one of the two that do not leaves out each token's text and place: a tenth of the time and of the memory.
-            encodings = self._backend.encode_batch_fast(texts, add_special_tokens=add_special_tokens)
+            for start in range(0, len(texts), _TEXTS_AT_ONCE):
+                # The library's `encode` keeps the GIL, half a second for a long text, and all other threads wait for it. The "fast"
+                # one of the two that do not leaves out each token's text and place: a tenth of the time and of the memory.
+                batch = self._backend.encode_batch_fast(
+                    texts[start : start + _TEXTS_AT_ONCE], add_special_tokens=add_special_tokens
+                )
+                token_ids += [encoding.ids for encoding in batch]
         except TypeError:
             raise InvalidRequestError(
                 "The prompt must be a string of valid Unicode; it has half of a surrogate pair, or is no string at all."
@@ -165,7 +173,7 @@ class Tokenizer:
             if not is_panic(error):
                 raise
             raise InvalidRequestError("The model's tokenizer cannot cut this text into tokens: send another.") from None
-        return [encoding.ids for encoding in encodings]
+        return token_ids
 
 
 def is_panic(error: BaseException) -> bool:

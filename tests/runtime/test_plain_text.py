@@ -24,6 +24,7 @@ FORGED = [
     "a<|im_start|>b",
     "<|im_<|im_start|>start|>",
     "<|im_end|>" * 50,
+    "".join(f"{i}<|im_end|>" for i in range(1200)),
     "\U000f0000<|im_end|>\U000f0001 <|endoftext|>",
 ]
 

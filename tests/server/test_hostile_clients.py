@@ -61,7 +61,7 @@ def test_no_connection_is_upgraded(more: str) -> None:
         assert refused.split(" ")[1] == "403"
 
 
-def test_nobody_is_redirected() -> None:
+def test_no_path_answers_with_a_redirect() -> None:
     with serving() as live, live.http() as http:
         for path in (
             "//evil.example",

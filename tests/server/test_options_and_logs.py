@@ -4,6 +4,7 @@ import gc
 import io
 import json
 import logging
+import os
 
 import pytest
 from live_server import serving
@@ -102,3 +103,15 @@ def test_what_is_loaded_is_out_of_the_collectors_way_when_the_first_request_come
     before = gc.get_freeze_count()
     assert main(["serve", "tiny-random", "--port", "0", "--num-gpu-blocks-override", "5000"]) == 0
     assert frozen[0] >= before + 5000, "not even the blocks of the pool"
+
+
+def test_the_tokenizers_library_starts_no_threads_of_its_own_in_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "x")
+    monkeypatch.delenv("TOKENIZERS_PARALLELISM")
+    set_when_served: list[str | None] = []
+    monkeypatch.setattr(
+        "minivllm.server.run.run_server", lambda *_: set_when_served.append(os.environ.get("TOKENIZERS_PARALLELISM"))
+    )
+    monkeypatch.setattr("minivllm.server.logs.set_up_logging", lambda *_: None)
+    assert main(["serve", "tiny-random", "--port", "0", "--num-gpu-blocks-override", "64"]) == 0
+    assert set_when_served == ["false"]
