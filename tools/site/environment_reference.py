@@ -24,6 +24,7 @@ VARIABLES: Mapping[str, str] = MappingProxyType(
         "MINIVLLM_PROGRESS": "File that remembers lessons and exercises (default: `minivllm/progress.json` in `XDG_DATA_HOME`).",
         "OPENAI_API_KEY": "`minivllm bench serve` sends it where there is no `VLLM_API_KEY`.",
         "TEXTUAL_DRIVER": "Set by `textual serve`: tells that the dashboard is shown in a browser, where there is no terminal.",
+        "TOKENIZERS_PARALLELISM": "Whether the tokenizer library starts threads. `minivllm serve` sets `false` unless it is set: a prompt is one text, and each thread keeps memory.",
         "TRITON_INTERPRET": "`1`: Triton interprets kernels in Python, on any machine and slowly. On a CPU minivllm sets it itself.",
         "VLLM_API_KEY": "`minivllm serve` asks its clients for this key; `attach`, `once` and `bench serve` send it.",
         "XDG_CACHE_HOME": "Folder of all caches (default: `~/.cache`).",
