@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import pairwise
 
-from core_twin import CoreTwin
+from core_reference import ReferenceCore
 
 from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
@@ -195,7 +195,7 @@ class FakeRunner:
 
 
 class WatchedEngine:
-    """An engine on the virtual clock with a fold and a twin of its core beside it, compared after every step, or phase."""
+    """An engine on the virtual clock with a fold and a reference of its core beside it, compared after every step, or phase."""
 
     def __init__(
         self, num_blocks: int = 100, max_model_len: int = 10_000, vocab_size: int = 99, **options: object
@@ -207,14 +207,14 @@ class WatchedEngine:
         self.runner.running = lambda: self.scheduler.running
         self.events: list[Event] = []
         self.fold = Fold(self.engine.log_header())
-        self.twin = CoreTwin(self.config, num_blocks, max_model_len, FakeTokenizer.eos_token_ids)
+        self.reference = ReferenceCore(self.config, num_blocks, max_model_len, FakeTokenizer.eos_token_ids)
         self.engine.subscribe(self._listen)
         self.outputs: dict[str, RequestOutput] = {}
 
     def _listen(self, event: Event) -> None:
         self.events.append(event)
         self.fold.apply(event)
-        self.twin.hear(event, self.scheduler.requests)
+        self.reference.hear(event, self.scheduler.requests)
 
     def add(self, request_id: str, prompt: list[int], max_tokens: int = 8, priority: int = 0, **params: object) -> None:
         cache_salt = params.pop("cache_salt", None)
@@ -244,10 +244,10 @@ class WatchedEngine:
         raise AssertionError(f"still unfinished after {max_steps} steps")
 
     def compare(self) -> None:
-        self.twin.check()
+        self.reference.check()
         if self.engine.next_phase == "execute":
             plan = self.engine._stepper.last_plan
-            assert list(self.twin.planned()) == [
+            assert list(self.reference.planned()) == [
                 (
                     item.sequence.seq_id,
                     item.start,
@@ -257,8 +257,8 @@ class WatchedEngine:
                 )
                 for item in plan.scheduled
             ]
-            assert self.twin.preempted == [sequence.seq_id for sequence in plan.preempted]
-            assert sorted(self.twin.memory.copies.items()) == sorted((copy.dst, copy.src) for copy in plan.copies)
+            assert self.reference.preempted == [sequence.seq_id for sequence in plan.preempted]
+            assert sorted(self.reference.memory.copies.items()) == sorted((copy.dst, copy.src) for copy in plan.copies)
         assert self.fold.state == self.engine.inspect()
         assert all(a.seq + 1 == b.seq for a, b in pairwise(self.events[-50:]))
 

@@ -1,4 +1,4 @@
-"""Random histories under pressure, each event of which `core_twin` must have foretold.
+"""Random histories under pressure, each event of which `core_reference` must have predicted.
 
 The seeds are fixed: a fault that these histories can show is shown in each run. Each flavour aims at a corner that a plain
 draw seldom comes to; what came of it is counted, so that no flavour turns into a test of nothing.
@@ -99,12 +99,12 @@ class History:
         for _ in range(90):
             self.act()
         self.engine.run(max_steps=2_000)
-        assert sorted(self.engine.twin.memory.free) == list(range(len(self.engine.pool.blocks)))
+        assert sorted(self.engine.reference.memory.free) == list(range(len(self.engine.pool.blocks)))
         return Counter(type(event) for event in self.engine.events)
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
-def test_every_event_of_a_random_history_is_the_one_that_the_twin_foretells(flavour):
+def test_every_event_of_a_random_history_is_the_one_that_the_reference_predicts(flavour):
     kinds = sum((History(flavour, seed).run() for seed in range(NUM_HISTORIES)), Counter())
     assert min(kinds[ev.RequestFinished], kinds[ev.RequestDeferred]) > 400, kinds
     if flavour not in ("baselines", "small budgets"):

@@ -1,4 +1,4 @@
-"""`PlainMemory`: blocks, their owners, their names and the order of their reuse, for `core_twin`.
+"""`PlainMemory`: blocks, their owners, their names and the order of their reuse, for `core_reference`.
 
 A block's name is spelled out: the salt and every token up to the block's end. Who owns a block is read from the block
 tables. Nothing is kept that can be counted.

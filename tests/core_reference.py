@@ -1,18 +1,18 @@
-"""`CoreTwin`: the core once more, slow and plain. It predicts every event of the scheduler and of its memory.
+"""`ReferenceCore`: the core once more, slow and plain. It predicts every event of the scheduler and of its memory.
 
 It hears what an engine is given (arrivals, sampled tokens, aborts, options, what a beam search chose) and works out what
 must follow: who gets how many tokens, which block goes to whom, who is preempted, why the first one waits. What it
 predicts is compared with what the engine emits, event by event, field by field. So a decision that changes changes a test.
 
 Nothing here is clever: the free queue is a list, owners are counted in the block tables each time, and a block's name is
-the text that its keys and values depend on. `core_twin_memory` is the memory, this file is the scheduler.
+the text that its keys and values depend on. `core_reference_memory` is the memory, this file is the scheduler.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import msgspec
-from core_twin_memory import PlainMemory, Sharer
+from core_reference_memory import PlainMemory, Sharer
 
 from minivllm.config import EngineConfig
 from minivllm.core.request import Request
@@ -52,7 +52,7 @@ class Plain(Sharer):
         return self.asked.given.priority, self.asked.given.arrival_number, self.index
 
 
-class CoreTwin:
+class ReferenceCore:
     """Beside one engine: `hear` every event, `check` when a phase is over."""
 
     def __init__(self, config: EngineConfig, num_blocks: int, max_model_len: int, eos: frozenset[int]) -> None:
@@ -89,7 +89,9 @@ class CoreTwin:
             self._react(*heard[given])
             for number, expected in enumerate(self._out, at):
                 got = heard[number][0] if number < len(heard) else None
-                assert got is not None and told(got) == expected, f"the twin expects {expected}, the engine says {got}"
+                assert got is not None and told(got) == expected, (
+                    f"the reference expects {expected}, the engine says {got}"
+                )
                 assert got.step == self.step, f"{got} belongs to step {self.step}"
             at += len(self._out)
 
