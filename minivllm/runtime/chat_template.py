@@ -13,6 +13,7 @@ import subprocess
 import sys
 import weakref
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from minivllm.errors import InvalidRequestError
@@ -95,7 +96,7 @@ class _Worker:
 
 def _end(process: subprocess.Popen) -> None:
     process.kill()
-    with process:  # closes the pipes and waits
+    with suppress(BrokenPipeError), process:  # closes the pipes, one perhaps with a line that it never read, and waits
         pass
 
 

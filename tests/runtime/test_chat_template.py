@@ -149,9 +149,12 @@ def test_threads_that_render_at_the_same_time_get_their_own_texts() -> None:
 def test_a_worker_that_somebody_ends_is_replaced() -> None:
     template = ChatTemplate("{{ messages[0].content }}", {})
     assert template.render(MESSAGES) == "Hi"
-    os.kill(template._idle[0]._process.pid, signal.SIGKILL)
+    process = template._idle[0]._process
+    os.kill(process.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # now nobody reads what we write
     with pytest.raises(InvalidRequestError):
         template.render(MESSAGES)
+    assert process.returncode is not None
     assert template.render(MESSAGES) == "Hi"
 
 
