@@ -6,6 +6,7 @@ the server stands still. So after the address has been read, a thread throws the
 
 import contextlib
 import json
+import os
 import re
 import subprocess
 import sys
@@ -27,6 +28,7 @@ class Reading:
     memory_mib: float
     threads: int
     files: int
+    """Open files and sockets. Not pipes: those lead to the few processes that render chat templates, and these stay."""
     running: float
     waiting: float
     cache_usage: float
@@ -35,6 +37,13 @@ class Reading:
     @property
     def is_idle(self) -> bool:
         return self.running == self.waiting == self.cache_usage == 0
+
+
+def _target(link: Path) -> str:
+    try:
+        return os.readlink(link)
+    except FileNotFoundError:  # closed since the folder was listed
+        return "pipe:"
 
 
 class ServerProcess:
@@ -48,7 +57,7 @@ class ServerProcess:
         """From /proc and /metrics."""
         proc = Path("/proc") / str(self._process.pid)
         status = dict(line.split(":", 1) for line in (proc / "status").read_text().splitlines())
-        files = len(list((proc / "fd").iterdir()))
+        files = sum(not _target(one).startswith("pipe:") for one in (proc / "fd").iterdir())
         with urllib.request.urlopen(f"{self.url}/metrics", timeout=60) as answer:
             metrics = dict(_METRIC.findall(answer.read().decode()))
         return Reading(
@@ -68,8 +77,7 @@ class ServerProcess:
     def start_its_pools(self) -> None:
         """Have it start the threads that are started once and stay, so that those which come later are its requests'.
 
-        They are a worker that tokenizes, with that the tokenizer library's own (one a core), OpenMP's for the model, and a
-        worker for /metrics.
+        They are a worker that tokenizes, the model's, and a worker for /metrics.
         """
         body = b'{"prompt": "a", "max_tokens": 1}'
         asked = urllib.request.Request(f"{self.url}/v1/completions", body, {"Content-Type": "application/json"})

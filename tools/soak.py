@@ -149,8 +149,8 @@ def _checks(result: dict, args: argparse.Namespace) -> list[tuple[str, str, bool
             f"{left['memory_mib'] - quiet['memory_mib']:+.1f} MiB from the disconnects",
             left["memory_mib"] - quiet["memory_mib"] <= args.max_growth_mib,
         ),
-        # The second of the two workers that tokenize comes when the first is busy, and stays.
-        given_back("threads", lambda fresh: fresh + 1),
+        # Workers start when they are needed and stay: a second one that tokenizes, two for chats and one for long texts.
+        given_back("threads", lambda fresh: fresh + 4),
         given_back("files", lambda fresh: fresh),
         given_back("running", lambda fresh: 0),
         given_back("waiting", lambda fresh: 0),
