@@ -111,7 +111,7 @@ clean: ## remove caches, the built site and build outputs (the virtual environme
 # The stamps lie in the environment, so removing one removes all. A newcomer's `make demo` waits for the first one alone.
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; (3, 11) <= sys.version_info[:2] <= (3, 13) or sys.exit("minivllm needs Python 3.11, 3.12 or 3.13 and $(PYTHON) is %d.%d; name another one, for example: make PYTHON=python3.12" % sys.version_info[:2])'
-	@echo "$(STEP_1)Installing minivllm and what it needs into $(VENV), once: about 1.2 GB, often 3 to 5 minutes, in which pip says nothing."
+	@echo "$(STEP_1)Installing minivllm and what it needs into $(VENV), once: 1.9 GB (0.7 of it Triton), often 3 to 5 minutes, in which pip says nothing."
 	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[kv-events,lessons,serve]'
 	@touch $@
