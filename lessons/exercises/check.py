@@ -49,10 +49,15 @@ class Result(NamedTuple):
     visible: list[str]
     """The visible tests that failed, with the line."""
     behaviours: list[BehaviourResult]
-    misconception: Misconception | None
-    """The known wrong solution that does exactly the same."""
+    fitting: list[Misconception]
+    """Of the known wrong solutions that fail on the same cases in the same way."""
     seconds: float
     seed: int
+
+    @property
+    def misconception(self) -> Misconception | None:
+        """The only one that fits: of two, one is not the student's."""
+        return self.fitting[0] if len(self.fitting) == 1 else None
 
     @property
     def passed(self) -> bool:
@@ -117,7 +122,7 @@ def run_behaviours(
     begin = time.monotonic()
     behaviours = behaviours_of(exercise.behaviours_module())
     visible: list[str] = []
-    misconception = None
+    fitting: list[Misconception] = []
     with Session(exercise, submission) as session:
         failure = session.start()
         if failure is not None:
@@ -129,9 +134,9 @@ def run_behaviours(
             results = _behaviours(behaviours, session, seed, patience)
             if wrong is not None:
                 found = [one.counterexample for one in results]
-                misconception = wrong.diagnose(found, behaviours, session, seed)
+                fitting = wrong.diagnose(found, behaviours, session, seed)
     seconds = time.monotonic() - begin
-    return Result(exercise, submission.file, failure, visible, results, misconception, seconds, seed)
+    return Result(exercise, submission.file, failure, visible, results, fitting, seconds, seed)
 
 
 def _behaviours(behaviours: list[Behaviour], session: Session, seed: int, patience: float) -> list[BehaviourResult]:

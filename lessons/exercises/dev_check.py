@@ -88,8 +88,9 @@ def _wrong(file: Path, result: Result) -> Iterator[str]:
         yield f"{name} has no misconception or no hint."
     if result.passed:
         yield f"{name} passes."
-    elif result.misconception is None:
+    elif not result.fitting:
         kinds = {one.counterexample.failure for one in result.behaviours if not one.passed}
         yield f"{name} is not recognised ({kinds})."
-    elif result.misconception.name != own.name:
-        yield f"{name} is taken for {result.misconception.name}."
+    elif result.misconception != own:
+        others = [one.name for one in result.fitting if one != own]
+        yield f"{name} cannot be told apart from {' and '.join(f'{other}.py' for other in others)}."

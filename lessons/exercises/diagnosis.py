@@ -5,7 +5,7 @@ survive. Those few must be right in all that the student's code is right in, and
 compared: they must go wrong in the same ones, at the same line. How the code is written does not matter.
 
 Naming the wrong misconception is worse than naming none, so an unfinished solution is not diagnosed, and where two wrong
-solutions cannot be told apart from the student's, neither is named.
+solutions fit, a report names neither (`check.Result.misconception`).
 """
 
 import ast
@@ -54,12 +54,12 @@ class WrongSolutions:
 
     def diagnose(
         self, found: list[Counterexample | None], behaviours: list[Behaviour], submission: Session, seed: int
-    ) -> Misconception | None:
-        """The misconception of the one that fails where the submission fails. `submission`: to ask it about more cases."""
+    ) -> list[Misconception]:
+        """The misconceptions of those that fail where the submission fails. `submission`: to ask it about more cases."""
         pairs = list(zip(behaviours, found, strict=True))
         failing = [(behaviour, one) for behaviour, one in pairs if one is not None]
         if not failing or any(one.failure is not None and one.failure.kind in _NOT_DIAGNOSED for _, one in failing):
-            return None
+            return []
         alike = [file for file in self._files if all(self._does_the_same(file, *one) for one in failing)]
         for behaviour, one in pairs:
             # Where no case was found the submission does as the engine: so must they, in all cases.
@@ -67,7 +67,7 @@ class WrongSolutions:
             for case, expected in islice(cases_of(behaviour, seed), num_cases) if alike else ():
                 theirs = None if one is None else compare_with(expected, behaviour, submission, case)
                 alike = [file for file in alike if self._fails_alike(file, behaviour, case, expected, theirs)]
-        return read_misconception(alike[0]) if len(alike) == 1 else None
+        return [read_misconception(file) for file in alike]
 
     def _does_the_same(self, file: Path, behaviour: Behaviour, one: Counterexample) -> bool:
         told, failure = self._ask(file, behaviour, one.case)

@@ -99,12 +99,11 @@ def where_in(file: Path, error: BaseException) -> str:
     return f" in line {frames[-1].lineno}, in {frames[-1].name}" if frames else ""
 
 
-def foreign_imports(exercise: Exercise) -> list[str]:
-    """The packages that the exercise's module imports at its top and that are not minivllm's: torch, for example."""
+def imports_of(exercise: Exercise) -> list[str]:
+    """The modules that the exercise's module imports at its top. They do not import it in turn."""
     tree = ast.parse(exercise.source_file.read_text(encoding="utf-8"))
     names = [alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names]
-    names += [node.module for node in tree.body if isinstance(node, ast.ImportFrom) and node.module]
-    return [name for name in names if name.partition(".")[0] != "minivllm"]
+    return names + [node.module for node in tree.body if isinstance(node, ast.ImportFrom) and node.module]
 
 
 # ---- what a student's module must leave alone ----

@@ -4,7 +4,7 @@ Started by `sandbox.Session` as `python -I -m minivllm.lessons.exercises.worker`
 JSON a question and writes one line an answer; it judges nothing. Limits: processor time for each question (a timer that
 raises, so that we learn in which line a loop turns), memory, size of files and of what is printed (printing goes to a file).
 
-The wrong solutions of an exercise (`overlays`) share one process: it imports what takes long, such as torch, and forks for each.
+The wrong solutions of an exercise (`overlays`) share one process: it imports what takes long, such as torch and Triton, and forks for each.
 
 The easy thing to get wrong is `except Exception` in a student's code: it must not swallow our timer, and `sys.exit` must not end us.
 So the timer raises a `BaseException`, everything is caught here, and what is not caught the parent ends by its own clock.
@@ -83,7 +83,7 @@ def _send(answers: TextIO, lines: list[str], failure: dict[str, str] | None) -> 
 
 def _answer_in_forks(exercise: Exercise, questions: Iterable[str], answers: TextIO) -> None:
     """Each question names its file; the fork that is made for it then keeps answering."""
-    for name in plug.foreign_imports(exercise):
+    for name in plug.imports_of(exercise):
         with suppress(ImportError):  # then whoever needs it says so
             import_module(name)
     _send(answers, [], None)

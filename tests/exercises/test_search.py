@@ -43,3 +43,13 @@ def test_whoever_fails_on_the_first_case_does_not_wait_for_the_others():
 def test_another_seed_draws_other_cases():
     behaviour = behaviours()[0]
     assert list(search._Cases(behaviour, 1)) != list(search._Cases(behaviour, 2))
+
+
+@pytest.mark.parametrize("key", ["serves", "serves_by_priority"])
+def test_the_exercise_on_preemption_preempts_in_a_quarter_of_its_engine_runs(key: str):
+    behaviours = behaviours_of(find_exercise("preemption").behaviours_module())
+    behaviour = next(one for one in behaviours if one.key == key)
+    for seed in range(4):
+        told = [lines for _, lines in search._Cases(behaviour, seed)]
+        preempting = [lines for lines in told if any('"request.preempted"' in line for line in lines)]
+        assert len(preempting) >= behaviour.examples // 4

@@ -5,12 +5,7 @@ from typing import Any
 
 from minivllm.lessons.exercises.behaviour import behaviour
 from minivllm.lessons.exercises.draw import Draw
-from minivllm.lessons.exercises.traces import (
-    requests_with_priorities,
-    requests_with_samples,
-    run_trace,
-    trace,
-)
+from minivllm.lessons.exercises.traces import run_trace, trace
 
 Case = dict[str, Any]
 
@@ -158,12 +153,28 @@ def makes_room(case: Case) -> Iterator[str]:
         yield from _state(scheduler)
 
 
+def _outgrows_memory(draw: Draw) -> Case:
+    """A short prompt that arrives early and a long answer: several requests start, and together they outgrow the pool."""
+    return {
+        "alike": draw.integer(0, 4),
+        "own": draw.integer(1, 3),
+        "max_tokens": draw.integer(2, 8),
+        "arrives": draw.integer(0, 3),
+        "letter": draw.integer(1, 3),
+    }
+
+
 @behaviour(
     "the engine serves more than its memory holds, first come first served",
     task=4,
     points=2,
     hint="Open it with `minivllm exercise diff` and follow the victim: what it holds, where it waits, what it computes again.",
-    cases=lambda draw: trace(draw, requests_with_samples, num_blocks=7, block_size=2),
+    cases=lambda draw: trace(
+        draw,
+        lambda d: {**_outgrows_memory(d), "n": d.integer(1, 2)},
+        num_blocks=7,
+        block_size=2,
+    ),
     trace=True,
     examples=40,
 )
@@ -179,7 +190,7 @@ def serves(case: Case) -> Iterator[str]:
     hint="Here a victim may be in this step's plan already. Open it with `minivllm exercise diff` at the step that differs.",
     cases=lambda draw: trace(
         draw,
-        requests_with_priorities,
+        lambda d: {**_outgrows_memory(d), "priority": d.integer(0, 3)},
         num_blocks=6,
         block_size=2,
         scheduling_policy="priority",
