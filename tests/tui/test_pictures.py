@@ -30,7 +30,9 @@ def comparable(svg: str) -> list[tuple]:
     above = next((one for one in elements if (one.text or "").startswith("emitted\xa0by")), None)
     if above is not None:
         left, top = float(above.get("x")), float(above.get("y"))
-        under = (one for one in texts_of(svg) if float(one.get("x")) >= left and float(one.get("y")) > top)
+        texts = texts_of(svg)
+        footer = max(float(one.get("y")) for one in texts)
+        under = (one for one in texts if float(one.get("x")) >= left and top < float(one.get("y")) < footer)
         quoted = {(one.get("x"), one.get("y")) for one in under}
         elements = [one for one in elements if (one.get("x"), one.get("y")) not in quoted]
     return [(one.tag, sorted(one.attrib.items()), one.text) for one in elements]
