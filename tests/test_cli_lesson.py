@@ -7,7 +7,7 @@ import sys
 import pytest
 from one_thread import one_thread  # noqa: F401  (a fixture)
 
-from minivllm.cli import main
+from minivllm.cli import INTERRUPTED, main
 from minivllm.lessons.library import lessons
 
 TINY = ["--model", "tiny-random"]
@@ -76,6 +76,13 @@ def test_a_lesson_that_was_left_can_begin_from_the_start_and_from_any_page(give)
     give("\n1\n\nq\n")
     assert "Paging cuts" in give("s\nq\n")
     assert "go on at page" not in give("q\n", "--from", "2")
+
+
+def test_ctrl_d_at_the_question_where_to_go_on_leaves(give, monkeypatch, capsys):
+    give("\n1\n\nq\n")
+    monkeypatch.setattr(sys, "stdin", Keyboard(""))
+    assert main(["lesson", "4", "--plain", *TINY]) == INTERRUPTED
+    assert "Traceback" not in capsys.readouterr().err
 
 
 def test_a_lesson_that_was_read_to_its_end_begins_anew(give):

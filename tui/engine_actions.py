@@ -21,6 +21,8 @@ class EngineActions:
     _records_mass = False
     _last_told: FinishedSequence | None = None
     """The last answer that was looked at by `_tell_cut_answers`."""
+    _told_cut: frozenset[str] = frozenset()
+    """The sequences whose cut was reported: whoever comes back from the past passes their ends again."""
 
     def _control(self) -> EngineControl | None:
         if self.context.control is None:
@@ -78,7 +80,9 @@ class EngineActions:
             return
         for done in takewhile(lambda done: done is not told, reversed(newest)):
             life = self.model.lives.by_sequence.get(done.seq_id)
-            if done.reason == "length" and life is not None and done.seq_id.startswith(ASKED_HERE):
+            is_ours = done.seq_id.startswith(ASKED_HERE) and done.seq_id not in self._told_cut
+            if done.reason == "length" and life is not None and is_ours:
+                self._told_cut |= {done.seq_id}
                 self.tell(
                     f"{short_name(done.seq_id)} was cut at {plural(life.num_tokens, 'token')}, its max_tokens or the end of "
                     "the context: a asks with a larger one."

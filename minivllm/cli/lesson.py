@@ -106,8 +106,12 @@ def _ask_where_to_go_on(lesson: Lesson, left_at: Place) -> Place | None:
     if left_at.page == 1 or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return None
     question = f"Lesson {lesson.number}: go on at page {left_at.page} (enter), or from the start (s)? "
-    while (typed := input(question).strip().casefold()) not in ("", "s"):
-        pass
+    try:
+        while (typed := input(question).strip().casefold()) not in ("", "s"):
+            pass
+    except EOFError:  # ctrl+d: leave, as ctrl+c does
+        print()
+        raise KeyboardInterrupt from None
     return left_at if typed == "" else None
 
 

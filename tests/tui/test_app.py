@@ -338,3 +338,24 @@ def test_an_answer_that_a_limit_cut_is_told_to_whom_asked(stage, ask) -> None:
         assert "cut at 3 tokens" in said[0]
 
     drive(app, script)
+
+
+def test_a_cut_answer_is_reported_once_however_often_the_picture_goes_back(stage, ask) -> None:
+    run = stage([ask("user-1", "a question", "a long answer of many words", max_tokens=3)])
+    app = DashboardApp(InProcessSource(run.header, codec=MODELS), control=FakeControl())
+
+    async def script(pilot: Pilot) -> None:
+        for event in run.run().events:
+            put(app, event)
+        await pilot.pause(FRAME)
+        assert [sentence for sentence in told(app) if "cut at" in sentence], "reported as it ends"
+        app.clear_notifications()
+        await pilot.pause(FRAME)
+        for _ in range(2):
+            await pilot.press("home")
+            await pilot.pause(FRAME)
+            await pilot.press("end")
+            await pilot.pause(FRAME)
+        assert not [sentence for sentence in told(app) if "cut at" in sentence], "and not once more"
+
+    drive(app, script)
