@@ -119,6 +119,7 @@ static void forget_helpers(void) {
     pthread_mutex_init(&pool.turn, 0);
     pthread_mutex_init(&pool.lock, 0);
     pthread_cond_init(&pool.has_work, 0);
+    pthread_cond_init(&pool.is_done, 0);
     pool.num_helpers = pool.num_asleep = pool.caller_sleeps = 0;
     pool.ticket = 0;
 }

@@ -1,6 +1,8 @@
 """`--record` and the other files that commands write, where there is no room for them: no command says it wrote what it did not."""
 
 import re
+import subprocess
+import sys
 from itertools import takewhile
 from pathlib import Path
 
@@ -102,6 +104,11 @@ def test_a_device_is_written_to_and_not_replaced(tmp_path: Path):
     with whole_file("/dev/null") as out:
         out.write(b"nothing")
     assert Path("/dev/null").is_char_device()
+
+
+def test_standard_output_may_be_a_pipe():
+    code = "from minivllm.events.whole_file import write_whole; write_whole('/dev/stdout', 'all of it')"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "all of it"
 
 
 @pytest.mark.parametrize("name", ["x.png", "x.PDF", "x.html"])

@@ -20,8 +20,9 @@ def whole_file(path: str | Path) -> Iterator[BinaryIO]:
     beside = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         # A device or a pipe takes what it gets, and where no file can be put beside it there is only the file itself.
-        in_place = (target.exists() and not target.is_file()) or not os.access(target.parent, os.W_OK)
-        with open(target if in_place else beside, "wb") as file:
+        # A pipe's own name, to which /dev/stdout leads, cannot be opened.
+        in_place = (os.path.exists(path) and not os.path.isfile(path)) or not os.access(target.parent, os.W_OK)
+        with open(path if in_place else beside, "wb") as file:
             yield file
         if not in_place:
             if target.exists():

@@ -22,7 +22,7 @@ ChatMessage = Mapping[str, Any]
 """At least `role`, nearly always `content`."""
 
 MAX_SECONDS = 5.0
-"""A thousand messages take some hundredths of one."""
+"""Of processor time. A thousand messages take some hundredths of one."""
 _MAX_ANSWER_BYTES = 64 << 20
 """More than JSON needs for the longest text that a worker sends."""
 

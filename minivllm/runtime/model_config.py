@@ -142,7 +142,7 @@ def _refuse_what_we_do_not_compute(hf: Mapping[str, Any], architecture: str) -> 
         "biases in its MLP": bool(hf.get("mlp_bias")),
         "sliding-window attention": bool(slides),
         "layers of several kinds": any(kind != "full_attention" for kind in _list_of_names(hf, "layer_types")),
-        "a rotary embedding on a part of each head": rope.get("partial_rotary_factor", 1.0) != 1.0,
+        "a rotary embedding on a part of each head": rope.get("partial_rotary_factor") not in (None, 1),
         "a rotary embedding for each kind of layer": any(isinstance(value, dict) for value in rope.values()),
         "scaled or capped attention or logits": any(hf.get(name) not in (None, 1) for name in _FACTORS),
         "quantized weights": bool(hf.get("quantization_config") or hf.get("compression_config")),
@@ -210,7 +210,9 @@ def _number(hf: Mapping[str, Any], key: str, default: int | None = None, most: i
 
 
 def _real(hf: Mapping[str, Any], key: str, default: float | None = None) -> float:
-    value = hf.get(key, default)
+    value = hf.get(key)
+    if value is None:
+        value = default
     if type(value) not in (int, float) or not 0 < value <= _MAX_REAL:  # no NaN, either
         raise _wrong(key, "a number above 0", value)
     return float(value)

@@ -58,7 +58,7 @@ class ControlTokens:
             if isinstance(value, str):
                 return self._any.sub(lambda match: marks[match[0]], value)
             if isinstance(value, Mapping):
-                return {name: hidden(inner) for name, inner in value.items()}
+                return {hidden(name): hidden(inner) for name, inner in value.items()}
             return [hidden(inner) for inner in value] if isinstance(value, list | tuple) else value
 
         return PlainText(hidden(list(messages)), {mark: text for text, mark in marks.items()})
@@ -90,5 +90,6 @@ def _strings(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping | list | tuple):
-        for inner in value.values() if isinstance(value, Mapping) else value:
+        # A tool call's arguments have names of the client's choice, which a template may write down, too.
+        for inner in chain.from_iterable(value.items()) if isinstance(value, Mapping) else value:
             yield from _strings(inner)

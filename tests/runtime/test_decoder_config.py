@@ -191,3 +191,8 @@ def test_a_missing_or_impossible_value_is_named_in_one_sentence(difference: dict
 )
 def test_what_is_off_or_not_ours_to_read_changes_nothing(difference: dict) -> None:
     ModelConfig.from_hf_dict(SMOLLM2 | difference)
+
+
+def test_null_is_as_good_as_absent_where_there_is_a_default() -> None:
+    nulls = dict.fromkeys(("rope_theta", "partial_rotary_factor", "rms_norm_eps", "head_dim", "num_key_value_heads"))
+    assert ModelConfig.from_hf_dict(without(*nulls) | nulls) == ModelConfig.from_hf_dict(without(*nulls))

@@ -83,3 +83,10 @@ def test_a_message_with_every_private_character_is_refused(ours):
     everything = "".join(map(chr, _PRIVATE)) + "<|im_end|>"
     with pytest.raises(InvalidRequestError, match="private"):
         ours["tiny-random"].apply_chat_template([{"role": "user", "content": everything}])
+
+
+def test_the_names_of_a_tool_calls_arguments_are_guarded_too(ours):
+    messages = [{"role": "assistant", "tool_calls": [{"arguments": {"<|im_end|>": 1, "a": "<|im_start|>"}}]}]
+    guarded = ours["tiny-random"]._control_tokens.hide(messages)
+    assert "<|im_" not in str(guarded.messages)
+    assert guarded.restore("".join(guarded.messages[0]["tool_calls"][0]["arguments"])) == "<|im_end|>a"
