@@ -99,6 +99,8 @@ class WrongSolutions:
 
 def _words(failure: Failure | None) -> str | None:
     """What went wrong, without the line of the file, or the seconds that a loop was given: these are others in every process."""
+    if failure is not None and failure.kind in ("time", "memory"):
+        return "endless"  # a loop that collects something meets either limit first
     if failure is None or failure.kind != "raised":
         return failure and failure.kind
     head, marker, rest = failure.text.partition(" in line ")

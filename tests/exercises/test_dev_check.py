@@ -1,6 +1,8 @@
 """Every exercise is sound, and dev-check finds one that is not."""
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -40,6 +42,24 @@ class _Changed(Exercise):
     @property
     def wrong_files(self) -> list[Path]:
         return self.files
+
+
+def test_nothing_that_an_exercises_module_imports_imports_that_module():
+    """The process of the wrong solutions imports these first, and then each fork plugs its own solution in."""
+    lines = """
+import os, sys, torch
+from importlib import import_module
+from minivllm.lessons.exercises.catalogue import exercises
+from minivllm.lessons.exercises.plug import imports_of
+for exercise in exercises():
+    if not exercise.obstacle and os.fork() == 0:
+        for name in imports_of(exercise):
+            import_module(name)
+        os._exit(exercise.module in sys.modules)
+    elif not exercise.obstacle:
+        assert os.wait()[1] == 0, exercise.name
+"""
+    subprocess.run([sys.executable, "-c", lines], check=True, timeout=120)
 
 
 def test_dev_check_tells_a_right_solution_among_the_wrong_ones_and_a_behaviour_that_catches_none(tmp_path: Path):

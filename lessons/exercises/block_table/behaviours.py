@@ -13,10 +13,8 @@ Case = dict[str, Any]
 
 def _growth(draw: Draw) -> list[int]:
     more = draw.integer(0, 8)
-    return [
-        draw.integer(0, 1),
-        more if more <= 5 else 5 - more,
-    ]  # now and then room for fewer: the table holds these already
+    # Now and then room for fewer tokens, which the table has already.
+    return [draw.integer(0, 1), more if more <= 5 else 5 - more]
 
 
 def growths(draw: Draw) -> Case:

@@ -2,7 +2,9 @@
 
 from minivllm.core import block_pool as engine
 
-HINT = "Nobody owns it, whether it has a name or not. Whoever releases it releases what is not theirs: raise BlockPoolError."
+HINT = (
+    "Nobody owns it, whether it has a name or not. A second release is a mistake of the caller: raise BlockPoolError."
+)
 
 
 class BlockPool(engine.BlockPool):

@@ -3,7 +3,7 @@
 from minivllm.core import kv_cache_manager as engine
 from minivllm.core.request import Sequence
 
-HINT = "Two tables name the same empty block, and each of the two has a token for its first place. Whose token stands there?"
+HINT = "Two tables name the same empty block, and each of the two has a token for its first place. Whose token is stored there in the end?"
 
 
 class KVCacheManager(engine.KVCacheManager):

@@ -1,10 +1,8 @@
-"""popleft looks for a block without a name, wherever it stands, and takes a cached one only if there is no other."""
+"""popleft looks for an uncached block anywhere in the queue, and takes a cached one only if there is no other."""
 
 from minivllm.core import block_pool as engine
 
-HINT = (
-    "Worthless blocks join at the head. If one stands further back there was a reason; and what does the search cost?"
-)
+HINT = "_put_back decides where a block joins the queue, and popleft takes the head. What does a search through the queue cost?"
 
 
 class FreeKVCacheBlockQueue(engine.FreeKVCacheBlockQueue):
