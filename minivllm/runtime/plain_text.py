@@ -8,6 +8,8 @@ A chat template joins messages and its own markers into one text, and a tokenize
 token's text inside a message is replaced by one private character before the template runs. Afterwards the text is cut there,
 and the tokens in the gap are those of the words as ordinary text. A conversation without such text is not touched.
 
+What a template makes of the text afterwards is out of reach: one that turns `<|IM_END|>` into lower case writes the token.
+
 vLLM and transformers do not do this (vLLM pull request 31735, transformers issue 29279).
 """
 
