@@ -18,7 +18,7 @@ from minivllm.errors import EmptyPromptError, EngineDeadError, MinivllmError
 from minivllm.inputs import TokensPrompt
 from minivllm.outputs import RequestOutput
 from minivllm.sampling_params import SamplingParams
-from minivllm.tui.control import ASKED_HERE, MAX_TOKENS, ControlState, Question
+from minivllm.tui.control import ASKED_HERE, BURST, MAX_TOKENS, ControlState, Question
 
 BURST_PREFIX = (
     "You answer for a library of old maps; be polite and use one short sentence.",
@@ -62,10 +62,10 @@ class EngineThreadControl:
 
     def add_request(self, prompt: str, max_tokens: int = MAX_TOKENS, temperature: float = 0.0, n: int = 1) -> None:
         question = Question(prompt, max_tokens, temperature, n)
-        self._watch(self._thread.call(lambda engine: self._add(engine, [question])))
+        self._watch(self._thread.call(lambda engine: self._add(engine, ASKED_HERE, [question])))
 
     def add_burst(self) -> None:
-        self._watch(self._thread.call(lambda engine: self._add(engine, map(Question, _burst_texts(engine)))))
+        self._watch(self._thread.call(lambda engine: self._add(engine, BURST, map(Question, _burst_texts(engine)))))
 
     def abort(self, request_id: str) -> None:
         def tell(future: Future[RequestOutput | None]) -> None:
@@ -92,7 +92,7 @@ class EngineThreadControl:
 
     # ---- in the engine's thread ----
 
-    def _add(self, engine: LLMEngine, questions: Iterable[Question]) -> None:
+    def _add(self, engine: LLMEngine, name: str, questions: Iterable[Question]) -> None:
         for question in questions:
             if not question.prompt.strip():
                 raise EmptyPromptError("There is nothing to send: type a message first.")
@@ -100,7 +100,7 @@ class EngineThreadControl:
             # At least one: the door says what is wrong with a prompt that is too long.
             max_tokens = min(question.max_tokens, max(1, _room_for_output(engine, prompt)))
             params = SamplingParams(temperature=question.temperature, max_tokens=max_tokens, n=question.n)
-            engine.add_request(f"{ASKED_HERE}{self._num_added + 1}", prompt, params)
+            engine.add_request(f"{name}{self._num_added + 1}", prompt, params)
             self._num_added += 1
 
     def _watch(self, future: Future) -> None:

@@ -126,7 +126,7 @@ def test_a_burst_is_four_requests_that_share_a_long_beginning(num_blocks):
         prompts = [one.prompt_token_ids for one in watched.of(ev.RequestArrived)]
         length = next(i for i, tokens in enumerate(zip(*prompts, strict=False)) if len(set(tokens)) > 1)
         assert length >= 75
-        assert {one.seq_id for one in watched.of(ev.BlockHit)} == {"user-2.0", "user-3.0", "user-4.0"}
+        assert {one.seq_id for one in watched.of(ev.BlockHit)} == {"burst-2.0", "burst-3.0", "burst-4.0"}
         assert watched.control.messages() == []
 
 

@@ -33,6 +33,8 @@ class Actions:
 
     def tell(self, sentence: str, title: str = "", *, stays: bool = False) -> None:
         """Say something that is not part of the picture. `stays`: until it is closed; else esc closes it before its time."""
+        if stays:
+            self.clear_notifications()
         self.notify(
             to_ascii(sentence) if self.context.ascii else sentence,
             title=title,
@@ -41,8 +43,9 @@ class Actions:
         )
 
     def on_notify(self) -> None:
-        """Before Textual takes in a new sentence: it takes the place of the last one, so that little is hidden."""
-        self.clear_notifications()
+        """Before Textual takes in a new sentence: it replaces the last one, so that little is hidden, but not one that stays."""
+        for shown in [one for one in self._notifications if one.timeout != _SECONDS_OF_A_DAY]:
+            self._unnotify(shown, refresh=False)
 
     def _tell_trouble(self) -> None:
         """The source's own sentence when it is lost, ends or is damaged, once: the top line has no room for all of it."""

@@ -14,7 +14,9 @@ from minivllm.events.types import Phase
 MAX_TOKENS = 64
 """Of an answer, if nothing else is asked for: long enough to be watched, short enough to end."""
 ASKED_HERE = "user-"
-"""What the names of requests from this dashboard begin with."""
+"""What the names of requests that somebody typed begin with."""
+BURST = "burst-"
+"""And those of a burst."""
 
 
 class Question(NamedTuple):
@@ -53,7 +55,7 @@ class EngineControl(Protocol):
         """Pause, and run the next phase of a step."""
 
     def add_request(self, prompt: str, max_tokens: int = MAX_TOKENS, temperature: float = 0.0, n: int = 1) -> None:
-        """A message of a person. The requests are named `user-1`, `user-2`, ... in the order in which they came in."""
+        """A message of a person. Requests are numbered in the order in which they came in: `user-1`, `burst-2`, ..."""
 
     def add_burst(self) -> None:
         """Four requests at once that begin with the same long text."""

@@ -47,6 +47,10 @@ def test_what_was_told_is_closed_before_anything_else_and_an_answer_stays_until_
         await pilot.press("2", "tab", "down", "w")
         await settle(pilot)
         assert [(one.title[:4], one.timeout > 3600) for one in app._notifications] == [("Why?", True)]
+        for _ in range(2):
+            app.tell("Something passes.")
+            await settle(pilot)
+            assert sorted(one.timeout > 3600 for one in app._notifications) == [False, True]
         await pilot.press("escape")
         await settle(pilot)
         assert (len(app._notifications), app.current_mode) == (0, "blocks")
