@@ -48,6 +48,14 @@ class TestStatus:
             "FINISHED_STOPPED": "stop", "FINISHED_LENGTH_CAPPED": "length", "FINISHED_ABORTED": "abort",
         }  # fmt: skip
 
+    def test_a_sequence_keeps_what_ended_it(self):
+        engine = WatchedEngine()
+        engine.add("a", [1, 2, 3])
+        engine.step()
+        (sequence,) = engine.scheduler.running
+        engine.scheduler.finish(sequence, RequestStatus.FINISHED_STOPPED, 17)
+        assert (sequence.status, sequence.stop_reason) == (RequestStatus.FINISHED_STOPPED, 17)
+
     def test_a_request_is_finished_when_all_its_sequences_are(self):
         one = request(n=2)
         child = one.sequences[0].fork()
