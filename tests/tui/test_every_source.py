@@ -82,7 +82,7 @@ def test_keys_steer_a_real_engine_and_what_is_drawn_follows() -> None:
             await drawn_as_it_is(pilot)
             assert "DECODE  +3" in drawn(app, "slots")[0]
             await pilot.press("A", "n")
-            await until(pilot, lambda: "user-5" in all_drawn(app) and app.model.fold.step == 4)
+            await until(pilot, lambda: "burst-5" in all_drawn(app) and app.model.fold.step == 4)
             await drawn_as_it_is(pilot)
             assert panel(app, "slots").border_title == "Batch slots  4 of 4"
             assert "all 4 slots taken" in "".join(drawn(app, "waiting"))
@@ -117,7 +117,7 @@ def test_an_engine_that_fails_is_told_and_its_last_moment_stays(monkeypatch: pyt
         async def script(pilot: Pilot) -> None:
             await pilot.press("A")
             await until(pilot, lambda: any("The engine failed: division by zero" in one for one in told(app)))
-            assert "user-1" in all_drawn(app)
+            assert "burst-1" in all_drawn(app)
             await pilot.press("n", "a", "escape", "left")
             await settle(pilot)
             assert app.is_running
