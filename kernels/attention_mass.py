@@ -12,7 +12,8 @@ import math
 
 import torch
 
-from minivllm.kernels.decode_grouped import decode_warps, load_group, rows_of_group, tile_size
+from minivllm.kernels.decode_grouped import load_group
+from minivllm.kernels.launch_table import decode_launch
 from minivllm.kernels.mode import tl, triton
 from minivllm.kernels.online_softmax import LOG2_E, MIN_DOT, padded_head_size, score_tile, softmax_update
 
@@ -67,6 +68,7 @@ def block_lse_kernel(
                 HEAD_SIZE,
                 HEAD_SIZE_PADDED,
                 TILE,
+                False,
             )
             _, _, running_max, running_sum = softmax_update(scores, running_max, running_sum)
     rows = tl.arange(0, ROWS)
@@ -87,6 +89,7 @@ def attention_mass(
     _, block_size, num_kv_heads, _ = key_cache.shape
     max_blocks = block_tables.shape[1]
     group = num_heads // num_kv_heads
+    launch = decode_launch(head_size, query.dtype)
     block_lse = torch.empty(num_seqs, num_heads, max_blocks, dtype=torch.float32, device=query.device)
     block_lse_kernel[(num_seqs, num_kv_heads, max_blocks)](
         query,
@@ -102,9 +105,9 @@ def attention_mass(
         BLOCK_SIZE=block_size,
         HEAD_SIZE=head_size,
         HEAD_SIZE_PADDED=padded_head_size(head_size),
-        ROWS=rows_of_group(group),
-        TILE=min(tile_size(head_size, query.dtype), max(MIN_DOT, triton.next_power_of_2(block_size))),
-        num_warps=decode_warps(query.dtype),
+        ROWS=launch.rows_of(group),
+        TILE=min(launch.tile, max(MIN_DOT, triton.next_power_of_2(block_size))),
+        num_warps=launch.num_warps,
     )
     # A row of length 0 has no block, and the softmax of nothing is NaN.
     return torch.softmax(block_lse * math.log(2), dim=-1).nan_to_num(0.0)

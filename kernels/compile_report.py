@@ -29,6 +29,7 @@ from minivllm.kernels.kv_write import copy_blocks, reshape_and_cache
 from minivllm.kernels.norm_act import add_rms_norm, rms_norm, silu_and_mul
 from minivllm.kernels.prefill import prefill_attention
 from minivllm.kernels.rotary import rotary_and_cache
+from minivllm.kernels.unified import unified_attention
 
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
 
@@ -88,6 +89,7 @@ def operations(
     gate_up = empty(num_tokens, 2 * shape.intermediate_size)
     angles = empty(num_tokens, head_size)
     decodes = (query[:num_seqs], *caches, tables, lengths, 0.125)
+    batch = (*caches, tables, starts, lengths, 0.125)
     return {
         "reshape_and_cache": lambda: reshape_and_cache(key, value, *caches, slots),
         "copy_blocks": lambda: copy_blocks(all_caches, ids, ids),
@@ -96,6 +98,9 @@ def operations(
         "decode_split": lambda: decode_split(*decodes, num_splits=num_splits),
         "attention_mass": lambda: attention_mass(query[:num_seqs], caches[0], tables, lengths, 0.125),
         "prefill": lambda: prefill_attention(query, *caches, tables, starts, lengths, 0.125, tiles),
+        "unified_chunks": lambda: unified_attention(query, *batch, has_chunks=True),
+        "unified_decodes": lambda: unified_attention(query[:num_seqs], *batch, has_chunks=False),
+        "unified_split": lambda: unified_attention(query[:num_seqs], *batch, has_chunks=False, num_splits=num_splits),
         "rms_norm": lambda: rms_norm(hidden, weight, 1e-5),
         "add_rms_norm": lambda: add_rms_norm(hidden, hidden, weight, 1e-5),
         "silu_and_mul": lambda: silu_and_mul(gate_up),

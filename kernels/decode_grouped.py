@@ -15,24 +15,9 @@ Source: "GQA" (Ainslie et al., 2023); vLLM `triton_unified_attention.py`.
 
 import torch
 
+from minivllm.kernels.launch_table import decode_launch
 from minivllm.kernels.mode import tl, triton
-from minivllm.kernels.online_softmax import LOG2_E, MIN_DOT, attend_rows, padded_head_size
-
-
-def tile_size(head_size: int, dtype: torch.dtype) -> int:
-    """Positions in a tile of keys: keys and values of a tile should fill, and not flood, the registers."""
-    tile_bytes = padded_head_size(head_size) * dtype.itemsize
-    return max(16, min(64, 16384 // tile_bytes))
-
-
-def rows_of_group(group: int) -> int:
-    """Rows of the products: a key head's query heads, as many as `tl.dot` and `tl.arange` want at the least."""
-    return max(MIN_DOT, triton.next_power_of_2(group))
-
-
-def decode_warps(dtype: torch.dtype) -> int:
-    """Without matrix instructions float32 takes more registers than 4 warps have; `compile_report` shows spills."""
-    return 8 if dtype == torch.float32 else 4
+from minivllm.kernels.online_softmax import LOG2_E, attend_rows, padded_head_size
 
 
 @triton.jit
@@ -90,6 +75,7 @@ def decode_grouped_kernel(
             tl.full([ROWS], 0, tl.int32) + (seq_len - 1),
             0,
             seq_len,
+            seq_len,
             scale,
             key_cache,
             value_cache,
@@ -123,6 +109,7 @@ def decode_grouped(
     num_seqs, num_heads, head_size = query.shape
     num_kv_heads = key_cache.shape[2]
     group = num_heads // num_kv_heads
+    launch = decode_launch(head_size, query.dtype)
     out = torch.empty_like(query) if out is None else out
     decode_grouped_kernel[(num_seqs, num_kv_heads)](
         query,
@@ -140,8 +127,9 @@ def decode_grouped(
         BLOCK_SIZE=key_cache.shape[1],
         HEAD_SIZE=head_size,
         HEAD_SIZE_PADDED=padded_head_size(head_size),
-        ROWS=rows_of_group(group),
-        TILE=tile_size(head_size, query.dtype),
-        num_warps=decode_warps(query.dtype),
+        ROWS=launch.rows_of(group),
+        TILE=launch.tile,
+        num_warps=launch.num_warps,
+        num_stages=launch.num_stages,
     )
     return out

@@ -17,12 +17,13 @@ from dataclasses import dataclass
 
 import torch
 
-from minivllm.kernels.decode_grouped import decode_grouped, decode_warps, load_group, rows_of_group, tile_size
+from minivllm.kernels.decode_grouped import decode_grouped, load_group
+from minivllm.kernels.launch_table import decode_launch
 from minivllm.kernels.mode import tl, triton
 from minivllm.kernels.online_softmax import LOG2_E, attend_rows, padded_head_size
 
 PROGRAMS_PER_PROCESSOR = 4
-MIN_TOKENS_PER_SPLIT = 256
+MIN_TOKENS_PER_SPLIT = 128
 MAX_SPLITS = 64
 DEFAULT_NUM_PROCESSORS = 132
 """Multiprocessors of an H100 or H200."""
@@ -61,7 +62,7 @@ class SplitWorkspace:
         return cls(query.new_empty(*shape, head_size, dtype=torch.float32), query.new_empty(shape, dtype=torch.float32))
 
 
-def _reduce_warps(num_splits: int, head_size: int) -> int:
+def reduce_warps(num_splits: int, head_size: int) -> int:
     """The parts of a head are in registers at once: so many warps that a thread holds 128 numbers at most."""
     return max(2, num_splits * padded_head_size(head_size) // (32 * 128))
 
@@ -110,6 +111,7 @@ def decode_split_kernel(
             q,
             tl.full([ROWS], 0, tl.int32) + (seq_len - 1),
             first,
+            end,
             end,
             scale,
             key_cache,
@@ -185,13 +187,14 @@ def decode_split(
     num_seqs, num_heads, head_size = query.shape
     num_kv_heads = key_cache.shape[2]
     group = num_heads // num_kv_heads
+    launch = decode_launch(head_size, query.dtype)
     out = torch.empty_like(query) if out is None else out
     workspace = SplitWorkspace.empty(query, num_splits) if workspace is None else workspace
     sizes = {
         "NUM_SPLITS": num_splits,
         "HEAD_SIZE": head_size,
         "HEAD_SIZE_PADDED": padded_head_size(head_size),
-        "TILE": tile_size(head_size, query.dtype),
+        "TILE": launch.tile,
     }
     decode_split_kernel[(num_seqs, num_kv_heads, num_splits)](
         query,
@@ -207,8 +210,9 @@ def decode_split(
         block_tables.stride(0),
         GROUP=group,
         BLOCK_SIZE=key_cache.shape[1],
-        ROWS=rows_of_group(group),
-        num_warps=decode_warps(query.dtype),
+        ROWS=launch.rows_of(group),
+        num_warps=launch.num_warps,
+        num_stages=launch.num_stages,
         **sizes,
     )
     reduce_splits_kernel[(num_seqs, num_heads)](
@@ -217,7 +221,7 @@ def decode_split(
         out,
         seq_lens,
         *out.stride()[:2],
-        num_warps=_reduce_warps(num_splits, head_size),
+        num_warps=reduce_warps(num_splits, head_size),
         **sizes,
     )
     return out

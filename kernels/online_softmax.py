@@ -78,26 +78,86 @@ def score_tile(
     HEAD_SIZE: tl.constexpr,
     HEAD_SIZE_PADDED: tl.constexpr,
     TILE: tl.constexpr,
+    IS_FULL: tl.constexpr,  # every row sees every position of the tile, so only padding of the head needs a mask
 ):
     """Scores [rows, TILE], -inf where a row does not see a key; the keys' offsets [TILE]; which are real [TILE]."""
     dims = tl.arange(0, HEAD_SIZE_PADDED)
     positions = tile_start + tl.arange(0, TILE)
-    is_real = positions < end
+    is_real = (positions < end) | IS_FULL
     offsets = slot_offsets(positions, is_real, block_table, kv_head, stride_block, stride_slot, stride_head, BLOCK_SIZE)
-    # Keys are loaded turned, [HEAD_SIZE_PADDED, TILE], as the right side of the product.
-    k_mask = (dims[:, None] < HEAD_SIZE) & is_real[None, :]
-    k = tl.load(key_cache + offsets[None, :] + dims[:, None], mask=k_mask, other=0.0)
+    # Keys are loaded transposed, [HEAD_SIZE_PADDED, TILE], as the right side of the product.
+    pointers = key_cache + offsets[None, :] + dims[:, None]
+    if IS_FULL and HEAD_SIZE == HEAD_SIZE_PADDED:
+        k = tl.load(pointers)
+    else:
+        k = tl.load(pointers, mask=(dims[:, None] < HEAD_SIZE) & is_real[None, :], other=0.0)
     # "ieee": float32 stays float32; the default would round its operands to 10 bits (TF32).
     scores = tl.dot(q, k, input_precision="ieee") * scale
-    is_visible = is_real[None, :] & (positions[None, :] <= last_visible[:, None])
-    return tl.where(is_visible, scores, float("-inf")), offsets, is_real
+    if not IS_FULL:
+        is_visible = is_real[None, :] & (positions[None, :] <= last_visible[:, None])
+        scores = tl.where(is_visible, scores, float("-inf"))
+    return scores, offsets, is_real
+
+
+@triton.jit
+def attend_tile(
+    q,  # [rows, HEAD_SIZE_PADDED], zero beyond HEAD_SIZE
+    acc,  # [rows, HEAD_SIZE_PADDED] float32
+    running_max,  # [rows] float32, and `running_sum` like it
+    running_sum,
+    last_visible,  # [rows]: the last position that each row sees
+    tile_start,
+    end,
+    scale,
+    key_cache,  # [num_blocks, BLOCK_SIZE, num_kv_heads, HEAD_SIZE], and `value_cache` like it
+    value_cache,
+    block_table,  # [max_blocks], the sequence's row
+    kv_head,
+    stride_block,
+    stride_slot,
+    stride_head,
+    BLOCK_SIZE: tl.constexpr,
+    HEAD_SIZE: tl.constexpr,
+    HEAD_SIZE_PADDED: tl.constexpr,
+    TILE: tl.constexpr,
+    IS_FULL: tl.constexpr,
+):
+    """Take one tile of keys and values into acc, running_max and running_sum; returns the three."""
+    scores, offsets, is_real = score_tile(
+        q,
+        last_visible,
+        tile_start,
+        end,
+        scale,
+        key_cache,
+        block_table,
+        kv_head,
+        stride_block,
+        stride_slot,
+        stride_head,
+        BLOCK_SIZE,
+        HEAD_SIZE,
+        HEAD_SIZE_PADDED,
+        TILE,
+        IS_FULL,
+    )
+    weights, correction, running_max, running_sum = softmax_update(scores, running_max, running_sum)
+    dims = tl.arange(0, HEAD_SIZE_PADDED)
+    pointers = value_cache + offsets[:, None] + dims[None, :]
+    if IS_FULL and HEAD_SIZE == HEAD_SIZE_PADDED:
+        v = tl.load(pointers)
+    else:
+        v = tl.load(pointers, mask=is_real[:, None] & (dims[None, :] < HEAD_SIZE), other=0.0)
+    acc = tl.dot(weights.to(v.dtype), v, acc * correction[:, None], input_precision="ieee")
+    return acc, running_max, running_sum
 
 
 @triton.jit
 def attend_rows(
     q,  # [rows, HEAD_SIZE_PADDED], zero beyond HEAD_SIZE
-    last_visible,  # [rows]: the last position that each row sees, at least `first`
+    last_visible,  # [rows]: the last position that each row sees
     first,  # positions [first, end) are attended to
+    seen_by_all,  # every row sees the positions of [first, seen_by_all)
     end,
     scale,  # of the scores, with log2(e) in it
     key_cache,  # [num_blocks, BLOCK_SIZE, num_kv_heads, HEAD_SIZE], and `value_cache` like it
@@ -113,19 +173,28 @@ def attend_rows(
     ROWS: tl.constexpr,
     TILE: tl.constexpr,
 ):
-    """Attention of rows that share a key head. Returns acc [rows, HEAD_SIZE_PADDED], running_max and running_sum."""
-    dims = tl.arange(0, HEAD_SIZE_PADDED)
-    running_max = tl.full([ROWS], float("-inf"), tl.float32)
+    """Attention of some rows over a stretch of keys: acc [ROWS, HEAD_SIZE_PADDED], running_max and running_sum [ROWS].
+
+    Two loops: tiles that every row sees completely need no masks, and those are nearly all tiles of a long context.
+    A row that sees no position of the stretch ends with running_sum 0.
+    """
+    # Finite where -inf would be right: for a row that sees nothing, -inf - -inf would be NaN.
+    running_max = tl.full([ROWS], -1.0e38, tl.float32)
     running_sum = tl.zeros([ROWS], tl.float32)
     acc = tl.zeros([ROWS, HEAD_SIZE_PADDED], tl.float32)
-    for tile_start in range(first, end, TILE):
-        scores, offsets, is_real = score_tile(
+    full_end = first + tl.maximum(seen_by_all - first, 0) // TILE * TILE
+    for tile_start in range(first, full_end, TILE):
+        acc, running_max, running_sum = attend_tile(
             q,
+            acc,
+            running_max,
+            running_sum,
             last_visible,
             tile_start,
             end,
             scale,
             key_cache,
+            value_cache,
             block_table,
             kv_head,
             stride_block,
@@ -135,9 +204,29 @@ def attend_rows(
             HEAD_SIZE,
             HEAD_SIZE_PADDED,
             TILE,
+            True,
         )
-        weights, correction, running_max, running_sum = softmax_update(scores, running_max, running_sum)
-        v_mask = is_real[:, None] & (dims[None, :] < HEAD_SIZE)
-        v = tl.load(value_cache + offsets[:, None] + dims[None, :], mask=v_mask, other=0.0)
-        acc = tl.dot(weights.to(v.dtype), v, acc * correction[:, None], input_precision="ieee")
+    for tile_start in range(full_end, end, TILE):
+        acc, running_max, running_sum = attend_tile(
+            q,
+            acc,
+            running_max,
+            running_sum,
+            last_visible,
+            tile_start,
+            end,
+            scale,
+            key_cache,
+            value_cache,
+            block_table,
+            kv_head,
+            stride_block,
+            stride_slot,
+            stride_head,
+            BLOCK_SIZE,
+            HEAD_SIZE,
+            HEAD_SIZE_PADDED,
+            TILE,
+            False,
+        )
     return acc, running_max, running_sum

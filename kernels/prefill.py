@@ -16,21 +16,9 @@ Source: vLLM `triton_unified_attention.py` (Q blocks); FlashAttention-2 (Dao, 20
 
 import torch
 
-from minivllm.kernels.decode_grouped import tile_size
+from minivllm.kernels.launch_table import prefill_launch
 from minivllm.kernels.mode import tl, triton
 from minivllm.kernels.online_softmax import LOG2_E, attend_rows, padded_head_size
-
-
-def rows_of_tile(group: int, head_size: int, dtype: torch.dtype) -> int:
-    """(token, head) pairs of a query tile. The more, the less often keys are read; their sums must fit the registers."""
-    half_precision_rows = 128 if head_size <= 128 else 64
-    rows = 32 if dtype == torch.float32 else half_precision_rows
-    return max(rows, triton.next_power_of_2(group))
-
-
-def keys_of_tile(head_size: int, dtype: torch.dtype) -> int:
-    """Positions in a tile of keys. Float32 is done without matrix instructions, and 64 of them make it spill."""
-    return min(tile_size(head_size, dtype), 32 if dtype == torch.float32 else 64)
 
 
 def list_query_tiles(
@@ -40,7 +28,7 @@ def list_query_tiles(
 
     query_lens: tokens of every sequence of the batch, tiles are listed for those in `sequences` alone
     """
-    tokens = rows_of_tile(group, head_size, dtype) // group
+    tokens = prefill_launch(head_size, dtype).rows_of(group) // group
     # The last tiles of a chunk have the most keys to read, so they start first and the short ones fill the gaps.
     tiles = [(i, first) for i in sequences for first in reversed(range(0, query_lens[i], tokens))]
     return torch.tensor(tiles, dtype=torch.int32).reshape(-1, 2)
@@ -94,6 +82,7 @@ def prefill_kernel(
         q,
         num_computed + tokens,
         0,
+        num_computed + first_token + 1,
         num_computed + last_token + 1,
         scale,
         key_cache,
@@ -133,6 +122,7 @@ def prefill_attention(
     """
     num_kv_heads, head_size = key_cache.shape[2], query.shape[2]
     group = query.shape[1] // num_kv_heads
+    launch = prefill_launch(head_size, query.dtype)
     out = torch.empty_like(query) if out is None else out
     prefill_kernel[(len(tiles), num_kv_heads)](
         query,
@@ -152,8 +142,9 @@ def prefill_attention(
         BLOCK_SIZE=key_cache.shape[1],
         HEAD_SIZE=head_size,
         HEAD_SIZE_PADDED=padded_head_size(head_size),
-        ROWS=rows_of_tile(group, head_size, query.dtype),
-        TILE=keys_of_tile(head_size, query.dtype),
-        num_warps=8,
+        ROWS=launch.rows_of(group),
+        TILE=launch.tile,
+        num_warps=launch.num_warps,
+        num_stages=launch.num_stages,
     )
     return out

@@ -8,8 +8,9 @@ from paged_cases import DEVICE, NO_BLOCK, PAIRWISE_SHAPES, PagedCase, Shape, ass
 
 from minivllm.kernels.decode_grouped import decode_grouped
 from minivllm.kernels.decode_naive import decode_naive
-from minivllm.kernels.decode_split import MAX_SPLITS, SplitWorkspace, choose_num_splits, decode_split, tile_size
+from minivllm.kernels.decode_split import MAX_SPLITS, SplitWorkspace, choose_num_splits, decode_split
 from minivllm.kernels.decode_static import StaticDecode
+from minivllm.kernels.launch_table import decode_launch
 
 
 def split_in_4(query: torch.Tensor, *arguments: object) -> torch.Tensor:
@@ -70,7 +71,7 @@ def test_a_row_of_length_zero_is_not_read_and_gives_zeros(rung: str, seed: int) 
 @pytest.mark.parametrize("num_tiles", [1, 7, 9])
 def test_the_number_of_splits_changes_nothing_but_rounding(num_splits: int, num_tiles: int, seed: int) -> None:
     shape = Shape(group=3, num_kv_heads=1)
-    case = PagedCase(shape, [num_tiles * tile_size(64, torch.float32) - 1, 3], seed)
+    case = PagedCase(shape, [num_tiles * decode_launch(64, torch.float32).tile - 1, 3], seed)
     query = case.decode_query()
     actual = decode_split(*case.decode_arguments(query), num_splits=num_splits)
     assert_close(actual, case.decode_expected(query), torch.float32)

@@ -4,7 +4,8 @@ import pytest
 import torch
 from paged_cases import DEVICE, PAIRWISE_SHAPES, PagedCase, Shape, assert_close
 
-from minivllm.kernels.prefill import list_query_tiles, prefill_attention, rows_of_tile
+from minivllm.kernels.launch_table import prefill_launch
+from minivllm.kernels.prefill import list_query_tiles, prefill_attention
 from minivllm.kernels.reference import paged_attention
 
 
@@ -54,7 +55,7 @@ def test_sequences_that_are_not_listed_are_left_alone(seed: int) -> None:
 
 def test_every_token_is_in_one_query_tile() -> None:
     for group in (1, 3, 8):
-        tokens = rows_of_tile(group, 64, torch.bfloat16) // group
+        tokens = prefill_launch(64, torch.bfloat16).rows_of(group) // group
         tiles = list_query_tiles([5, 3 * tokens, 2 * tokens + 1], [0, 2], group, 64, torch.bfloat16)
         assert sorted(map(tuple, tiles.tolist())) == [(0, 0), (2, 0), (2, tokens), (2, 2 * tokens)]
     assert list_query_tiles([1, 1], [], 1, 64, torch.float32).shape == (0, 2)

@@ -6,10 +6,11 @@ from paged_cases import PagedCase, Shape, assert_close
 
 import minivllm.kernels
 from minivllm.kernels import decode_naive as rung_1
-from minivllm.kernels.decode_grouped import decode_grouped, tile_size
+from minivllm.kernels.decode_grouped import decode_grouped
 from minivllm.kernels.decode_split import decode_split
 from minivllm.kernels.mode import INTERPRETED
-from minivllm.kernels.prefill import keys_of_tile, list_query_tiles, prefill_attention
+from minivllm.kernels.launch_table import decode_launch, prefill_launch
+from minivllm.kernels.prefill import list_query_tiles, prefill_attention
 from minivllm.kernels.xray import BlockRead, KernelTrace, ProgramTrace, TileTrace, trace
 
 pytestmark = pytest.mark.skipif(not INTERPRETED, reason="only interpreted kernels can be watched")
@@ -73,7 +74,7 @@ def test_rung_2_walks_each_sequence_once_for_every_key_head(seed: int) -> None:
     assert len(programs) == 2 * 2
     for (seq, kv_head, _), program in programs.items():
         rows = [(query[seq, kv_head * 3 + i], case.lengths[seq] - 1) for i in range(3)]
-        tile = tile_size(64, torch.float32)
+        tile = decode_launch(64, torch.float32).tile
         assert_same(program, naive_tiles(case, seq, rows, kv_head, 0, case.lengths[seq], tile))
 
 
@@ -94,7 +95,7 @@ def test_rung_3_shows_which_split_read_which_part_and_which_had_nothing_to_do(se
     query = case.decode_query()
     arguments = case.decode_arguments(query)
     result = trace(lambda: decode_split(*arguments, num_splits=2), arguments[1])
-    tile = tile_size(64, torch.float32)  # 64: sequence 1 has three tiles, so two for the first split
+    tile = decode_launch(64, torch.float32).tile  # 64: sequence 1 has three tiles, so two for the first split
     for (seq, kv_head, split), program in by_program(result, "decode_split_kernel").items():
         length = case.lengths[seq]
         first, end = (
@@ -119,7 +120,7 @@ def test_prefill_reads_each_context_up_to_the_last_token_of_the_query_tile(seed:
         tokens = range(first, min(first + 10, 25))
         rows = [(query[token, kv_head * 3 + i], 15 + token) for token in tokens for i in range(3)]
         assert_same(
-            program, naive_tiles(case, 0, rows, kv_head, 0, 15 + tokens[-1] + 1, keys_of_tile(64, torch.float32))
+            program, naive_tiles(case, 0, rows, kv_head, 0, 15 + tokens[-1] + 1, prefill_launch(64, torch.float32).tile)
         )
 
 

@@ -1,0 +1,72 @@
+"""How attention kernels are launched: tile sizes, warps and pipeline stages, one small table a kernel.
+
+Nothing here changes a result. `python tools/gpu_report tune` measures the candidates on a device and prints the
+tables to commit; what each number stands for, and why no other:
+
+    rows     query rows a program holds: 16 are the least that a matrix instruction takes, and all that decoding
+             needs. A chunk wants more, since each key that is loaded then serves more queries; 128 rows of 128
+             numbers are all that the registers of 8 warps hold.
+    tile     positions whose keys and values are loaded at once. Small tiles leave the memory idle between loads;
+             large ones leave no registers for the scores.
+    warps    what computes a tile. Decoding waits for memory, so few warps are best: more programs fit at once.
+    stages   tiles that are on their way while one is computed. Each costs the shared memory of a tile. The pipeline
+             loads block ids one tile ahead of keys, so 3 stages are one tile of keys in flight, and 5 are two.
+
+Source: the sweep of 2026-11-22 on an H100 (docs/performance.md).
+"""
+
+from dataclasses import dataclass
+
+import torch
+
+from minivllm.kernels.mode import triton
+from minivllm.kernels.online_softmax import MIN_DOT, padded_head_size
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchParameters:
+    """Of one kernel, for one head size and width of numbers."""
+
+    rows: int
+    """(token, head) pairs of a program, at least; a larger group of query heads gets more."""
+    tile: int
+    num_warps: int
+    num_stages: int
+
+    def rows_of(self, group: int) -> int:
+        """Rows of a program: a power of two that holds at least one token with all query heads of a key head."""
+        return max(self.rows, triton.next_power_of_2(group))
+
+
+# (padded head size, bytes of a number) -> how to launch. Smaller heads take the row of 64.
+DECODE = {
+    (64, 2): LaunchParameters(rows=MIN_DOT, tile=64, num_warps=2, num_stages=4),
+    (128, 2): LaunchParameters(rows=MIN_DOT, tile=64, num_warps=2, num_stages=3),
+    (256, 2): LaunchParameters(rows=MIN_DOT, tile=32, num_warps=4, num_stages=3),
+    # Without matrix instructions float32 takes more registers than 4 warps have: `compile_report` shows spills.
+    (64, 4): LaunchParameters(rows=MIN_DOT, tile=64, num_warps=8, num_stages=3),
+    (128, 4): LaunchParameters(rows=MIN_DOT, tile=32, num_warps=8, num_stages=3),
+    (256, 4): LaunchParameters(rows=MIN_DOT, tile=16, num_warps=8, num_stages=3),
+}
+PREFILL = {
+    (64, 2): LaunchParameters(rows=128, tile=64, num_warps=8, num_stages=3),
+    (128, 2): LaunchParameters(rows=128, tile=64, num_warps=8, num_stages=3),
+    (256, 2): LaunchParameters(rows=64, tile=32, num_warps=8, num_stages=3),
+    (64, 4): LaunchParameters(rows=32, tile=32, num_warps=8, num_stages=3),
+    (128, 4): LaunchParameters(rows=32, tile=32, num_warps=8, num_stages=3),
+    (256, 4): LaunchParameters(rows=32, tile=16, num_warps=8, num_stages=3),
+}
+
+
+def decode_launch(head_size: int, dtype: torch.dtype) -> LaunchParameters:
+    """For sequences with one new token each."""
+    return DECODE[_key(head_size, dtype)]
+
+
+def prefill_launch(head_size: int, dtype: torch.dtype) -> LaunchParameters:
+    """For chunks of several tokens."""
+    return PREFILL[_key(head_size, dtype)]
+
+
+def _key(head_size: int, dtype: torch.dtype) -> tuple[int, int]:
+    return max(64, padded_head_size(head_size)), dtype.itemsize
