@@ -15,7 +15,7 @@ import torch
 from minivllm.kernels.decode_grouped import load_group
 from minivllm.kernels.launch_table import decode_launch
 from minivllm.kernels.mode import tl, triton
-from minivllm.kernels.online_softmax import LOG2_E, MIN_DOT, padded_head_size, score_tile, softmax_update
+from minivllm.kernels.online_softmax import LOG2_E, MIN_DOT, padded_head_size, score_tile, softmax_update, wide_enough
 
 
 @triton.jit(do_not_specialize=["table_stride"])  # a table grows with its contexts; one compilation serves all widths
@@ -90,6 +90,7 @@ def attention_mass(
     max_blocks = block_tables.shape[1]
     group = num_heads // num_kv_heads
     launch = decode_launch(head_size, query.dtype)
+    block_tables = wide_enough(block_tables, key_cache)
     block_lse = torch.empty(num_seqs, num_heads, max_blocks, dtype=torch.float32, device=query.device)
     block_lse_kernel[(num_seqs, num_kv_heads, max_blocks)](
         query,

@@ -17,7 +17,7 @@ import torch
 
 from minivllm.kernels.launch_table import decode_launch
 from minivllm.kernels.mode import tl, triton
-from minivllm.kernels.online_softmax import LOG2_E, attend_rows, padded_head_size
+from minivllm.kernels.online_softmax import LOG2_E, attend_rows, padded_head_size, wide_enough
 
 
 @triton.jit
@@ -111,6 +111,7 @@ def decode_grouped(
     group = num_heads // num_kv_heads
     launch = decode_launch(head_size, query.dtype)
     out = torch.empty_like(query) if out is None else out
+    block_tables = wide_enough(block_tables, key_cache)
     decode_grouped_kernel[(num_seqs, num_kv_heads)](
         query,
         out,
@@ -129,7 +130,6 @@ def decode_grouped(
         HEAD_SIZE_PADDED=padded_head_size(head_size),
         ROWS=launch.rows_of(group),
         TILE=launch.tile,
-        num_warps=launch.num_warps,
-        num_stages=launch.num_stages,
+        **launch.options,
     )
     return out

@@ -14,7 +14,7 @@ Source: vLLM `paged_attention_v1` (csrc/attention/attention_kernels.cuh).
 import torch
 
 from minivllm.kernels.mode import tl, triton
-from minivllm.kernels.online_softmax import LOG2_E, padded_head_size, slot_offsets, softmax_update
+from minivllm.kernels.online_softmax import LOG2_E, padded_head_size, slot_offsets, softmax_update, wide_enough
 
 TILE = 16
 
@@ -91,6 +91,7 @@ def decode_naive(
     """See `minivllm.kernels.reference.decode_attention`. `out` is written if given, and returned."""
     num_seqs, num_heads, head_size = query.shape
     out = torch.empty_like(query) if out is None else out
+    block_tables = wide_enough(block_tables, key_cache)
     # BEGIN SOLUTION paged-attention-triton
     decode_naive_kernel[(num_seqs, num_heads)](
         query,

@@ -20,7 +20,7 @@ import torch
 from minivllm.kernels.decode_grouped import decode_grouped, load_group
 from minivllm.kernels.launch_table import decode_launch
 from minivllm.kernels.mode import tl, triton
-from minivllm.kernels.online_softmax import LOG2_E, attend_rows, padded_head_size
+from minivllm.kernels.online_softmax import LOG2_E, attend_rows, padded_head_size, wide_enough
 
 PROGRAMS_PER_PROCESSOR = 4
 MIN_TOKENS_PER_SPLIT = 128
@@ -189,6 +189,7 @@ def decode_split(
     group = num_heads // num_kv_heads
     launch = decode_launch(head_size, query.dtype)
     out = torch.empty_like(query) if out is None else out
+    block_tables = wide_enough(block_tables, key_cache)
     workspace = SplitWorkspace.empty(query, num_splits) if workspace is None else workspace
     sizes = {
         "NUM_SPLITS": num_splits,
@@ -211,8 +212,7 @@ def decode_split(
         GROUP=group,
         BLOCK_SIZE=key_cache.shape[1],
         ROWS=launch.rows_of(group),
-        num_warps=launch.num_warps,
-        num_stages=launch.num_stages,
+        **launch.options,
         **sizes,
     )
     reduce_splits_kernel[(num_seqs, num_heads)](

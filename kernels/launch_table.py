@@ -11,6 +11,8 @@ tables to commit; what each number stands for, and why no other:
     warps    what computes a tile. Decoding waits for memory, so few warps are best: more programs fit at once.
     stages   tiles that are on their way while one is computed. Each costs the shared memory of a tile. The pipeline
              loads block ids one tile ahead of keys, so 3 stages are one tile of keys in flight, and 5 are two.
+    registers    of a thread. A multiprocessor has 65,536, so with 128 two programs of 8 warps fit: one multiplies
+           while the other takes its softmax.
 
 Source: the sweep of 2026-11-22 on an H100 (docs/performance.md).
 """
@@ -32,6 +34,14 @@ class LaunchParameters:
     tile: int
     num_warps: int
     num_stages: int
+    max_registers: int | None = None
+    """Of a thread; what does not fit is spilled. None leaves it to the compiler."""
+
+    @property
+    def options(self) -> dict[str, int]:
+        """As Triton's launcher takes them."""
+        options = {"num_warps": self.num_warps, "num_stages": self.num_stages}
+        return options if self.max_registers is None else options | {"maxnreg": self.max_registers}
 
     def rows_of(self, group: int) -> int:
         """Rows of a program: a power of two that holds at least one token with all query heads of a key head."""
@@ -40,7 +50,7 @@ class LaunchParameters:
 
 # (padded head size, bytes of a number) -> how to launch. Smaller heads take the row of 64.
 DECODE = {
-    (64, 2): LaunchParameters(rows=MIN_DOT, tile=64, num_warps=2, num_stages=4),
+    (64, 2): LaunchParameters(rows=MIN_DOT, tile=64, num_warps=2, num_stages=3),
     (128, 2): LaunchParameters(rows=MIN_DOT, tile=64, num_warps=2, num_stages=3),
     (256, 2): LaunchParameters(rows=MIN_DOT, tile=32, num_warps=4, num_stages=3),
     # Without matrix instructions float32 takes more registers than 4 warps have: `compile_report` shows spills.
@@ -50,8 +60,8 @@ DECODE = {
 }
 PREFILL = {
     (64, 2): LaunchParameters(rows=128, tile=64, num_warps=8, num_stages=3),
-    (128, 2): LaunchParameters(rows=128, tile=64, num_warps=8, num_stages=3),
-    (256, 2): LaunchParameters(rows=64, tile=32, num_warps=8, num_stages=3),
+    (128, 2): LaunchParameters(rows=128, tile=64, num_warps=8, num_stages=3, max_registers=128),
+    (256, 2): LaunchParameters(rows=64, tile=32, num_warps=4, num_stages=3),
     (64, 4): LaunchParameters(rows=32, tile=32, num_warps=8, num_stages=3),
     (128, 4): LaunchParameters(rows=32, tile=32, num_warps=8, num_stages=3),
     (256, 4): LaunchParameters(rows=32, tile=16, num_warps=8, num_stages=3),

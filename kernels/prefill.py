@@ -18,7 +18,7 @@ import torch
 
 from minivllm.kernels.launch_table import prefill_launch
 from minivllm.kernels.mode import tl, triton
-from minivllm.kernels.online_softmax import LOG2_E, attend_rows, padded_head_size
+from minivllm.kernels.online_softmax import LOG2_E, attend_rows, padded_head_size, wide_enough
 
 
 def list_query_tiles(
@@ -124,6 +124,7 @@ def prefill_attention(
     group = query.shape[1] // num_kv_heads
     launch = prefill_launch(head_size, query.dtype)
     out = torch.empty_like(query) if out is None else out
+    block_tables = wide_enough(block_tables, key_cache)
     prefill_kernel[(len(tiles), num_kv_heads)](
         query,
         out,
@@ -144,7 +145,6 @@ def prefill_attention(
         HEAD_SIZE_PADDED=padded_head_size(head_size),
         ROWS=launch.rows_of(group),
         TILE=launch.tile,
-        num_warps=launch.num_warps,
-        num_stages=launch.num_stages,
+        **launch.options,
     )
     return out

@@ -22,7 +22,7 @@ import torch
 from minivllm.kernels.decode_split import SplitWorkspace, reduce_warps, tiles_per_split
 from minivllm.kernels.launch_table import LaunchParameters, decode_launch, prefill_launch
 from minivllm.kernels.mode import tl, triton
-from minivllm.kernels.online_softmax import LOG2_E, attend_rows, padded_head_size
+from minivllm.kernels.online_softmax import LOG2_E, attend_rows, padded_head_size, wide_enough
 
 
 @triton.jit
@@ -69,23 +69,23 @@ def unified_kernel(
     TILE: tl.constexpr,
 ):
     """Program (query tile, key head, split)."""
-    TOKENS: tl.constexpr = ROWS // GROUP
+    tile_tokens = ROWS // GROUP
     # Backwards: the last tiles of a chunk have the most keys to read, so they start first and short ones fill the gaps.
     number = tl.num_programs(0) - 1 - tl.program_id(0)
-    seq = find_sequence(query_start_loc, num_seqs, number, TOKENS)
+    seq = find_sequence(query_start_loc, num_seqs, number, ROWS // GROUP)
     kv_head, split = tl.program_id(1), tl.program_id(2)
     chunk_start = tl.load(query_start_loc + seq)
     chunk_len = tl.load(query_start_loc + seq + 1) - chunk_start
-    first_token = (number - (chunk_start // TOKENS + seq)) * TOKENS
+    first_token = (number - (chunk_start // tile_tokens + seq)) * tile_tokens
     if first_token < chunk_len:  # else this tile is the room that an evenly filled chunk leaves over
         num_computed = tl.load(seq_lens + seq) - chunk_len
         # Row r is token r // GROUP of the tile and head r % GROUP of the group.
         rows, dims = tl.arange(0, ROWS), tl.arange(0, HEAD_SIZE_PADDED)
         tokens = first_token + rows // GROUP
-        is_row = (rows < TOKENS * GROUP) & (tokens < chunk_len)
+        is_row = (rows < tile_tokens * GROUP) & (tokens < chunk_len)
         heads = kv_head * GROUP + rows % GROUP
         flat_tokens = (chunk_start + tokens).to(tl.int64)
-        end = num_computed + tl.minimum(first_token + TOKENS, chunk_len)  # behind the last token of the tile
+        end = num_computed + tl.minimum(first_token + tile_tokens, chunk_len)  # behind the last token of the tile
         num_positions = tiles_per_split(end, NUM_SPLITS, TILE) * TILE
         first = split * num_positions
         end = tl.minimum(first + num_positions, end)
@@ -189,6 +189,7 @@ def unified_attention(
     launch = unified_launch(has_chunks, head_size, query.dtype)
     rows = launch.rows_of(group)
     out = torch.empty_like(query) if out is None else out
+    block_tables = wide_enough(block_tables, key_cache)
     if num_splits > 1 and workspace is None:
         workspace = SplitWorkspace.empty(query, num_splits)
     target, lse = (out, seq_lens) if workspace is None or num_splits == 1 else (workspace.out, workspace.lse)
@@ -212,8 +213,7 @@ def unified_attention(
         BLOCK_SIZE=key_cache.shape[1],
         ROWS=rows,
         TILE=launch.tile,
-        num_warps=launch.num_warps,
-        num_stages=launch.num_stages,
+        **launch.options,
         **sizes,
     )
     if num_splits > 1:

@@ -111,6 +111,6 @@ def test_more_sequences_and_shorter_contexts_get_fewer_splits() -> None:
     assert choose_num_splits(1, 8, 100_000, num_processors=132) == 64
     assert choose_num_splits(16, 8, 100_000, num_processors=132) == 4
     assert choose_num_splits(256, 8, 100_000, num_processors=132) == 1
-    assert choose_num_splits(1, 8, 1_000, num_processors=132) == 2
+    assert choose_num_splits(1, 8, 1_000, num_processors=132) == 4
     assert choose_num_splits(1, 8, 10, num_processors=132) == 1
     assert choose_num_splits(1, 1, 10**6, num_processors=132) == MAX_SPLITS

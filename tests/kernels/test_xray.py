@@ -8,8 +8,8 @@ import minivllm.kernels
 from minivllm.kernels import decode_naive as rung_1
 from minivllm.kernels.decode_grouped import decode_grouped
 from minivllm.kernels.decode_split import decode_split
-from minivllm.kernels.mode import INTERPRETED
 from minivllm.kernels.launch_table import decode_launch, prefill_launch
+from minivllm.kernels.mode import INTERPRETED
 from minivllm.kernels.prefill import list_query_tiles, prefill_attention
 from minivllm.kernels.xray import BlockRead, KernelTrace, ProgramTrace, TileTrace, trace
 
