@@ -18,13 +18,15 @@ from dataclasses import dataclass
 import torch
 
 from minivllm.kernels.decode_grouped import decode_grouped, load_group
-from minivllm.kernels.launch_table import decode_launch
+from minivllm.kernels.launch_table import (
+    MAX_SPLITS,
+    MIN_TOKENS_PER_SPLIT,
+    PROGRAMS_PER_PROCESSOR,
+    decode_launch,
+)
 from minivllm.kernels.mode import tl, triton
 from minivllm.kernels.online_softmax import LOG2_E, attend_rows, padded_head_size, wide_enough
 
-PROGRAMS_PER_PROCESSOR = 4
-MIN_TOKENS_PER_SPLIT = 128
-MAX_SPLITS = 64
 DEFAULT_NUM_PROCESSORS = 132
 """Multiprocessors of an H100 or H200."""
 

@@ -19,7 +19,15 @@ SchedulingPolicy = Literal["fcfs", "priority"]
 KVCacheAllocator = Literal["paged", "contiguous"]
 Batching = Literal["continuous", "static", "sequential"]
 AttentionBackendName = Literal[
-    "auto", "torch", "cpu", "triton", "triton:naive", "triton:grouped", "triton:split", "triton:static"
+    "auto",
+    "torch",
+    "cpu",
+    "triton",
+    "triton:naive",
+    "triton:grouped",
+    "triton:split",
+    "triton:static",
+    "triton:unified",
 ]
 LinearBackendName = Literal["auto", "cpu", "onednn", "torch"]
 
@@ -82,8 +90,8 @@ class EngineConfig:
     """With a `batch_delay`: admit at once when so many wait; None is `max_num_seqs`."""
 
     attention_backend: AttentionBackendName = "auto"
-    """`auto`: triton on a CUDA device where it can run, on a CPU `cpu` where a C compiler is (or was), else torch. What follows `triton:` is a rung of the ladder of decode
-    kernels; `triton` alone is `triton:static` on a CUDA device and `triton:split` where kernels are interpreted."""
+    """`auto`: triton on a CUDA device where it can run, on a CPU `cpu` where a C compiler is (or was), else torch. What follows `triton:` is a version of the attention
+    kernels; `triton` alone is `triton:unified` on a CUDA device and `triton:split` where kernels are interpreted."""
     custom_ops: list[CustomOp] | None = None
     """The decoder's operations that run as kernels of ours, Triton's or the CPU's. None: all where the attention is triton on CUDA or
     cpu, else none."""

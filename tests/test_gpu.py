@@ -19,7 +19,7 @@ pytestmark = [
 ]
 
 PROMPTS = ["Hello", "Hello there, how are you?", "x", "Once upon a time in a land far away"]
-RUNGS = ("triton:naive", "triton:grouped", "triton:split", "triton:static")
+RUNGS = ("triton:naive", "triton:grouped", "triton:split", "triton:static", "triton:unified")
 BACKENDS = {
     "torch": {"attention_backend": "torch"},
     **{rung: {"attention_backend": rung, "enforce_eager": True} for rung in RUNGS},
@@ -109,7 +109,7 @@ def test_steps_of_decodes_alone_are_replayed_and_steps_with_chunks_are_not(tiny_
     assert (len(replays), len(set(replays))) == (num_steps, 1)
 
 
-@pytest.mark.parametrize("backend", ["triton:split", "triton:static"])
+@pytest.mark.parametrize("backend", ["triton:split", "triton:static", "triton:unified"])
 def test_a_forward_pass_never_waits_for_the_device(tiny_random_path, backend):
     config = EngineConfig(model="tiny-random", device="cuda", num_gpu_blocks_override=64, attention_backend=backend)
     engine = LLMEngine.from_config(config)

@@ -70,7 +70,7 @@ class AttentionBackend(Protocol):
 def choose_attention_backend(
     name: str, spec: KVCacheSpec, device: torch.device, tell: Progress = print_progress
 ) -> str:
-    """What `name` means here: `torch`, `cpu`, or `triton:` and a rung.
+    """What `name` means here: `torch`, `cpu`, or `triton:` and a version of the kernels.
 
     `auto` takes Triton on a CUDA device; where it cannot run there, `tell` hears why and torch serves. On a CPU it takes
     `cpu` if that can be had: many machines have no compiler, and nothing is wrong with them.
@@ -80,7 +80,7 @@ def choose_attention_backend(
         return "torch"
     if name == "cpu" or (name == "auto" and device.type != "cuda"):
         return _choose_on_cpu(name, spec, device)
-    rung = name.partition(":")[2] or ("static" if device.type == "cuda" else "split")
+    rung = name.partition(":")[2] or ("unified" if device.type == "cuda" else "split")
     try:
         _import_triton_backend().check_support(rung, spec, device)
     except ConfigError as error:
@@ -89,6 +89,11 @@ def choose_attention_backend(
         tell(f"Attention runs in torch, slower than it could: {error}")
         return "torch"
     return f"triton:{rung}"
+
+
+def has_decode_graphs(name: str) -> bool:
+    """Whether steps of decodes alone can be replayed as CUDA graphs; `name` as `choose_attention_backend` returns it."""
+    return name in ("triton:static", "triton:unified")
 
 
 def _choose_on_cpu(name: str, spec: KVCacheSpec, device: torch.device) -> str:

@@ -22,7 +22,12 @@ from minivllm.clock import MonotonicClock
 from minivllm.config import EngineConfig
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.errors import ConfigError, SamplingError
-from minivllm.runtime.attention import AttentionBackend, choose_attention_backend, get_attention_backend
+from minivllm.runtime.attention import (
+    AttentionBackend,
+    choose_attention_backend,
+    get_attention_backend,
+    has_decode_graphs,
+)
 from minivllm.runtime.attention_mass import AttentionMassMeter
 from minivllm.runtime.cuda_graphs import DecodeGraphs
 from minivllm.runtime.custom_ops import DecoderOps, choose_ops
@@ -57,7 +62,7 @@ class ModelRunner:
         """Blocks in the KV cache."""
         self._attention = self._make_attention(self.num_blocks)
         self._forward = partial(_run_decoder, model.decoder, self._attention, self._ops)
-        self._decode_graphs = self._make_decode_graphs() if self.attention_backend == "triton:static" else None
+        self._decode_graphs = self._make_decode_graphs() if has_decode_graphs(self.attention_backend) else None
         self._batch = InputBatch(config.max_num_seqs, self.max_model_len, config.block_size)
         self._sampler = Sampler(model.tokenizer.eos_token_ids, config.seed)
         self.t_prepare = 0.0

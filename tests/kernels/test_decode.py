@@ -8,9 +8,9 @@ from paged_cases import DEVICE, NO_BLOCK, PAIRWISE_SHAPES, PagedCase, Shape, ass
 
 from minivllm.kernels.decode_grouped import decode_grouped
 from minivllm.kernels.decode_naive import decode_naive
-from minivllm.kernels.decode_split import MAX_SPLITS, SplitWorkspace, choose_num_splits, decode_split
+from minivllm.kernels.decode_split import SplitWorkspace, choose_num_splits, decode_split
 from minivllm.kernels.decode_static import StaticDecode
-from minivllm.kernels.launch_table import decode_launch
+from minivllm.kernels.launch_table import MAX_SPLITS, decode_launch
 
 
 def split_in_4(query: torch.Tensor, *arguments: object) -> torch.Tensor:
@@ -111,6 +111,6 @@ def test_more_sequences_and_shorter_contexts_get_fewer_splits() -> None:
     assert choose_num_splits(1, 8, 100_000, num_processors=132) == 64
     assert choose_num_splits(16, 8, 100_000, num_processors=132) == 4
     assert choose_num_splits(256, 8, 100_000, num_processors=132) == 1
-    assert choose_num_splits(1, 8, 1_000, num_processors=132) == 4
+    assert choose_num_splits(1, 8, 1_000, num_processors=132) == 8
     assert choose_num_splits(1, 8, 10, num_processors=132) == 1
     assert choose_num_splits(1, 1, 10**6, num_processors=132) == MAX_SPLITS

@@ -23,7 +23,7 @@ __all__ = ["one_thread"]
 pytestmark = [] if INTERPRETED else [pytest.mark.gpu]
 
 DEVICE = torch.device("cpu" if INTERPRETED else "cuda")
-RUNGS = ("naive", "grouped", "split", "static")
+RUNGS = ("naive", "grouped", "split", "static", "unified")
 
 
 def check(case: StepCase, rung: str = "split", dtype: torch.dtype = torch.float32) -> None:
@@ -59,7 +59,7 @@ def test_a_batch_of_chunks_alone_matches_the_reference() -> None:
     check(StepCase([Seq(0, 5), Seq(7, 70), Seq(16, 2)], group=4, block_size=16))
 
 
-@pytest.mark.parametrize("rung", ["split", "static"])
+@pytest.mark.parametrize("rung", ["split", "static", "unified"])
 def test_a_context_long_enough_to_be_split_matches_the_reference(rung: str) -> None:
     check(StepCase([Seq(600), Seq(3), Seq(0, 4)], group=3, block_size=16), rung)
 
@@ -102,7 +102,7 @@ def test_all_sources_of_block_copies_are_read_before_any_block_is_written(copies
 
 
 @pytest.mark.skipif(not INTERPRETED, reason="the tiny models are on the CPU")
-@pytest.mark.parametrize("backend", ["triton:naive", "triton", "triton:static"])
+@pytest.mark.parametrize("backend", ["triton:naive", "triton", "triton:static", "triton:unified"])
 @pytest.mark.parametrize("name", PEERS)
 def test_tiny_models_compute_the_same_logits_as_with_torch(name: str, backend: str) -> None:
     decoder = load_into_ours(make_peer(name))
@@ -164,8 +164,8 @@ def test_on_a_cpu_auto_is_never_triton_and_triton_is_the_rung_for_any_step() -> 
 
 
 def test_on_a_gpu_auto_and_triton_are_the_rung_that_graphs_replay(gpu: pytest.MonkeyPatch) -> None:
-    for name in ("auto", "triton", "triton:static"):
-        assert choose_attention_backend(name, spec_of(), CUDA, tell=pytest.fail) == "triton:static"
+    for name in ("auto", "triton", "triton:unified"):
+        assert choose_attention_backend(name, spec_of(), CUDA, tell=pytest.fail) == "triton:unified"
     assert choose_attention_backend("triton:naive", spec_of(), CUDA, tell=pytest.fail) == "triton:naive"
     assert choose_attention_backend("torch", spec_of(), CUDA, tell=pytest.fail) == "torch"
 

@@ -40,7 +40,7 @@ def test_sizes_reach_from_one_to_the_largest_batch_with_little_padding(most: int
 def static_runner(monkeypatch: pytest.MonkeyPatch, sizes: list[int], name: str = "llama", **options) -> PlannedRunner:
     monkeypatch.setattr(cuda_graphs, "padded_sizes", lambda most: sizes)
     decoder = load_into_ours(make_peer(name))
-    return PlannedRunner(decoder, attention_backend="triton:static", max_num_seqs=sizes[-1], **options)
+    return PlannedRunner(decoder, attention_backend="triton:unified", max_num_seqs=sizes[-1], **options)
 
 
 @interpreted
