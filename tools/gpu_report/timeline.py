@@ -56,7 +56,7 @@ def summarize_steps(trace_events: list[dict[str, Any]]) -> dict[str, Any]:
     """Of each profiled step, in order: wall, busy, api and waiting in seconds, launches and kernels in numbers; the top kernels."""
     device, api = spans_of(trace_events, ON_DEVICE), spans_of(trace_events, IN_CUDA_API)
     waits = [span for span in api if "Synchronize" in span.name]
-    launches = [span for span in api if "Launch" in span.name]
+    launches = _outermost([span for span in api if "Launch" in span.name])
     steps = [span for span in phases_of(trace_events) if span.name == "step"]
     inside = [[span for span in device if step.start <= span.start < step.end] for step in steps]
     return {
@@ -68,6 +68,15 @@ def summarize_steps(trace_events: list[dict[str, Any]]) -> dict[str, Any]:
         "kernels": [len(kernels) for kernels in inside],
         "top_kernels": _top_kernels(inside),
     }
+
+
+def _outermost(spans: list[Span]) -> list[Span]:
+    """Without those inside of another: a function of the runtime may call one of the driver for the same launch."""
+    found: list[Span] = []
+    for span in spans:
+        if not found or span.end > found[-1].end:
+            found.append(span)
+    return found
 
 
 def _top_kernels(steps: list[list[Span]], most: int = 10) -> list[dict[str, Any]]:
