@@ -8,7 +8,7 @@ from importlib.resources import files
 import msgspec
 
 FILE = "measured_rungs.json"
-MOST_SHOWN = 4
+MOST_SHOWN = 5
 """Rungs on one page, which has room for few words."""
 
 
