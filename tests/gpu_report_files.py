@@ -92,6 +92,18 @@ def profile() -> dict[str, Any]:
     return stage("profile", rows)
 
 
+def gpu_tests() -> dict[str, Any]:
+    bad = {"name": "tests.b.bad", "line": "assert False"}
+    return stage(
+        "tests",
+        [
+            {"key": "a.py", "tests": 9, "passed": 8, "skipped": 1, "failures": [], "runs": [1.0]},
+            {"key": "b.py", "tests": 3, "passed": 2, "skipped": 0, "failures": [bad], "runs": [1.0]},
+        ],
+        status="failed",
+    )
+
+
 def write_report(folder: Path, *stages: dict[str, Any]) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for one in stages:

@@ -2,7 +2,8 @@
 
 Attention while decoding does little but read keys and values, so the measure of a kernel is the share of the device's
 copy speed that it reaches, and that is taken in the same run. Kernels run as the engine launches them; peers where they
-are installed, after all of ours, because some compile for minutes. What is counted as moved: `kernel_cases`; how it is timed: `kernel_timing`; what is checked: `kernel_runs`.
+are installed (`kernel_peers`), after all of ours, because some compile for minutes. What is counted as moved: `kernel_cases`; how it is timed:
+`kernel_timing`; what is checked: `kernel_runs`.
 
 Easy to get wrong: to read a share at a small shape. Sixteen megabytes are read in less time than two launches take; only
 the large shapes show what a kernel can do. Prefill computes more than it reads, so its share stays low however good it is.

@@ -1,6 +1,7 @@
 """Modules of tools/gpu_report, which is run as a folder and is no package."""
 
 import importlib
+import importlib.util
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -102,7 +102,8 @@ STEP = [
     event("cuda_runtime", "cudaLaunchKernelExC", 1020, 10),
     event("cuda_driver", "cuLaunchKernelEx", 1022, 5),
     event("cuda_runtime", "cudaGraphLaunch", 1035, 5),
-    event("cuda_runtime", "cudaStreamSynchronize", 1080, 20),
+    event("user_annotation", "sample", 1070, 20),
+    event("cuda_runtime", "cudaStreamSynchronize", 1075, 15),
     event("kernel", "gemm", 1030, 30),
     event("kernel", "gemm", 1050, 20),
     event("kernel", "norm", 1080, 10),
@@ -115,8 +116,8 @@ def test_of_a_profiled_step_kernels_that_overlap_count_once_and_nested_launches_
     found = tool("timeline").summarize_steps(STEP)
     assert found["profiled_runs"] == pytest.approx([100e-6])
     assert found["busy"] == pytest.approx([50e-6])  # 1030 to 1070, 1080 to 1090
-    assert found["api"] == pytest.approx([35e-6])
-    assert found["waiting"] == pytest.approx([20e-6])
+    assert found["api"] == pytest.approx([30e-6])
+    assert found["waiting"] == pytest.approx([15e-6])
     assert (found["launches"], found["kernels"]) == ([2], [3])
     assert [(kernel["name"], kernel["launches"]) for kernel in found["top_kernels"]] == [("gemm", 2), ("norm", 1)]
     assert found["top_kernels"][0]["seconds"] == pytest.approx(50e-6)
@@ -127,7 +128,7 @@ def test_a_timeline_has_each_moment_once_on_each_row(tool):
     host = [(one["name"], one["start"], one["duration"]) for one in timeline if one["on"] == "host"]
     assert host == [
         ("schedule", 0, 10), ("model", 10, 10), ("launch", 20, 10), ("model", 30, 5), ("launch", 35, 5),
-        ("model", 40, 30), ("step", 70, 10), ("wait", 80, 20),
+        ("model", 40, 30), ("sample", 70, 5), ("wait", 75, 15), ("output", 90, 10),
     ]  # fmt: skip
     device = [(one["start"], one["duration"]) for one in timeline if one["on"] == "device"]
     assert device == [(30, 40), (80, 10)]

@@ -7,7 +7,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from gpu_report_files import engine, kernels, profile, stage, write_report
+from gpu_report_files import engine, gpu_tests, kernels, profile, stage, write_report
 from tool_modules import TOOLS
 
 ROOT = TOOLS.parent
@@ -32,7 +32,7 @@ def copy(tables, tmp_path: Path) -> Path:
 @pytest.fixture
 def filled(tables, copy: Path, tmp_path: Path) -> Path:
     """The same, with a report put into it."""
-    assert tables.main([str(write_report(tmp_path / "report", kernels(), engine(), profile()))], copy) == 0
+    assert tables.main([str(write_report(tmp_path / "report", kernels(), engine(), profile(), gpu_tests()))], copy) == 0
     return copy
 
 
@@ -82,6 +82,11 @@ def test_a_step_has_its_share_outside_of_kernels_both_ways(filled):
     text = region(filled, "docs/performance.md", "step")
     assert row_of(text, "64 | yes") == ["64", "yes", "2.00", "4.00", "1.00", "1.50", "0.50", "30", "300", "50 %, 75 %"]
     assert "`gemm of<all>`" in text
+
+
+def test_tests_are_counted_and_those_that_failed_named(filled):
+    text = region(filled, "docs/how-to/profile-a-gpu.md", "tests")
+    assert "10 of 11 GPU tests passed, in 2 files" in text and "`tests.b.bad`" in text
 
 
 def test_the_picture_has_a_host_row_and_a_device_row_for_each_way(filled, tables):

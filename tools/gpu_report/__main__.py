@@ -85,22 +85,23 @@ def _run_in_process(stage: str, args: argparse.Namespace) -> int:
     child = subprocess.Popen(command, cwd=ROOT, env=environment, start_new_session=True)
     try:
         status = child.wait(args.limit + SECONDS_TO_FINISH)
-        if status < 0:
-            mark_ended(path, stage, "failed", f"The stage's process was ended by {signal.Signals(-status).name}.")
-        elif status > 0 and (read_stage(path) or {}).get("status") in (None, "running", "done"):
-            mark_ended(path, stage, "failed", f"The stage's process ended with exit status {status}.")
     except subprocess.TimeoutExpired:
-        sentence = f"A row was not done {SECONDS_TO_FINISH:.0f} s after the limit, and the stage was stopped."
-        mark_ended(path, stage, "out of time", sentence)
-        status = 1
+        status = None
     finally:
         if child.poll() is None:
             os.killpg(child.pid, signal.SIGKILL)
             child.wait()
+    if status is None:
+        sentence = f"A row was not done {SECONDS_TO_FINISH:.0f} s after the limit, and the stage was stopped."
+        mark_ended(path, stage, "out of time", sentence)
+    elif status < 0:
+        mark_ended(path, stage, "failed", f"The stage's process was ended by {signal.Signals(-status).name}.")
+    elif status > 0 and (read_stage(path) or {}).get("status") in (None, "running", "done"):
+        mark_ended(path, stage, "failed", f"The stage's process ended with exit status {status}.")
     result = read_stage(path)
     said = f"{stage}: {result['status']}, {len(result['rows'])} rows, {result['seconds']:.0f} s"
     print(f"{said}. {result['error'] or ''}".rstrip(), flush=True)
-    return 1 if status else 0
+    return 0 if status == 0 else 1
 
 
 def _run_here(args: argparse.Namespace) -> int:

@@ -254,6 +254,14 @@ def profile_intro(profile: Stage) -> str:
     )
 
 
+def tests(stage: Stage) -> str:
+    rows = [row for row in stage["rows"] if "reason" not in row]
+    passed, total = sum(row["passed"] for row in rows), sum(row["tests"] - row["skipped"] for row in rows)
+    text = f"{measured_on(stage)} {passed} of {total} GPU tests passed, in {len(rows)} files."
+    failed = [f"`{failure['name']}`" for row in rows for failure in row["failures"]]
+    return f"{text} Failed: {', '.join(failed)}." if failed else text
+
+
 def intro_not_measured(stage: str) -> str:
     return (
         "No GPU was there when this page was written, so it has no figures; those that will be are in "
@@ -277,6 +285,7 @@ REGIONS: dict[str, tuple[str, Callable[[Stage], str], Callable[[str], str]]] = {
     "kernels": ("kernels", other_kernels, not_measured),
     "step": ("profile", step, not_measured),
     "readme": ("engine", readme_speed, readme_not_measured),
+    "tests": ("tests", tests, not_measured),
     "profile-intro": ("profile", profile_intro, intro_not_measured),
     "profile-picture": ("profile", profile_picture, not_measured),
 }

@@ -143,15 +143,13 @@ def _profile(engine: LLMEngine, batch: int, num_steps: int) -> list[dict[str, An
     activities = [ProfilerActivity.CPU]
     if torch.cuda.is_available():
         activities.append(ProfilerActivity.CUDA)
-    runner, outputs = engine._runner, engine._output_processor
+    runner = engine._runner
     watched = [
         (engine, "step", "step"),
         (engine._scheduler, "schedule", "schedule"),
         (runner, "execute_model", "model"),
         (runner, "_prepare", "prepare"),
         (runner, "sample_tokens", "sample"),
-        (outputs, "append", "output"),
-        (outputs, "make_output", "output"),
     ]
     with tempfile.TemporaryDirectory() as folder:
         with PartsInTrace().methods(watched), profile(activities=activities) as profiler:

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 ON_DEVICE = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
 IN_CUDA_API = frozenset({"cuda_runtime", "cuda_driver"})
-PHASES = ("step", "schedule", "prepare", "model", "sample", "output")
-"""Names of the ranges that the stage puts around the parts of a step; a step contains all others."""
+PHASES = ("step", "schedule", "prepare", "model", "sample")
+"""Names of the ranges that the stage puts around the parts of a step; a step contains all others. What comes after `sample`,
+outputs and events, has no range of its own: it is one call for each sequence, and ranges would make it longer than it is."""
 MERGED_BELOW = 1 / 1000
 """Neighbours on a timeline become one where less than this part of the step lies between them."""
 
@@ -103,7 +104,12 @@ def reduced_timeline(trace_events: list[dict[str, Any]]) -> list[dict[str, Any]]
         for span in spans_of(trace_events, IN_CUDA_API)
     ]
     kernels = [span._replace(name="kernel") for span in spans_of(trace_events, ON_DEVICE)]
-    rows = {"host": _innermost([*phases, *api], step), "device": _innermost(kernels, step)}
+    sampled = max((span.end for span in phases if span.name == "sample" and span.start >= step.start), default=step.end)
+    host = [
+        span._replace(name="output") if span.name == "step" and span.start >= sampled else span
+        for span in _innermost([*phases, *api], step)
+    ]
+    rows = {"host": host, "device": _innermost(kernels, step)}
     return [
         {
             "on": on,
