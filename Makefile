@@ -12,7 +12,7 @@ DEV_INSTALLED := $(VENV)/.installed-dev
 CACHES := .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 .DEFAULT_GOAL := help
-.PHONY: help install setup model demo docs docs-serve docs-pages pictures test mutants test-slow test-browser test-gpu conformance soak attack overhead gpu-report gpu-wheels lint format bench bench-check bench-update clean
+.PHONY: help install setup model demo docs docs-serve docs-pages pictures test mutants test-slow test-browser test-gpu conformance soak attack overhead gpu-report gpu-install gpu-wheels lint format bench bench-check bench-update clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -79,12 +79,21 @@ attack: setup ## attack a server over HTTP; nothing may be left of it (ATTACK=..
 overhead: setup model ## time per output token of 16 streams, served against offline (OVERHEAD=... for other options)
 	$(BIN)/python tools/overhead.py --model $(MODEL) $(OVERHEAD)
 
-gpu-report: setup ## on a machine with a CUDA device: its tests, the speed of kernels and of the engine, into the folder OUT
-	PYTHON=$(abspath $(BIN)/python) OUT=$(OUT) tools/gpu_report.sh
+# A machine without network has no environment of ours: its own Python runs the report, with the wheels that were brought along.
+GPU_WHEELS := $(wildcard .gpu-wheels/*.whl)
+GPU_DOWNLOAD = $(BIN)/pip download -q --no-deps --only-binary :all: --platform manylinux2014_x86_64 --platform manylinux_2_28_x86_64 \
+	--python-version $(or $(PYTHON_VERSION),3.12) -d .gpu-wheels
 
+gpu-report: $(if $(GPU_WHEELS),gpu-install,setup) ## on a machine with a CUDA device: all that only a GPU can tell, into the folder OUT (report, if not given; STAGES=... for some)
+	$(if $(GPU_WHEELS),$(PYTHON),$(BIN)/python) tools/gpu_report $(STAGES) --out $(or $(OUT),report)
+
+gpu-install: ## install minivllm and the wheels of .gpu-wheels into PYTHON, without network
+	$(PYTHON) -m pip install -q --no-deps --no-index --no-build-isolation $(GPU_WHEELS) -e .
+
+# numpy: Triton 3.6 cannot interpret kernels, as the x-ray does, with a newer one.
 gpu-wheels: setup ## fill the folder .gpu-wheels with what a bare GPU machine lacks for gpu-report (PYTHON_VERSION, 3.12 if not given)
-	$(BIN)/pip download -q --no-deps --only-binary :all: --platform manylinux2014_x86_64 --python-version $(or $(PYTHON_VERSION),3.12) \
-		-c constraints.txt -d .gpu-wheels msgspec gguf textual platformdirs mdit-py-plugins linkify-it-py
+	$(GPU_DOWNLOAD) -c constraints.txt msgspec gguf textual platformdirs mdit-py-plugins linkify-it-py uc-micro-py
+	$(GPU_DOWNLOAD) 'numpy<2.4'
 
 lint: setup ## check style and import rules
 	$(BIN)/ruff check .

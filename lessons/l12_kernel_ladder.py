@@ -1,6 +1,7 @@
 """Lesson 12: what a decode step must read, how fast that can be, and the four rungs of kernels that get there."""
 
 from minivllm.events import types as ev
+from minivllm.lessons.measured import in_words, measured_rungs
 from minivllm.lessons.recorded import NOTICE, look_or_recorded, recorded, triton_is_here, xray_next_step
 from minivllm.lessons.roofline import H100, operations_per_byte, weights_per_pass
 from minivllm.lessons.rungs import SPLITS, Shape
@@ -162,6 +163,9 @@ def run(L: Teacher) -> Script:
         "The rule: **bytes over bandwidth** is the time of a decode; look what must be read, and read it once. So fewer bytes make it faster: fewer key heads, weights in 8 or 4 bits; "
         "or more tokens for the same bytes: a larger batch, or several guessed tokens checked in one pass (speculative decoding).",
     )
+    measured = measured_rungs()
+    if measured is not None:
+        yield L.say(in_words(measured))
     yield L.say(
         "In the code: `kernels/decode_naive.py`, `decode_grouped.py`, `decode_split.py`, `decode_static.py`. On a GPU `minivllm bench kernels` tells what share of the device's own copying speed "
         "each rung reaches. In vLLM: `vllm/v1/attention/ops/triton_unified_attention.py`, and FlashAttention.",

@@ -56,24 +56,39 @@ def time_engine(
 
     With a `batch_size` the engine gets so many requests at a time, and none any more after `limit_s` seconds.
     """
-    warm_up, *counted = rounds
-    first = warm_up[: batch_size or len(warm_up)]
-    engine.generate([replace(request, max_tokens=min(request.max_tokens, WARM_UP_TOKENS)) for request in first])
+    first, *counted = rounds
+    warm_up(engine, first[: batch_size or len(first)])
     for requests in counted:
-        step = batch_size or len(requests)
-        gc.collect()
-        num_done, started = 0, clock.now()
-        while num_done < len(requests):
-            batch = requests[num_done : num_done + step]
-            outputs = engine.generate(batch)
-            if [len(output) for output in outputs] != [request.max_tokens for request in batch]:
-                raise BenchError(
-                    f"{speed.name} did not give every request the tokens it asked for: no speed to report."
-                )
-            num_done += len(batch)
-            if limit_s is not None and clock.now() - started >= limit_s:
-                break
-        speed.runs.append(clock.now() - started)
-        speed.requests.append(num_done)
-        speed.output_tokens.append(count_output_tokens(requests[:num_done]))
-        speed.extrapolated |= num_done < len(requests)
+        time_round(speed, engine, requests, clock, batch_size=batch_size, limit_s=limit_s)
+
+
+def warm_up(engine: BenchEngine, requests: list[BenchRequest]) -> None:
+    """Run requests that are not counted, their outputs cut short."""
+    engine.generate([replace(request, max_tokens=min(request.max_tokens, WARM_UP_TOKENS)) for request in requests])
+
+
+def time_round(
+    speed: EngineSpeed,
+    engine: BenchEngine,
+    requests: list[BenchRequest],
+    clock: Clock,
+    *,
+    batch_size: int | None = None,
+    limit_s: float | None = None,
+) -> None:
+    """Add one round to `speed`; the options are those of `time_engine`."""
+    step = batch_size or len(requests)
+    gc.collect()
+    num_done, started = 0, clock.now()
+    while num_done < len(requests):
+        batch = requests[num_done : num_done + step]
+        outputs = engine.generate(batch)
+        if [len(output) for output in outputs] != [request.max_tokens for request in batch]:
+            raise BenchError(f"{speed.name} did not give every request the tokens it asked for: no speed to report.")
+        num_done += len(batch)
+        if limit_s is not None and clock.now() - started >= limit_s:
+            break
+    speed.runs.append(clock.now() - started)
+    speed.requests.append(num_done)
+    speed.output_tokens.append(count_output_tokens(requests[:num_done]))
+    speed.extrapolated |= num_done < len(requests)

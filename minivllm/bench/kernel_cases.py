@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import torch
 
-Kernel = Literal["decode", "prefill", "kv_write", "block_copy"]
+Kernel = Literal["decode", "prefill", "mixed", "kv_write", "block_copy"]
 BATCHES = (1, 16, 64)
 CONTEXTS = (512, 4096, 16384)
 
@@ -29,11 +29,24 @@ class KernelCase:
     """Sequences; of `kv_write` tokens, of `block_copy` blocks."""
     context: int
     """Tokens of each sequence; a prefill computes all of them. 0 where there are no contexts."""
+    chunk: int = 0
+    """Of `mixed`: the last sequence computes its last `chunk` tokens, and every other one decodes."""
     heads: int = 16
     kv_heads: int = 8
     head_size: int = 128
     block_size: int = 16
     dtype: str = "bfloat16"
+
+    @property
+    def query_lens(self) -> list[int]:
+        """Tokens that each sequence computes."""
+        match self.kernel:
+            case "prefill":
+                return [self.context] * self.batch
+            case "mixed":
+                return [1] * (self.batch - 1) + [self.chunk]
+            case _:
+                return [1] * self.batch
 
     @property
     def bytes_moved(self) -> int:
@@ -44,14 +57,14 @@ class KernelCase:
             return 2 * self.batch * key_value_of_token * itemsize
         if self.kernel == "block_copy":
             return 2 * self.batch * self.block_size * key_value_of_token * itemsize
-        num_queries = self.batch * (self.context if self.kernel == "prefill" else 1)
-        query_and_output = 2 * num_queries * self.heads * self.head_size
+        query_and_output = 2 * sum(self.query_lens) * self.heads * self.head_size
         return (self.batch * self.context * key_value_of_token + query_and_output) * itemsize
 
 
 CUDA_CASES = [
     *(KernelCase("decode", batch, context) for batch in BATCHES for context in CONTEXTS),
     *(KernelCase("prefill", 1, context) for context in (512, 2048, 4096)),
+    KernelCase("mixed", 64, 4096, chunk=512),
     *(KernelCase("kv_write", tokens, 0) for tokens in (64, 2048, 8192)),
     *(KernelCase("block_copy", blocks, 0) for blocks in (16, 512)),
 ]
@@ -60,6 +73,7 @@ TINY = {"heads": 4, "kv_heads": 2, "head_size": 16, "block_size": 8, "dtype": "f
 INTERPRETED_CASES = [
     KernelCase("decode", 2, 19, **TINY),
     KernelCase("prefill", 1, 19, **TINY),
+    KernelCase("mixed", 3, 19, chunk=7, **TINY),
     KernelCase("kv_write", 5, 0, **TINY),
     KernelCase("block_copy", 2, 0, **TINY),
 ]
@@ -108,9 +122,8 @@ def make_batch(case: KernelCase, device: torch.device, seed: int = 0) -> Batch:
     blocks_each = -(-case.context // case.block_size)
     num_blocks = {"kv_write": case.batch, "block_copy": 2 * case.batch}.get(case.kernel, case.batch * blocks_each)
     order = torch.randperm(num_blocks, generator=generator, device=device)
-    num_queries = case.batch * case.context if case.kernel == "prefill" else case.batch
     return Batch(
-        query=random(num_queries, case.heads, case.head_size),
+        query=random(sum(case.query_lens), case.heads, case.head_size),
         key=random(case.batch, case.kv_heads, case.head_size),
         value=random(case.batch, case.kv_heads, case.head_size),
         caches=random(2, num_blocks, case.kv_heads, case.block_size, case.head_size),

@@ -1,18 +1,13 @@
-"""The rungs and peers of `minivllm bench kernels`, each ready to be run on a case, and the check that comes first.
+"""Our kernels as `minivllm bench kernels` times them, each ready to run on a case, and the check that comes first.
 
-Peers of the decode rungs get what they like best: keys and values gathered beforehand for those that know no paging
-(gathering is not timed), FlashInfer its own paged layout and plan. A peer that is not installed is left out, and one that
-does not take a shape is named with its reason in place of a time.
-
-The easy thing to get wrong is to time a wrong result. Every run, peers included, is compared with
-`minivllm.kernels.reference` first; of a large batch its first and last sequence, since the reference goes token by token.
+Every run is compared with `minivllm.kernels.reference` before it is timed, those of peers (`kernel_peers`) included. Of a
+large batch only some rows are compared, since the reference goes token by token.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from importlib.util import find_spec
 
 import torch
 
@@ -38,28 +33,13 @@ def make_runs(case: KernelCase, batch: Batch) -> dict[str, Callable[[], Run]]:
             return _decode_rungs(case, batch)
         case "prefill":
             return {"prefill": partial(_prefill, case, batch)}
+        case "mixed":
+            return {"decode + prefill": partial(_mixed, case, batch)}
         case "kv_write":
             return {"kv_write": lambda: partial(_write, batch)}
         case _:
             # Each block is either copied from or copied to.
             return {"block_copy": lambda: partial(_copy, batch, *batch.block_tables.T.contiguous())}
-
-
-def make_peers(case: KernelCase, batch: Batch) -> dict[str, Callable[[], Run]]:
-    """Name of a peer -> what makes its run. Making and running may fail in any way that somebody else's code can."""
-    if case.kernel != "decode":
-        return {}
-    key, value = batch.gathered(case.context)
-    query = batch.query.unsqueeze(2)  # [batch, heads, 1, head_size]
-    sdpa = torch.nn.functional.scaled_dot_product_attention
-    peers: dict[str, Callable[[], Run]] = {
-        "sdpa (gathered)": lambda: lambda: sdpa(query, key, value, enable_gqa=True).squeeze(2)
-    }
-    if batch.query.is_cuda:
-        peers["FlexAttention (gathered)"] = partial(_flex_attention, query, key, value)
-        if find_spec("flashinfer") is not None:
-            peers["FlashInfer (paged)"] = partial(_flashinfer, case, batch)
-    return peers
 
 
 def check(case: KernelCase, batch: Batch, name: str, run: Run) -> None:
@@ -86,12 +66,16 @@ def _expected(case: KernelCase, batch: Batch, before: torch.Tensor) -> tuple[tor
         rows = sorted({0, case.batch - 1})
         caches, tables = _exact_contexts(batch, rows)
         return reference.decode_attention(batch.query[rows].float(), *caches, tables, batch.seq_lens[rows], scale), rows
-    # The last tokens of the first chunk see all of its context.
-    num_rows = min(8, case.context)
-    rows = list(range(case.context - num_rows, case.context))
-    caches, tables = _exact_contexts(batch, [0])
+    # The last tokens of a chunk see all of its context.
+    num_rows = min(8, case.query_lens[-1])
+    last_rows = list(range(len(batch.query) - num_rows, len(batch.query)))
+    # Before the chunk of `mixed` come decodes, of which the first and the last are compared.
+    decodes = [0, case.batch - 2] if case.kernel == "mixed" else []
+    rows, sequences = [*decodes, *last_rows], [*decodes, case.batch - 1]
+    caches, tables = _exact_contexts(batch, sequences)
+    starts = [*range(len(sequences)), len(rows)]
     query = batch.query[rows].float()
-    return reference.paged_attention(query, *caches, tables, [0, num_rows], [case.context], scale), rows
+    return reference.paged_attention(query, *caches, tables, starts, [case.context] * len(sequences), scale), rows
 
 
 def _exact_contexts(batch: Batch, sequences: list[int]) -> tuple[list[torch.Tensor], torch.Tensor]:
@@ -121,38 +105,35 @@ def _decode_rungs(case: KernelCase, batch: Batch) -> dict[str, Callable[[], Run]
     }
 
 
-def _flex_attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> Run:
-    from torch.nn.attention.flex_attention import flex_attention
-
-    # After eight shapes torch would run the ninth uncompiled, without a word that a program could see.
-    torch._dynamo.reset()
-    flex = torch.compile(flex_attention, dynamic=False, fullgraph=True)
-    return lambda: flex(query, key, value, enable_gqa=True).squeeze(2)
-
-
-def _flashinfer(case: KernelCase, batch: Batch) -> Run:
-    import flashinfer
-
-    device, width = batch.query.device, batch.block_tables.shape[1]
-    workspace = torch.empty(128 << 20, dtype=torch.uint8, device=device)
-    wrapper = flashinfer.BatchDecodeWithPagedKVCacheWrapper(workspace, "HND")
-    indptr = torch.arange(0, case.batch * width + 1, width, dtype=torch.int32, device=device)
-    last_page = torch.full_like(indptr[1:], case.context - (width - 1) * case.block_size)
-    dtype = batch.query.dtype
-    wrapper.plan(
-        indptr, batch.block_tables.flatten(), last_page, case.heads, case.kv_heads, case.head_size, case.block_size,
-        q_data_type=dtype, kv_data_type=dtype,
-    )  # fmt: skip
-    return partial(wrapper.run, batch.query, tuple(batch.caches))
-
-
 def _prefill(case: KernelCase, batch: Batch) -> Run:
-    device, lens = batch.query.device, [case.context] * case.batch
-    starts = torch.arange(case.batch + 1, dtype=torch.int32, device=device) * case.context
-    group = case.heads // case.kv_heads
-    tiles = list_query_tiles(lens, list(range(case.batch)), group, case.head_size, batch.query.dtype).to(device)
+    return partial(prefill_attention, *_prefill_arguments(case, batch, list(range(case.batch))))
+
+
+def _mixed(case: KernelCase, batch: Batch) -> Run:
+    """The decode kernel and the prefill kernel into one output, as the engine runs a step that has both."""
+    num_decodes, scale = case.batch - 1, case.head_size**-0.5
+    num_splits = choose_num_splits(num_decodes, case.kv_heads, case.context, num_processors_of(batch.query.device))
+    output = torch.empty_like(batch.query)
+    decodes = (
+        batch.query[:num_decodes], *batch.key_value_views, batch.block_tables[:num_decodes], batch.seq_lens[:num_decodes]
+    )  # fmt: skip
+    prefills = _prefill_arguments(case, batch, [num_decodes])
+
+    def run() -> torch.Tensor:
+        prefill_attention(*prefills, output)
+        decode_split(*decodes, scale, num_splits=num_splits, out=output[:num_decodes])
+        return output
+
+    return run
+
+
+def _prefill_arguments(case: KernelCase, batch: Batch, sequences: list[int]) -> tuple:
+    """What `prefill_attention` takes to compute the chunks of these sequences."""
+    device, lens = batch.query.device, case.query_lens
+    starts = torch.tensor([0, *lens]).cumsum(0).int().to(device)
+    tiles = list_query_tiles(lens, sequences, case.heads // case.kv_heads, case.head_size, batch.query.dtype)
     arguments = (batch.query, *batch.key_value_views, batch.block_tables, starts, batch.seq_lens)
-    return partial(prefill_attention, *arguments, case.head_size**-0.5, tiles)
+    return *arguments, case.head_size**-0.5, tiles.to(device)
 
 
 def _write(batch: Batch) -> torch.Tensor:

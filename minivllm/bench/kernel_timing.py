@@ -9,6 +9,7 @@ Source: triton 3.7 `triton/testing.py` (`do_bench`).
 
 import statistics
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 
@@ -23,11 +24,16 @@ IN_A_ROW = 28
 
 
 def median_seconds(function: Callable[[], object], device: torch.device, num_runs: int) -> float:
-    """The median of `num_runs` runs, after a warm-up that also compiles."""
+    """The median of `seconds_of_runs`."""
+    return statistics.median(seconds_of_runs(function, device, num_runs))
+
+
+def seconds_of_runs(function: Callable[[], object], device: torch.device, num_runs: int) -> list[float]:
+    """The time of each of `num_runs` runs, after a warm-up that also compiles."""
     for _ in range(WARM_UP_RUNS if device.type == "cuda" else 1):
         function()
     if device.type != "cuda":
-        return statistics.median(_time_on_cpu(function) for _ in range(num_runs))
+        return [_time_on_cpu(function) for _ in range(num_runs)]
     flush = torch.empty(FLUSH_BYTES, dtype=torch.int8, device=device)
     pairs = [tuple(torch.cuda.Event(enable_timing=True) for _ in range(2)) for _ in range(num_runs)]
     for begin, end in pairs:
@@ -36,16 +42,18 @@ def median_seconds(function: Callable[[], object], device: torch.device, num_run
         function()
         end.record()
     torch.cuda.synchronize(device)
-    return statistics.median(begin.elapsed_time(end) / 1000 for begin, end in pairs)
+    return [begin.elapsed_time(end) / 1000 for begin, end in pairs]
 
 
-def seconds_in_a_row(function: Callable[[], object], device: torch.device, num_runs: int, *, as_graph: bool) -> float:
-    """The median time of one of `IN_A_ROW` launches with nothing between them: Python's part shows where it is the longer one.
+def seconds_in_a_row(
+    function: Callable[[], object], device: torch.device, num_runs: int, *, as_graph: bool
+) -> list[float]:
+    """The time of one of `IN_A_ROW` launches with nothing between them, in each run: Python's part shows where it is the longer one.
 
     as_graph: recorded once as a CUDA graph and replayed, as the engine does it with launches that never change
     """
     if device.type != "cuda":
-        return statistics.median(_time_on_cpu(function) for _ in range(num_runs))
+        return [_time_on_cpu(function) for _ in range(num_runs)]
 
     def all_of_them() -> None:
         for _ in range(IN_A_ROW):
@@ -67,15 +75,38 @@ def seconds_in_a_row(function: Callable[[], object], device: torch.device, num_r
         run()
         torch.cuda.synchronize(device)
         seconds.append((clock.now() - begin) / IN_A_ROW)
-    return statistics.median(seconds[WARM_UP_RUNS:])
+    return seconds[WARM_UP_RUNS:]
 
 
-def copy_bytes_per_s(device: torch.device, num_runs: int) -> float:
-    """The device's own speed of moving bytes, read and written ones counted: what a kernel can hope for."""
-    num_bytes = COPY_BYTES if device.type == "cuda" else 1 << 20
-    source = torch.zeros(num_bytes, dtype=torch.int8, device=device)
+@dataclass(frozen=True, slots=True)
+class Movement:
+    """A plain movement of bytes by the device, against which kernels are measured."""
+
+    num_bytes: int
+    """Read and written ones."""
+    runs: list[float]
+    """Seconds of each run."""
+
+    @property
+    def bytes_per_s(self) -> float:
+        return self.num_bytes / statistics.median(self.runs)
+
+
+def measure_copy(device: torch.device, num_runs: int) -> Movement:
+    """A large copy, read and written bytes counted: what a kernel can hope for."""
+    source = _large_buffer(device)
     target = torch.empty_like(source)
-    return 2 * num_bytes / median_seconds(lambda: target.copy_(source), device, num_runs)
+    return Movement(2 * source.nbytes, seconds_of_runs(lambda: target.copy_(source), device, num_runs))
+
+
+def measure_read(device: torch.device, num_runs: int) -> Movement:
+    """A large sum, which reads and writes next to nothing, as attention does while decoding."""
+    source = _large_buffer(device)
+    return Movement(source.nbytes, seconds_of_runs(source.sum, device, num_runs))
+
+
+def _large_buffer(device: torch.device) -> torch.Tensor:
+    return torch.zeros((COPY_BYTES if device.type == "cuda" else 1 << 20) // 4, dtype=torch.float32, device=device)
 
 
 def _time_on_cpu(function: Callable[[], object]) -> float:

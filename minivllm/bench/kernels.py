@@ -2,7 +2,8 @@
 
 Attention while decoding does little but read keys and values, so the measure of a kernel is the share of the device's
 copy speed that it reaches, and that is taken in the same run. Kernels run as the engine launches them; peers where they
-are installed, after all of ours, because some compile for minutes. What is counted as moved: `kernel_cases`; how it is timed: `kernel_timing`; what is checked: `kernel_runs`.
+are installed (`kernel_peers`), after all of ours, because some compile for minutes. What is counted as moved: `kernel_cases`; how it is timed:
+`kernel_timing`; what is checked: `kernel_runs`.
 
 Easy to get wrong: to read a share at a small shape. Sixteen megabytes are read in less time than two launches take; only
 the large shapes show what a kernel can do. Prefill computes more than it reads, so its share stays low however good it is.
@@ -11,6 +12,8 @@ the large shapes show what a kernel can do. Prefill computes more than it reads,
 from __future__ import annotations
 
 import argparse
+import statistics
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from importlib.util import find_spec
 from itertools import product
@@ -22,12 +25,16 @@ from minivllm.errors import BenchError, TritonMissingError
 
 if TYPE_CHECKING:
     from minivllm.bench.kernel_cases import KernelCase
+    from minivllm.bench.kernel_timing import Movement
 
 MIN_RUNS = 5
+COPY, READ = "device/copy", "device/read"
+"""Keys of the rows that are no kernel of anybody."""
 
 
-def result_row(case: KernelCase, name: str, seconds: float, copy_bytes_per_s: float) -> dict[str, object]:
-    """One measurement as it goes into the JSON."""
+def result_row(case: KernelCase, name: str, runs: list[float], copy_bytes_per_s: float) -> dict[str, object]:
+    """One measurement as it goes into the JSON. runs: the seconds of each"""
+    seconds = statistics.median(runs)
     speed = case.bytes_moved / seconds
     return {
         "name": name,
@@ -36,12 +43,17 @@ def result_row(case: KernelCase, name: str, seconds: float, copy_bytes_per_s: fl
         "seconds": seconds,
         "gb_per_s": speed / 1e9,
         "share_of_copy": speed / copy_bytes_per_s,
+        "runs": runs,
     }
 
 
-def measure(*, num_runs: int, interpret: bool) -> dict[str, object]:
-    """Check and time every case; the JSON object.
+def measure_rows(
+    *, num_runs: int, interpret: bool, wants: Callable[[str], bool] = lambda key: True
+) -> Iterator[dict[str, object]]:
+    """Check and time one thing after the other; the row of each as soon as it is known.
 
+    wants: is asked before each row with its unique `key` whether to measure it, and may raise to end it all
+    The first two rows are `device/copy` and `device/read`. A kernel or peer that fails has a `reason` in place of times.
     Raises `TritonMissingError`, and `BenchError` without a CUDA device, unless `interpret`.
     """
     if find_spec("triton") is None:
@@ -54,40 +66,72 @@ def measure(*, num_runs: int, interpret: bool) -> dict[str, object]:
             "machine with one, or add --interpret to try the bench itself on tiny shapes."
         )
     from minivllm.bench.kernel_cases import CUDA_CASES, INTERPRETED_CASES, make_batch
-    from minivllm.bench.kernel_runs import check, make_peers, make_runs
-    from minivllm.bench.kernel_timing import copy_bytes_per_s, median_seconds, seconds_in_a_row
+    from minivllm.bench.kernel_peers import make_peers
+    from minivllm.bench.kernel_runs import check, make_runs
+    from minivllm.bench.kernel_timing import measure_copy, measure_read, seconds_in_a_row, seconds_of_runs
     from minivllm.kernels.mode import INTERPRETED
 
     device = torch.device("cpu" if INTERPRETED else "cuda")
-    copy_speed = copy_bytes_per_s(device, num_runs)
-    results, left_out = [], []
+    copy = measure_copy(device, num_runs)
+    if wants(COPY):
+        yield {"key": COPY, "name": "copy", **_movement_row(copy)}
+    if wants(READ):
+        yield {"key": READ, "name": "read", **_movement_row(measure_read(device, num_runs))}
     cases = INTERPRETED_CASES if INTERPRETED else CUDA_CASES
+    for makers, case in product((make_runs, make_peers), cases):
+        batch = make_batch(case, device)
+        ours = makers is make_runs
+        for name, make in makers(case, batch).items():
+            key = f"{case.kernel}/{name}/{case.batch}x{case.context}"
+            if not wants(key):
+                continue
+            try:
+                run = make()
+                check(case, batch, name, run)
+                row = result_row(case, name, seconds_of_runs(run, device, num_runs), copy.bytes_per_s)
+                if case.kernel == "decode" and ours:
+                    in_a_row = seconds_in_a_row(run, device, num_runs, as_graph=name == "static")
+                    row |= {"seconds_in_a_row": statistics.median(in_a_row), "runs_in_a_row": in_a_row}
+            except Exception as error:  # one that fails must not cost the results of the others
+                row = {"name": name, **asdict(case), "reason": f"{type(error).__name__}: {error}"[:300]}
+            run = None  # a peer's copy of the keys and values would stay until the next peer has made its own
+            yield {"key": key, "ours": ours, **row}
+
+
+def _movement_row(movement: Movement) -> dict[str, object]:
+    seconds = statistics.median(movement.runs)
+    return {
+        "bytes": movement.num_bytes,
+        "seconds": seconds,
+        "gb_per_s": movement.bytes_per_s / 1e9,
+        "runs": movement.runs,
+    }
+
+
+def measure(*, num_runs: int, interpret: bool) -> dict[str, object]:
+    """All rows of `measure_rows` as one JSON object; each is printed as it is measured."""
+    rows = []
     with progress_bar() as progress:
-        for makers, case in progress.track([*product((make_runs, make_peers), cases)], description="kernels"):
-            progress.refresh()
-            batch = make_batch(case, device)
-            for name, make in makers(case, batch).items():
-                try:
-                    run = make()
-                    check(case, batch, name, run)
-                    row = result_row(case, name, median_seconds(run, device, num_runs), copy_speed)
-                    if case.kernel == "decode" and makers is make_runs:
-                        row["seconds_in_a_row"] = seconds_in_a_row(run, device, num_runs, as_graph=name == "static")
-                except Exception as error:  # one that fails must not cost the results of the others
-                    reason = f"{type(error).__name__}: {error}"[:300]
-                    left_out.append({"name": name, "ours": makers is make_runs, **asdict(case), "reason": reason})
-                    continue
-                results.append(row)
-                # Told at once: a run that is cut off has said what it knew.
+        task = progress.add_task("kernels", total=None)
+        for row in measure_rows(num_runs=num_runs, interpret=interpret):
+            rows.append(row)
+            # At once, so that a run that is cut off has printed what it measured.
+            if "share_of_copy" in row:
                 progress.console.print(_told(row), markup=False)
+            progress.update(task, refresh=True)
+    import torch
+
+    from minivllm.kernels.mode import INTERPRETED
+
+    (copy,) = (row for row in rows if row["key"] == COPY)
     return {
         "bench": "kernels",
-        "device": "cpu" if INTERPRETED else torch.cuda.get_device_name(device),
+        "device": "cpu" if INTERPRETED else torch.cuda.get_device_name(),
         "interpreted": INTERPRETED,
         "runs": num_runs,
-        "copy_gb_per_s": copy_speed / 1e9,
-        "results": results,
-        "left_out": left_out,
+        "copy_gb_per_s": copy["gb_per_s"],
+        "results": [row for row in rows if "share_of_copy" in row],
+        "left_out": [row for row in rows if "reason" in row],
         **describe_environment("torch", "triton"),
     }
 

@@ -170,7 +170,7 @@ def _measure_all(settings: Settings, directory: Path, rounds: list[list[BenchReq
     """Ours, then the peers. Ours fails aloud; a peer that fails is left out, and the others still run."""
     clock = MonotonicClock()
     yield _measure_ours(settings, rounds, clock)
-    _free_device_memory()
+    free_device_memory()
     model = load_dummy_transformers(directory, settings.dtype, settings.device, settings.seed)
     for name, batch_size in (
         ("transformers, one at a time", 1),
@@ -181,15 +181,23 @@ def _measure_all(settings: Settings, directory: Path, rounds: list[list[BenchReq
             engine = StaticBatches(model, name, batch_size)
             time_engine(speed, engine, rounds, clock, batch_size=batch_size, limit_s=settings.peer_seconds)
         except Exception as error:  # whatever another project's code may raise
-            speed.left_out = _reason(error)
+            speed.left_out = one_line(error)
         yield speed
-        _free_device_memory()
+        free_device_memory()
     yield _measure_continuous(settings, model, rounds, clock)
 
 
 def _measure_ours(settings: Settings, rounds: list[list[BenchRequest]], clock: Clock) -> EngineSpeed:
+    engine = make_our_engine(settings)
+    speed = EngineSpeed(engine.name, attention=settings.attention_backend)
+    time_engine(speed, engine, rounds, clock)
+    return speed
+
+
+def make_our_engine(settings: Settings, *, enforce_eager: bool = False) -> MinivllmEngine:
+    """Our engine with a batch slot for every request, and room for the longest."""
     spec = settings.spec
-    engine = MinivllmEngine(
+    return MinivllmEngine(
         settings.model,
         settings.dtype,
         settings.device,
@@ -199,10 +207,8 @@ def _measure_ours(settings: Settings, rounds: list[list[BenchRequest]], clock: C
         max_num_batched_tokens=MAX_NUM_BATCHED_TOKENS,
         max_model_len=spec.shared_prefix_len + spec.prompt_len[1] + spec.output_len[1],
         attention_backend=settings.attention_backend,
+        enforce_eager=enforce_eager,
     )
-    speed = EngineSpeed(engine.name, attention=settings.attention_backend)
-    time_engine(speed, engine, rounds, clock)
-    return speed
 
 
 def _measure_continuous(settings: Settings, model: Any, rounds: list[list[BenchRequest]], clock: Clock) -> EngineSpeed:
@@ -212,17 +218,18 @@ def _measure_continuous(settings: Settings, model: Any, rounds: list[list[BenchR
             speed.attention = engine.attention
             time_engine(speed, engine, rounds, clock)
     except Exception as error:
-        speed.left_out = _reason(error)
+        speed.left_out = one_line(error)
     return speed
 
 
-def _reason(error: Exception) -> str:
+def one_line(error: Exception) -> str:
     """One line for the report."""
     lines = str(error).strip().splitlines() or ["no message"]
     return f"{type(error).__name__}: {lines[0]}"
 
 
-def _free_device_memory() -> None:
+def free_device_memory() -> None:
+    """Give back what engines held that nobody refers to any more."""
     gc.collect()  # engines have cycles, which hold tensors
     if torch.cuda.is_available():
         torch.cuda.empty_cache()

@@ -39,6 +39,11 @@ class MinivllmEngine:
     def vocab_size(self) -> int:
         return self._llm.llm_engine.tokenizer.vocab_size
 
+    @property
+    def attention_backend(self) -> str:
+        """Which one `auto` has become."""
+        return self._llm.llm_engine._runner.attention_backend
+
     def generate(self, requests: list[BenchRequest]) -> list[list[int]]:
         outputs = self._llm.generate(
             [{"prompt_token_ids": request.prompt_token_ids} for request in requests],

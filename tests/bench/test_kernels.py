@@ -4,10 +4,12 @@ import json
 
 import pytest
 import torch
+from torch.nn.attention.flex_attention import flex_attention
 
-from minivllm.bench.kernel_cases import CUDA_CASES, INTERPRETED_CASES, KernelCase, make_batch
+from minivllm.bench import kernel_peers
+from minivllm.bench.kernel_cases import CUDA_CASES, INTERPRETED_CASES, TINY, KernelCase, make_batch
 from minivllm.bench.kernel_runs import check, make_runs
-from minivllm.bench.kernels import result_row
+from minivllm.bench.kernels import measure_rows, result_row
 from minivllm.cli import main
 from minivllm.errors import BenchError
 from minivllm.kernels.mode import INTERPRETED
@@ -25,6 +27,12 @@ def test_a_prefill_moves_a_query_and_an_output_for_each_token():
     assert case.bytes_moved == 2 * (10 * 2 * 2 * 8 + 2 * 10 * 6 * 8)
 
 
+def test_a_mixed_step_moves_a_query_and_an_output_for_each_decode_and_each_token_of_the_chunk():
+    case = KernelCase("mixed", batch=3, context=10, chunk=4, heads=6, kv_heads=2, head_size=8)
+    assert case.query_lens == [1, 1, 4]
+    assert case.bytes_moved == 2 * (3 * 10 * 2 * 2 * 8 + 2 * 6 * 6 * 8)
+
+
 def test_what_is_written_or_copied_counts_as_read_and_as_written():
     shape = {"heads": 4, "kv_heads": 2, "head_size": 8, "block_size": 16}
     assert KernelCase("kv_write", 3, 0, **shape).bytes_moved == 2 * (3 * 2 * 2 * 8) * 2
@@ -33,7 +41,7 @@ def test_what_is_written_or_copied_counts_as_read_and_as_written():
 
 def test_a_row_tells_the_speed_and_its_share_of_the_copy():
     case = KernelCase("kv_write", 1000, 0)
-    row = result_row(case, "kv_write", seconds=0.5, copy_bytes_per_s=8 * case.bytes_moved)
+    row = result_row(case, "kv_write", runs=[0.5, 9.0, 0.1], copy_bytes_per_s=8 * case.bytes_moved)
     assert row["gb_per_s"] == pytest.approx(case.bytes_moved * 2 / 1e9)
     assert row["share_of_copy"] == pytest.approx(0.25)
 
@@ -41,7 +49,7 @@ def test_a_row_tells_the_speed_and_its_share_of_the_copy():
 def test_the_shapes_on_cuda_are_those_of_the_issue():
     decodes = {(case.batch, case.context) for case in CUDA_CASES if case.kernel == "decode"}
     assert {(1, 512), (16, 4096), (64, 4096), (64, 16384)} <= decodes
-    assert {case.kernel for case in CUDA_CASES} == {"decode", "prefill", "kv_write", "block_copy"}
+    assert {case.kernel for case in CUDA_CASES} == {"decode", "prefill", "mixed", "kv_write", "block_copy"}
 
 
 @pytest.mark.parametrize("case", INTERPRETED_CASES, ids=lambda case: case.kernel)
@@ -51,6 +59,28 @@ def test_a_wrong_result_is_not_timed(case):
         run = make()
         with pytest.raises(BenchError, match="no speed to report"):
             check(case, batch, name, lambda run=run: run() * 1.1)
+
+
+@pytest.mark.parametrize("context", [256, 300])
+def test_the_paged_peer_of_torch_computes_what_the_reference_does(context, monkeypatch):
+    # Uncompiled, which takes no time here: what is tested is the paging around it.
+    monkeypatch.setattr(kernel_peers, "_compiled_flex_attention", lambda: flex_attention)
+    case = KernelCase("decode", 2, context, **TINY)
+    batch = make_batch(case, torch.device("cpu"))
+    check(case, batch, "FlexAttention (paged)", kernel_peers._flex_attention_paged(case, batch))
+
+
+def test_rows_are_measured_only_if_they_are_wanted_and_each_has_a_key_of_its_own():
+    asked = []
+
+    def wants(key: str) -> bool:
+        asked.append(key)
+        return key.startswith(("device/", "block_copy/"))
+
+    rows = list(measure_rows(num_runs=1, interpret=True, wants=wants))
+    assert [row["key"] for row in rows] == ["device/copy", "device/read", "block_copy/block_copy/2x0"]
+    assert len(asked) == len(set(asked)) > 8
+    assert all(len(row["runs"]) == 1 for row in rows)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device, and it would be measured")
@@ -67,15 +97,20 @@ def test_an_interpreted_run_gives_every_rung_a_row_and_is_marked(capsys):
     result = json.loads(captured.out)
     assert result["interpreted"] is True
     names = {row["name"] for row in result["results"]}
-    assert names == {"naive", "grouped", "split", "static", "sdpa (gathered)", "prefill", "kv_write", "block_copy"}
+    rungs = {"naive", "grouped", "split", "static"}
+    assert names == rungs | {"sdpa (gathered)", "prefill", "decode + prefill", "kv_write", "block_copy"}
     assert {"seconds", "gb_per_s", "share_of_copy", "bytes", "batch", "context", "dtype"} <= set(result["results"][0])
     for row in result["results"]:
-        assert ("seconds_in_a_row" in row) == (row["name"] in ("naive", "grouped", "split", "static"))
+        assert ("seconds_in_a_row" in row) == (row["name"] in rungs)
+        assert len(row["runs"]) == 5 and row["seconds"] == sorted(row["runs"])[2]
 
 
-@pytest.mark.parametrize(("function", "name"), [("decode_grouped", "grouped"), ("prefill_attention", "prefill")])
+@pytest.mark.parametrize(
+    ("function", "names"),
+    [("decode_grouped", ["grouped"]), ("prefill_attention", ["prefill", "decode + prefill"])],
+)
 def test_a_kernel_of_ours_that_fails_costs_the_run_its_success_and_nobody_else_a_row(
-    function, name, capsys, monkeypatch
+    function, names, capsys, monkeypatch
 ):
     def wrong(query, *arguments, **options):
         return query
@@ -86,6 +121,6 @@ def test_a_kernel_of_ours_that_fails_costs_the_run_its_success_and_nobody_else_a
     assert main(["bench", "kernels", *interpreted, "--runs", "5", "--json"]) == 1
     captured = capsys.readouterr()
     result = json.loads(captured.out)
-    assert [one["name"] for one in result["left_out"] if one["ours"]] == [name]
-    assert {"naive", "grouped", "split", "static", "prefill"} - {name} <= {row["name"] for row in result["results"]}
+    assert [one["name"] for one in result["left_out"] if one["ours"]] == names
+    assert {"naive", "grouped", "split", "static", "prefill"} - {*names} <= {row["name"] for row in result["results"]}
     assert "naive, 2 x 19: " in captured.err, "told as it was measured"

@@ -9,6 +9,7 @@ from minivllm.lessons.course import COURSE
 from minivllm.lessons.lesson_engine import ModelShelf
 from minivllm.lessons.lesson_player import LessonPlayer
 from minivllm.lessons.library import find_lesson, lessons
+from minivllm.lessons.measured import MeasuredRung, MeasuredRungs
 from minivllm.lessons.script import MAX_WORDS, Answer, Lesson, Predict
 from minivllm.lessons.transcript import transcript
 from minivllm.lessons.words import without_marks
@@ -133,6 +134,22 @@ def test_a_lesson_about_text_holds_on_the_real_model_too(lesson, smollm2):
     run = play(lesson, ModelShelf("smollm2", smollm2))
     assert run.pages[-1].last
     assert all(len(text.split()) <= MAX_WORDS for text in (*(page.text for page in run.pages), *run.wrong_verdicts))
+
+
+def test_the_kernel_ladder_shows_measured_speeds_on_one_page_that_fits_if_there_are_any(lesson_shelf, monkeypatch):
+    names = ("naive", "grouped", "split", "static", "unified")
+    rungs = [MeasuredRung(name, 1234.5, 2345.6, 0.777, 1333.3) for name in names]
+    measured = MeasuredRungs("NVIDIA H100 80GB HBM3", "2026-11-22", 64, 4096, 3016.0, rungs)
+    monkeypatch.setattr("minivllm.lessons.l12_kernel_ladder.measured_rungs", lambda: None)
+    without = play(find_lesson("kernel-ladder"), lesson_shelf)
+    monkeypatch.setattr("minivllm.lessons.l12_kernel_ladder.measured_rungs", lambda: measured)
+    run = play(find_lesson("kernel-ladder"), lesson_shelf)
+    (page,) = [page for page in run.pages if "NVIDIA H100 80GB" in page.text]
+    assert len(run.pages) == len(without.pages) + 1
+    assert all(words in page.text for words in ("`static`", "1,234", "78%", "3,016 GB/s"))
+    assert len(page.text.split()) <= MAX_WORDS
+    test_every_page_fits_beside_its_picture_in_the_smallest_usual_terminal(run)
+    test_something_is_asked_at_least_every_four_pages(run)
 
 
 def test_the_course_is_numbered_from_one_and_needs_only_what_came_before():

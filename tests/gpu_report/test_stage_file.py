@@ -1,0 +1,134 @@
+"""What a stage's file keeps of an earlier run, what it does at the limit, and what is read from pytest and from the profiler."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gpu_report_files import ENVIRONMENT, stage, write_report
+
+
+class HandClock:
+    """Shows what it was set to."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def now(self) -> float:
+        return self.seconds
+
+
+def open_file(tool, path: Path, clock: HandClock | None = None, **environment: Any):
+    make = tool("stage_file").StageFile
+    here = {**ENVIRONMENT, **environment}
+    return make(path, "kernels", here, dry_run=False, limit_s=10.0, clock=clock or HandClock())
+
+
+@pytest.fixture
+def earlier(tmp_path: Path) -> Path:
+    rows = [{"key": "a", "runs": [1.0]}, {"key": "b", "reason": "it broke"}]
+    return write_report(tmp_path, stage("kernels", rows, status="out of time")) / "kernels.json"
+
+
+def test_rows_of_the_same_device_and_versions_are_kept_and_those_without_a_measurement_tried_again(tool, earlier):
+    report = open_file(tool, earlier)
+    assert not report.wants("a")
+    assert report.wants("b") and report.wants("c")
+    report.add({"key": "c", "runs": [3.0]})
+    report.end("done", None)
+    written = json.loads(earlier.read_text())
+    assert [row["key"] for row in written["rows"]] == ["a", "c"]
+    assert written["seconds"] == 60.0 and written["began"] == "2026-01-02T03:04:05+00:00"
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"device": {**ENVIRONMENT["device"], "name": "Another"}},
+        {"versions": {**ENVIRONMENT["versions"], "torch": "2.12"}},
+    ],
+    ids=["device", "version"],
+)
+def test_rows_of_another_device_or_version_are_measured_again(changed, tool, earlier):
+    assert open_file(tool, earlier, **changed).wants("a")
+
+
+def test_after_the_limit_no_row_is_begun_and_those_that_are_there_need_no_time(tool, earlier):
+    clock = HandClock()
+    report = open_file(tool, earlier, clock)
+    clock.seconds = 10.0
+    assert not report.wants("a")
+    with pytest.raises(tool("stage_file").OutOfTimeError, match="limit of 10 s"):
+        report.wants("b")
+
+
+def test_the_file_is_whole_after_every_row(tool, tmp_path):
+    path = tmp_path / "kernels.json"
+    report = open_file(tool, path)
+    for number in range(3):
+        report.add({"key": str(number), "runs": [1.0]})
+        written = json.loads(path.read_text())
+        assert (written["status"], len(written["rows"])) == ("running", number + 1)
+    assert [one.name for one in tmp_path.iterdir()] == ["kernels.json"]
+
+
+def test_failures_are_read_from_junit_with_their_first_lines(tool, tmp_path):
+    path = tmp_path / "junit.xml"
+    path.write_text(
+        """<testsuites><testsuite>
+        <testcase classname="tests.a" name="good"/>
+        <testcase classname="tests.a" name="left_out"><skipped message="no"/></testcase>
+        <testcase classname="tests.a" name="bad"><failure message="assert 1 == 2&#10;and more">long</failure></testcase>
+        <testcase classname="tests.a" name="broken"><error>boom</error></testcase>
+        </testsuite></testsuites>"""
+    )
+    read = tool("stage_tests").read_junit(path)
+    assert (read["tests"], read["passed"], read["skipped"]) == (4, 1, 1)
+    assert read["failures"] == [
+        {"name": "tests.a.bad", "line": "assert 1 == 2"},
+        {"name": "tests.a.broken", "line": "boom"},
+    ]
+
+
+def event(cat: str, name: str, start: float, duration: float) -> dict[str, Any]:
+    return {"ph": "X", "cat": cat, "name": name, "ts": start, "dur": duration}
+
+
+STEP = [
+    event("user_annotation", "step", 1000, 100),
+    event("gpu_user_annotation", "step", 1000, 100),
+    event("user_annotation", "schedule", 1000, 10),
+    event("user_annotation", "model", 10 + 1000, 60),
+    event("cuda_runtime", "cudaLaunchKernelExC", 1020, 10),
+    event("cuda_driver", "cuLaunchKernelEx", 1022, 5),
+    event("cuda_runtime", "cudaGraphLaunch", 1035, 5),
+    event("user_annotation", "sample", 1070, 20),
+    event("cuda_runtime", "cudaStreamSynchronize", 1075, 15),
+    event("kernel", "gemm", 1030, 30),
+    event("kernel", "gemm", 1050, 20),
+    event("kernel", "norm", 1080, 10),
+    event("kernel", "of another step", 5000, 10),
+    {"ph": "i", "name": "no interval", "ts": 1000},
+]
+
+
+def test_of_a_profiled_step_kernels_that_overlap_count_once_and_nested_launches_too(tool):
+    found = tool("timeline").summarize_steps(STEP)
+    assert found["profiled_runs"] == pytest.approx([100e-6])
+    assert found["busy"] == pytest.approx([50e-6])  # 1030 to 1070, 1080 to 1090
+    assert found["api"] == pytest.approx([30e-6])
+    assert found["waiting"] == pytest.approx([15e-6])
+    assert (found["launches"], found["kernels"]) == ([2], [3])
+    assert [(kernel["name"], kernel["launches"]) for kernel in found["top_kernels"]] == [("gemm", 2), ("norm", 1)]
+    assert found["top_kernels"][0]["seconds"] == pytest.approx(50e-6)
+
+
+def test_a_timeline_has_each_moment_once_on_each_row(tool):
+    timeline = tool("timeline").reduced_timeline(STEP)
+    host = [(one["name"], one["start"], one["duration"]) for one in timeline if one["on"] == "host"]
+    assert host == [
+        ("schedule", 0, 10), ("model", 10, 10), ("launch", 20, 10), ("model", 30, 5), ("launch", 35, 5),
+        ("model", 40, 30), ("sample", 70, 5), ("wait", 75, 15), ("output", 90, 10),
+    ]  # fmt: skip
+    device = [(one["start"], one["duration"]) for one in timeline if one["on"] == "device"]
+    assert device == [(30, 40), (80, 10)]

@@ -1,0 +1,129 @@
+"""The machine that a GPU report is made on: what describes it, and why it may be refused.
+
+`nvidia-smi` is only asked and never told anything. Where there is no such command, its answers are None.
+"""
+
+import os
+import platform
+import subprocess
+import tomllib
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from packaging.requirements import Requirement
+
+from minivllm import __version__
+from minivllm.bench.environment import cpu_model
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("torch", "triton", "transformers", "numpy")
+MIN_CAPABILITY = (8, 0)
+"""Ampere: the first with bfloat16 in its matrix units."""
+MIN_FREE_BYTES = 8 << 30
+
+
+def refusal() -> str | None:
+    """Why this machine cannot make the report, in one sentence; None if it can. Imports torch and Triton."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return "There is no CUDA device here: run the report on a machine with one, or add --dry-run to try the report itself."
+    capability = torch.cuda.get_device_capability()
+    if capability < MIN_CAPABILITY:
+        return (
+            f"{torch.cuda.get_device_name()} has compute capability {_dotted(capability)} and the report needs "
+            f"{_dotted(MIN_CAPABILITY)} or more: take a newer GPU."
+        )
+    free, _ = torch.cuda.mem_get_info()
+    if free < MIN_FREE_BYTES:
+        return (
+            f"The device has {free / 2**30:.1f} GiB of free memory and the report needs {MIN_FREE_BYTES / 2**30:.0f} GiB: "
+            "end what else uses it, or take a larger GPU."
+        )
+    return _triton_refusal()
+
+
+def _triton_refusal() -> str | None:
+    needed = _triton_requirement()
+    try:
+        found = import_module("triton").__version__
+    except Exception as error:  # a broken installation may raise anything
+        return f"Triton cannot be imported ({type(error).__name__}: {error}): install triton{needed}."
+    if not needed.contains(found, prereleases=True):
+        return f"Triton {found} is installed and minivllm needs triton{needed}: install one of these."
+    return None
+
+
+def _triton_requirement() -> Any:
+    """The versions of Triton that pyproject.toml allows, a `SpecifierSet`."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    requirements = (Requirement(text) for text in project["dependencies"])
+    return next(requirement.specifier for requirement in requirements if requirement.name == "triton")
+
+
+def _dotted(capability: tuple[int, ...]) -> str:
+    return ".".join(map(str, capability))
+
+
+def describe_machine() -> dict[str, Any]:
+    """`environment` of a stage's file."""
+    return {
+        "versions": {
+            "python": platform.python_version(),
+            "minivllm": __version__,
+            **{package: _version(package) for package in PACKAGES},
+        },
+        "device": _describe_device(),
+        "clocks": {"before": clocks(), "after": None},
+        "machine": {"cpu": cpu_model(), "cores": os.cpu_count(), "system": f"{platform.system()} {platform.machine()}"},
+        "commit": _output("git", "-C", str(ROOT), "rev-parse", "HEAD"),
+    }
+
+
+def clocks() -> dict[str, float] | None:
+    """The device's clocks in MHz at this moment; None where there is no device."""
+    answer = _ask_device("clocks.sm", "clocks.mem")
+    return None if answer is None else {"sm_mhz": float(answer[0]), "memory_mhz": float(answer[1])}
+
+
+def _describe_device() -> dict[str, Any] | None:
+    import torch
+
+    if not torch.cuda.is_available():
+        return None
+    properties = torch.cuda.get_device_properties(0)
+    driver = _ask_device("driver_version")
+    return {
+        "name": properties.name,
+        "driver": None if driver is None else driver[0],
+        "compute_capability": f"{properties.major}.{properties.minor}",
+        "memory_bytes": properties.total_memory,
+        "multiprocessors": properties.multi_processor_count,
+    }
+
+
+def _ask_device(*fields: str) -> list[str] | None:
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
+    if not visible:  # a dry run hides the device
+        return None
+    answer = _output("nvidia-smi", "-i", visible, f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits")
+    values = [] if answer is None else answer.splitlines()[0].split(", ")
+    return values if len(values) == len(fields) and all(value[:1].isdigit() for value in values) else None
+
+
+def _output(*command: str) -> str | None:
+    """What a command prints; None if it cannot run, fails or prints nothing."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None if done.returncode == 0 else None
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,292 @@
+"""The words and tables that the GPU report puts into the pages, each made from one stage's file.
+
+A region of a page begins with `<!-- gpu: NAME -->` and ends with `<!-- end gpu -->`. What is not measured is said to be so,
+with the command that measures it. Medians are taken here, from the runs that the files hold.
+"""
+
+import statistics
+from collections.abc import Callable
+from typing import Any
+
+Stage = dict[str, Any]
+RUNGS_AT = (64, 4096)
+"""Batch and context at which the ladder is shown, and for which its goal is stated."""
+GOALS = {"split": "85 %", "static": "85 %"}
+WORKLOAD_GOALS = {
+    "transformers, one at a time": "24",
+    "transformers, static batches of 32": "3",
+    "transformers, continuous batching": "more than 1",
+}
+OURS = "minivllm, CUDA graphs"
+PICTURED_BATCH = 64
+SHAPE = "16 query heads, 8 key heads, head size 128, blocks of 16, bfloat16"
+
+
+def readme_not_measured(stage: str) -> str:
+    return "not measured yet: `make gpu-report`"
+
+
+def not_measured(stage: str) -> str:
+    return (
+        f"Not measured yet. On a machine with a CUDA device `python tools/gpu_report {stage} --out report` measures it, and "
+        "`python tools/gpu_report/tables.py report` writes it here."
+    )
+
+
+def measured_on(stage: Stage) -> str:
+    """Device, versions, date and command."""
+    device, versions = stage["environment"]["device"], stage["environment"]["versions"]
+    packages = ", ".join(f"{name} {versions[name]}" for name in ("torch", "triton", "transformers", "numpy"))
+    driver = f" (driver {device['driver']})" if device["driver"] else ""
+    text = (
+        f"`python tools/gpu_report {stage['stage']} --out report`, {stage['began'][:10]}, {device['name']}{driver}; "
+        f"Python {versions['python']}, {packages}."
+    )
+    if stage["status"] != "done":
+        text += f" The stage did not reach its end ({stage['status']}), so rows may be missing."
+    return text
+
+
+def table(columns: list[str], rows: list[list[str]]) -> str:
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def microseconds(seconds: float) -> str:
+    value = seconds * 1e6
+    return f"{value:,.0f}" if value >= 100 else f"{value:,.1f}"
+
+
+def copy_speed(kernels: Stage) -> float:
+    """GB/s, read and written bytes counted."""
+    return next(row["gb_per_s"] for row in kernels["rows"] if row["key"] == "device/copy")
+
+
+def rows_of(stage: Stage, kernel: str) -> list[dict[str, Any]]:
+    return [row for row in stage["rows"] if row.get("kernel") == kernel]
+
+
+def rungs(kernels: Stage) -> list[dict[str, Any]]:
+    """Our decode kernels at `RUNGS_AT`, in the order of the ladder."""
+    rows = rows_of(kernels, "decode")
+    return [row for row in rows if row["ours"] and (row["batch"], row["context"]) == RUNGS_AT and "reason" not in row]
+
+
+def ladder(kernels: Stage) -> str:
+    copy = copy_speed(kernels)
+    peers = [
+        row
+        for row in rows_of(kernels, "decode")
+        if not row["ours"] and (row["batch"], row["context"]) == RUNGS_AT and "reason" not in row
+    ]
+    lines, before = [], None
+    for row in [*rungs(kernels), *peers]:
+        gain = f"{before['seconds'] / row['seconds']:.2f} times" if before is not None and row["ours"] else ""
+        in_a_row = microseconds(row["seconds_in_a_row"]) if "seconds_in_a_row" in row else ""
+        name = f"`{row['name']}`" if row["ours"] else row["name"]
+        share = f"{row['gb_per_s'] / copy:.0%}".replace("%", " %")
+        goal = GOALS.get(row["name"], "")
+        lines.append([name, microseconds(row["seconds"]), f"{row['gb_per_s']:,.0f}", share, gain, in_a_row, goal])
+        before = row
+    columns = ["kernel", "µs", "GB/s", "of the copy", "against the row before", "µs, among 28 in a row", "goal"]
+    batch, context = RUNGS_AT
+    read = next((row["gb_per_s"] for row in kernels["rows"] if row["key"] == "device/read"), None)
+    reads = f" and reads {read:,.0f}" if read is not None else ""
+    return "\n\n".join(
+        [
+            f"{measured_on(kernels)} {batch} sequences of {context:,} tokens ({SHAPE}). The device copies {copy:,.0f} GB/s{reads}. "
+            f"Medians of {_num_runs(kernels)} runs.",
+            table(columns, lines),
+            "Microseconds at every shape, batch x context:",
+            _matrix(rows_of(kernels, "decode")),
+            *_left_out(rows_of(kernels, "decode")),
+        ]
+    )
+
+
+def other_kernels(kernels: Stage) -> str:
+    copy = copy_speed(kernels)
+    small = [
+        [
+            f"`{row['name']}`",
+            f"{row['batch']:,} {'tokens' if row['kernel'] == 'kv_write' else 'blocks'}",
+            microseconds(row["seconds"]),
+            f"{row['gb_per_s']:,.0f}",
+            f"{row['gb_per_s'] / copy:.0%}".replace("%", " %"),
+        ]
+        for kernel in ("kv_write", "block_copy")
+        for row in rows_of(kernels, kernel)
+        if "reason" not in row
+    ]
+    rows = [*rows_of(kernels, "prefill"), *rows_of(kernels, "mixed")]
+    return "\n\n".join(
+        [
+            f"{measured_on(kernels)} {SHAPE}; medians of {_num_runs(kernels)} runs.",
+            "Prefill of one sequence, and a step of 63 decodes beside a chunk (`+`), in microseconds, by batch x context:",
+            _matrix(rows),
+            table(["kernel", "size", "µs", "GB/s", "of the copy"], small),
+            *_left_out(rows),
+        ]
+    )
+
+
+def _matrix(rows: list[dict[str, Any]]) -> str:
+    """A row for each name, a column for each shape, microseconds."""
+    shapes = list(dict.fromkeys(_shape(row) for row in rows))
+    found = {(row["name"], _shape(row)): microseconds(row["seconds"]) for row in rows if "reason" not in row}
+    names = {row["name"]: f"`{row['name']}`" if row["ours"] else row["name"] for row in rows}
+    lines = [[shown, *(found.get((name, shape), "") for shape in shapes)] for name, shown in names.items()]
+    return table(["kernel", *shapes], lines)
+
+
+def _shape(row: dict[str, Any]) -> str:
+    chunk = f" + {row['chunk']:,}" if row["chunk"] else ""
+    return f"{row['batch']} x {row['context']:,}{chunk}"
+
+
+def _left_out(rows: list[dict[str, Any]]) -> list[str]:
+    reasons = {row["name"]: row["reason"].partition("\n")[0] for row in rows if "reason" in row}
+    return [f"Without a time at some shape: {name} (`{reason[:120]}`)." for name, reason in reasons.items()]
+
+
+def _num_runs(stage: Stage) -> int:
+    return min(len(row["runs"]) for row in stage["rows"] if "runs" in row)
+
+
+def workload_speeds(engine: Stage) -> dict[str, float]:
+    """Engine -> tokens a second, the median of its rounds."""
+    speeds: dict[str, list[float]] = {}
+    for row in engine["rows"]:
+        if "reason" not in row:
+            speeds.setdefault(row["engine"], []).append(row["tokens_per_s"])
+    return {name: statistics.median(values) for name, values in speeds.items()}
+
+
+def workload(engine: Stage) -> str:
+    speeds = workload_speeds(engine)
+    lines = []
+    for name in dict.fromkeys(row["engine"] for row in engine["rows"]):
+        rows = [row for row in engine["rows"] if row["engine"] == name and "reason" not in row]
+        if not rows:
+            reason = next(row["reason"] for row in engine["rows"] if row["engine"] == name)
+            lines.append([name, f"no speed: {reason}", "", "", "", WORKLOAD_GOALS.get(name, "")])
+            continue
+        rounds = ", ".join(f"{row['tokens_per_s']:,.0f}" for row in rows)
+        requests = ", ".join(dict.fromkeys(str(row["requests"]) for row in rows))
+        ratio = f"{speeds[OURS] / speeds[name]:.2f}" if OURS in speeds and name != OURS else ""
+        lines.append(
+            [
+                f"{name} ({rows[0]['attention']})",
+                f"{speeds[name]:,.0f}",
+                rounds,
+                requests,
+                ratio,
+                WORKLOAD_GOALS.get(name, ""),
+            ]
+        )
+    columns = ["engine (attention)", "tokens/s", "each round", "requests", "minivllm against it", "goal on an H200"]
+    return (
+        f"{measured_on(engine)} Tokens a second are the median of the rounds, and a ratio is median over median. Where fewer than 256 requests "
+        f"were finished, the speed is that of these.\n\n{table(columns, lines)}"
+    )
+
+
+def readme_speed(engine: Stage) -> str:
+    speeds, peer = workload_speeds(engine), "transformers, continuous batching"
+    if OURS not in speeds:
+        return readme_not_measured("engine")
+    text = f"{speeds[OURS]:,.0f} tokens/s of Qwen3-0.6B's shape on {engine['environment']['device']['name']}"
+    if peer in speeds:
+        text += f", {speeds[OURS] / speeds[peer]:.1f} times `transformers`' continuous batching"
+    return text
+
+
+def step(profile: Stage) -> str:
+    lines = []
+    for row in profile["rows"]:
+        numbers = [statistics.median(row[name]) for name in ("runs", "profiled_runs", "busy", "api", "waiting")]
+        outside = f"{row['outside_kernels']:.0%}, {row['outside_kernels_profiled']:.0%}".replace("%", " %")
+        lines.append(
+            [
+                str(row["batch"]),
+                "no" if row["enforce_eager"] else "yes",
+                *(f"{seconds * 1e3:.2f}" for seconds in numbers),
+                f"{statistics.median(row['launches']):,.0f}",
+                f"{statistics.median(row['kernels']):,.0f}",
+                outside,
+            ]
+        )
+    columns = ["sequences", "CUDA graphs", "step", "step, profiled", "kernels run", "in CUDA's functions", "of it waiting", "launches"]  # fmt: skip
+    columns += ["kernels", "outside of kernels (step, profiled step)"]
+    first = profile["rows"][0]
+    return "\n\n".join(
+        [
+            f"{measured_on(profile)} Decode steps in Qwen3-0.6B's shape, contexts of 100 to 1,024 tokens and more. Milliseconds: medians of "
+            f"{len(first['runs'])} steps, and of {len(first['profiled_runs'])} under torch's profiler.",
+            table(columns, lines),
+            *_top_kernels(profile),
+        ]
+    )
+
+
+def _top_kernels(profile: Stage) -> list[str]:
+    row = next((row for row in profile["rows"] if row["key"] == f"graphs/{PICTURED_BATCH}"), None)
+    if row is None:
+        return []
+    lines = [
+        [f"`{kernel['name'][:70].replace('|', ' ')}`", microseconds(kernel["seconds"]), f"{kernel['launches']:g}"]
+        for kernel in row["top_kernels"]
+    ]
+    return [
+        f"The kernels with most time of a step of {PICTURED_BATCH}:",
+        table(["kernel", "µs of a step", "launches"], lines),
+    ]
+
+
+def profile_intro(profile: Stage) -> str:
+    found = {row["key"]: row for row in profile["rows"]}
+    row = found.get(f"graphs/{PICTURED_BATCH}", profile["rows"][0])
+    wall, busy = statistics.median(row["runs"]), statistics.median(row["busy"])
+    return (
+        f"On an {profile['environment']['device']['name']} ({profile['began'][:10]}) a decode step of {row['batch']} sequences in "
+        f"Qwen3-0.6B's shape took {wall * 1e3:.2f} ms, and kernels ran in {busy * 1e3:.2f} ms of it. All figures are in "
+        "[Performance](../performance.md#a-decode-step-on-a-gpu)."
+    )
+
+
+def tests(stage: Stage) -> str:
+    rows = [row for row in stage["rows"] if "reason" not in row]
+    passed, total = sum(row["passed"] for row in rows), sum(row["tests"] - row["skipped"] for row in rows)
+    text = f"{measured_on(stage)} {passed} of {total} GPU tests passed, in {len(rows)} files."
+    failed = [f"`{failure['name']}`" for row in rows for failure in row["failures"]]
+    return f"{text} Failed: {', '.join(failed)}." if failed else text
+
+
+def intro_not_measured(stage: str) -> str:
+    return (
+        "No GPU was there when this page was written, so it has no figures; those that will be are in "
+        "[Performance](../performance.md#a-decode-step-on-a-gpu)."
+    )
+
+
+def profile_picture(profile: Stage) -> str:
+    if all("timeline" not in row for row in profile["rows"]):
+        return f"The profile has no step of {PICTURED_BATCH} sequences, which is what the picture shows."
+    return (
+        f"[![One decode step of {PICTURED_BATCH} sequences on a time axis: what the host does, and when kernels run on the device, with CUDA "
+        "graphs and without.](../assets/gpu-step.svg)](../assets/gpu-step.svg)\n\n"
+        f"One decode step of {PICTURED_BATCH} sequences under torch's profiler, {profile['environment']['device']['name']}, {profile['began'][:10]}."
+    )
+
+
+REGIONS: dict[str, tuple[str, Callable[[Stage], str], Callable[[str], str]]] = {
+    "workload": ("engine", workload, not_measured),
+    "ladder": ("kernels", ladder, not_measured),
+    "kernels": ("kernels", other_kernels, not_measured),
+    "step": ("profile", step, not_measured),
+    "readme": ("engine", readme_speed, readme_not_measured),
+    "tests": ("tests", tests, not_measured),
+    "profile-intro": ("profile", profile_intro, intro_not_measured),
+    "profile-picture": ("profile", profile_picture, not_measured),
+}
+"""Name of a region -> its stage, what makes its text from that, and what says that there is no such stage."""

@@ -1,0 +1,144 @@
+"""Stage `engine`: the workload of nano-vllm, our engine with and without CUDA graphs, and three ways of `transformers`.
+
+A row is one round of one engine. Our rounds come first, all of them, and our engines are gone before the first peer is
+built, since each wants the device's memory for itself. Then the peers take turns, so that each has had a round when the
+stage runs out of time. What the workload is: `minivllm.bench.nano_vllm`.
+"""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from stage_file import StageFile
+
+from minivllm.bench.dummy_peers import ContinuousBatches, load_dummy_transformers
+from minivllm.bench.engine_speed import EngineSpeed, time_round, warm_up
+from minivllm.bench.nano_vllm import (
+    STATIC_BATCH_SIZE,
+    Settings,
+    free_device_memory,
+    make_our_engine,
+    one_line,
+)
+from minivllm.bench.peers import BenchEngine, StaticBatches
+from minivllm.bench.workloads import NANO_VLLM, BenchRequest, WorkloadSpec, make_requests
+from minivllm.clock import MonotonicClock
+from minivllm.runtime.checkpoint import read_model_config
+from minivllm.runtime.model_store import resolve_model
+from minivllm.runtime.qwen3_dummy import NAME as QWEN3_DUMMY
+
+ROUNDS = 5
+PEER_SECONDS = 25.0
+"""After these, a peer that takes requests in batches gets no more of them in this round."""
+CONTINUOUS_LIMIT_S = 150.0
+"""Continuous batching takes all requests at once, so it cannot be stopped between two batches."""
+OURS = {False: "minivllm, CUDA graphs", True: "minivllm, enforce_eager"}
+REAL = Settings(
+    spec=NANO_VLLM, model=QWEN3_DUMMY, dtype="bfloat16", device="cuda", attention_backend="auto", seed=0,
+    num_rounds=ROUNDS, num_threads=2, peer_seconds=PEER_SECONDS,
+)  # fmt: skip
+DRY_RUN = replace(
+    REAL, spec=WorkloadSpec("nano-vllm, dry run", num_requests=3, prompt_len=(4, 20), output_len=(2, 8)),
+    model="tiny-random", dtype="float32", device="cpu", attention_backend="torch", num_rounds=1, num_threads=1,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Peer:
+    """One way of `transformers`. batch_size: requests at a time; None gives it all at once"""
+
+    name: str
+    batch_size: int | None
+
+
+PEERS = (
+    Peer(ContinuousBatches.name, None),
+    Peer(f"transformers, static batches of {STATIC_BATCH_SIZE}", STATIC_BATCH_SIZE),
+    Peer("transformers, one at a time", 1),
+)
+
+
+def run(report: StageFile, *, dry_run: bool) -> None:
+    """Add a row for each round. A peer that fails gets a `reason`; ours raises."""
+    settings = DRY_RUN if dry_run else REAL
+    directory = resolve_model(settings.model, weights=False)
+    vocab_size = read_model_config(directory).vocab_size
+    numbers = range(settings.num_rounds + 1)
+    rounds = [make_requests(settings.spec, settings.seed, number, vocab_size) for number in numbers]
+    for enforce_eager in OURS:
+        _run_ours(report, settings, rounds, enforce_eager)
+        free_device_memory()
+    _run_peers(report, settings, rounds)
+
+
+def _run_ours(report: StageFile, settings: Settings, rounds: list[list[BenchRequest]], enforce_eager: bool) -> None:
+    name, engine = OURS[enforce_eager], None
+    for number in range(1, len(rounds)):
+        if not report.wants(_key(name, number)):
+            continue
+        if engine is None:
+            engine = make_our_engine(settings, enforce_eager=enforce_eager)
+            warm_up(engine, rounds[0])
+        report.add(_measure_round(name, number, engine, rounds[number], settings, None, engine.attention_backend))
+
+
+def _run_peers(report: StageFile, settings: Settings, rounds: list[list[BenchRequest]]) -> None:
+    model, failed = None, set()
+    for number in range(1, len(rounds)):
+        for peer in PEERS:
+            if peer in failed or not report.wants(_key(peer.name, number)):
+                continue
+            if model is None:
+                directory = resolve_model(settings.model, weights=False)
+                model = load_dummy_transformers(directory, settings.dtype, settings.device, settings.seed)
+            try:
+                with _peer_engine(peer, model, settings) as (engine, attention):
+                    warm_up(engine, rounds[0][: peer.batch_size])
+                    row = _measure_round(
+                        peer.name, number, engine, rounds[number], settings, peer.batch_size, attention
+                    )
+            except Exception as error:  # whatever another project's code may raise
+                failed.add(peer)
+                row = {"key": _key(peer.name, number), "engine": peer.name, "reason": one_line(error)}
+            report.add(row)
+            free_device_memory()
+
+
+@contextmanager
+def _peer_engine(peer: Peer, model: Any, settings: Settings) -> Iterator[tuple[BenchEngine, str]]:
+    """The engine, and the attention that it has."""
+    if peer.batch_size is not None:
+        yield StaticBatches(model, peer.name, peer.batch_size), "sdpa"
+        return
+    with closing(ContinuousBatches(model, settings.spec, CONTINUOUS_LIMIT_S)) as engine:
+        yield engine, engine.attention
+
+
+def _measure_round(
+    name: str,
+    number: int,
+    engine: BenchEngine,
+    requests: list[BenchRequest],
+    settings: Settings,
+    batch_size: int | None,
+    attention: str,
+) -> dict[str, Any]:
+    speed = EngineSpeed(name)
+    limit_s = None if batch_size is None else settings.peer_seconds
+    time_round(speed, engine, requests, MonotonicClock(), batch_size=batch_size, limit_s=limit_s)
+    return {
+        "key": _key(name, number),
+        "engine": name,
+        "round": number,
+        "runs": speed.runs,
+        "requests": speed.requests[0],
+        "output_tokens": speed.output_tokens[0],
+        "tokens_per_s": speed.tokens_per_s,
+        "extrapolated": speed.extrapolated,
+        "attention": attention,
+    }
+
+
+def _key(name: str, number: int) -> str:
+    return f"{name}/round {number}"

@@ -1,0 +1,166 @@
+"""Stage `profile`: where a decode step of Qwen3-0.6B's shape goes, at three batch sizes, with CUDA graphs and without.
+
+First 40 steps without a profiler, since watching makes a step longer; then 5 under torch's profiler. Both times are in the
+row, so that a reader sees what the profiler cost. What is worked out from the profiler's trace: `timeline`.
+"""
+
+import json
+import statistics
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from stage_file import StageFailedError, StageFile
+from timeline import reduced_timeline, summarize_steps
+from torch.profiler import ProfilerActivity, profile
+
+from minivllm.bench.nano_vllm import MAX_NUM_BATCHED_TOKENS, free_device_memory
+from minivllm.bench.step_trace import PartsInTrace
+from minivllm.bench.workloads import NANO_VLLM, WorkloadSpec, make_requests
+from minivllm.clock import MonotonicClock
+from minivllm.config import EngineConfig
+from minivllm.engine import LLMEngine
+from minivllm.runtime.qwen3_dummy import NAME as QWEN3_DUMMY
+from minivllm.sampling_params import SamplingParams
+
+WARM_UP_STEPS = 5
+PREFILL_STEPS = 32
+"""Most steps in which the prompts of a batch go through the model; the first sequences decode meanwhile."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is measured. prompts: their lengths; steps: without a profiler, and under it"""
+
+    engine: dict[str, Any]
+    prompts: WorkloadSpec
+    batches: tuple[int, ...]
+    steps: int
+    profiled_steps: int
+
+
+REAL = Plan(
+    engine={
+        "model": QWEN3_DUMMY, "load_format": "dummy", "dtype": "bfloat16", "device": "cuda", "max_num_seqs": 256,
+        "max_num_batched_tokens": MAX_NUM_BATCHED_TOKENS, "max_model_len": 4096,
+    },
+    prompts=NANO_VLLM, batches=(1, 64, 256), steps=40, profiled_steps=5,
+)  # fmt: skip
+DRY_RUN = Plan(
+    engine={
+        "model": "tiny-random", "load_format": "dummy", "dtype": "float32", "device": "cpu",
+        "attention_backend": "torch", "linear_backend": "torch", "num_gpu_blocks_override": 64,
+    },
+    prompts=WorkloadSpec("profile, dry run", num_requests=4, prompt_len=(4, 20), output_len=(2, 8)),
+    batches=(1, 4), steps=3, profiled_steps=2,
+)  # fmt: skip
+
+
+def run(report: StageFile, *, dry_run: bool) -> None:
+    """Add a row for each batch size with graphs, then for each without."""
+    plan = DRY_RUN if dry_run else REAL
+    for enforce_eager in (False, True):
+        engine = None
+        for batch in plan.batches:
+            key = f"{'eager' if enforce_eager else 'graphs'}/{batch}"
+            if not report.wants(key):
+                continue
+            if engine is None:
+                engine = LLMEngine.from_config(EngineConfig(**plan.engine, enforce_eager=enforce_eager))
+            numbers = _measure_batch(engine, plan, batch)
+            report.add({"key": key, "batch": batch, "enforce_eager": enforce_eager, **numbers})
+        engine = None
+        free_device_memory()
+
+
+def _measure_batch(engine: LLMEngine, plan: Plan, batch: int) -> dict[str, Any]:
+    prompt_lens = _add_requests(engine, plan, batch)
+    _run_prefills(engine, batch)
+    for _ in range(WARM_UP_STEPS):
+        engine.step()
+    clock, runs = MonotonicClock(), []
+    for _ in range(plan.steps):
+        _wait_for_device()
+        started = clock.now()
+        _decode(engine, batch)
+        _wait_for_device()
+        runs.append(clock.now() - started)
+    _profile(engine, batch, 1)  # the profiler's own start is slow, and would count as the first step's
+    trace_events = _profile(engine, batch, plan.profiled_steps)
+    for number in range(batch):
+        engine.abort_request(str(number))
+    summary = summarize_steps(trace_events)
+    busy = statistics.median(summary["busy"])
+    return {
+        "prompt_tokens": sum(prompt_lens),
+        "attention_backend": engine._runner.attention_backend,
+        "runs": runs,
+        **summary,
+        # The device's idle share of the steps that were profiled, and of those that were not.
+        "outside_kernels_profiled": 1 - busy / statistics.median(summary["profiled_runs"]),
+        "outside_kernels": 1 - busy / statistics.median(runs),
+        "timeline": reduced_timeline(trace_events),
+    }
+
+
+def _add_requests(engine: LLMEngine, plan: Plan, batch: int) -> list[int]:
+    """Prompts of the workload's lengths, and enough output tokens for every step to come."""
+    max_tokens = PREFILL_STEPS + WARM_UP_STEPS + plan.steps + plan.profiled_steps + 2
+    params = SamplingParams(temperature=0, max_tokens=max_tokens, ignore_eos=True)
+    # The number of the round is the batch, so that no prompt is found in the prefix cache.
+    requests = make_requests(plan.prompts, 0, batch, engine.tokenizer.vocab_size)[:batch]
+    for number, request in enumerate(requests):
+        engine.add_request(str(number), {"prompt_token_ids": request.prompt_token_ids}, params)
+    return [len(request.prompt_token_ids) for request in requests]
+
+
+def _run_prefills(engine: LLMEngine, batch: int) -> None:
+    for _ in range(PREFILL_STEPS):
+        engine.step()
+        if _is_decode(engine, batch):
+            return
+    raise StageFailedError(f"{batch} prompts were not through the model after {PREFILL_STEPS} steps: use shorter ones.")
+
+
+def _is_decode(engine: LLMEngine, batch: int) -> bool:
+    """Whether the last step was one of `batch` decodes and nothing else."""
+    scheduled = engine._stepper.last_plan.scheduled
+    return len(scheduled) == batch and all(item.kind == "decode" for item in scheduled)
+
+
+def _decode(engine: LLMEngine, batch: int) -> None:
+    engine.step()
+    if not _is_decode(engine, batch):
+        raise StageFailedError(
+            f"A measured step was not one of {batch} decodes: the KV cache may be too small for them."
+        )
+
+
+def _profile(engine: LLMEngine, batch: int, num_steps: int) -> list[dict[str, Any]]:
+    """The events of the Chrome trace of so many steps."""
+    activities = [ProfilerActivity.CPU]
+    if torch.cuda.is_available():
+        activities.append(ProfilerActivity.CUDA)
+    runner = engine._runner
+    watched = [
+        (engine, "step", "step"),
+        (engine._scheduler, "schedule", "schedule"),
+        (runner, "execute_model", "model"),
+        (runner, "_prepare", "prepare"),
+        (runner, "sample_tokens", "sample"),
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        with PartsInTrace().methods(watched), profile(activities=activities) as profiler:
+            for _ in range(num_steps):
+                _decode(engine, batch)
+                _wait_for_device()
+        path = Path(folder, "trace.json")
+        profiler.export_chrome_trace(str(path))
+        return json.loads(path.read_text())["traceEvents"]
+
+
+def _wait_for_device() -> None:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()

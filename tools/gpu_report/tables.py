@@ -1,0 +1,156 @@
+"""`python tools/gpu_report/tables.py [DIR]`: put the results of a GPU report into the docs, the README and lesson 12.
+
+    python tools/gpu_report/tables.py report     take the stages that are in report, and write everything anew
+    python tools/gpu_report/tables.py            write everything anew from docs/measured/gpu
+
+Stages are kept in docs/measured/gpu/STAGE.json; one that DIR lacks stays as it is there. From these come the marked regions of the pages (`regions`),
+lessons/measured_rungs.json and docs/assets/gpu-step.svg (`picture`). No figure is copied by hand. Nothing is written if anything is wrong: then the
+exit status is 2. The pages of lesson 12 are written by `make docs-pages`.
+"""
+
+import argparse
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from picture import draw_steps
+from regions import PICTURED_BATCH, REGIONS, RUNGS_AT, Stage, copy_speed, rungs
+
+ROOT = Path(__file__).resolve().parents[2]
+STAGES = ("tests", "kernels", "tune", "engine", "profile", "demo")
+MEASURED = "docs/measured/gpu"
+PAGES = ("docs/performance.md", "docs/how-to/profile-a-gpu.md", "README.md")
+RUNGS = "lessons/measured_rungs.json"
+PICTURE = "docs/assets/gpu-step.svg"
+PICTURED = {f"graphs/{PICTURED_BATCH}": "with CUDA graphs", f"eager/{PICTURED_BATCH}": "without (enforce_eager)"}
+REGION = re.compile(r"(<!-- gpu: (?P<name>[\w-]+) -->)(?P<text>.*?)(<!-- end gpu -->)", re.DOTALL)
+
+
+class TablesError(Exception):
+    """Why nothing was written, in one sentence."""
+
+
+def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
+    """root: the repository, whose files are read and written"""
+    parser = argparse.ArgumentParser(prog="tables", description="Put a GPU report into the docs.")
+    parser.add_argument("dir", nargs="?", type=Path, metavar="DIR", help=f"of a GPU report (default: {MEASURED})")
+    args = parser.parse_args(arguments)
+    try:
+        stages = read_stages(root / MEASURED)
+        if args.dir is not None:
+            stages |= _new_stages(args.dir)
+        outputs = render(stages, root)
+    except TablesError as error:
+        print(error, file=sys.stderr)
+        return 2
+    for name, text in outputs.items():
+        path = root / name
+        if text is None:
+            path.unlink(missing_ok=True)
+        elif not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+            print(f"wrote {name}")
+    return 0
+
+
+def read_stages(folder: Path) -> dict[str, Stage]:
+    """The stages that the folder has a file of."""
+    paths = ((stage, folder / f"{stage}.json") for stage in STAGES)
+    return {stage: json.loads(path.read_text(encoding="utf-8")) for stage, path in paths if path.exists()}
+
+
+def _new_stages(folder: Path) -> dict[str, Stage]:
+    """As `read_stages`; raises `TablesError` where there is nothing, or nothing real."""
+    stages = read_stages(folder)
+    if not stages:
+        raise TablesError(f"{folder} has no file of a stage: make one with python tools/gpu_report --out {folder}.")
+    for name, stage in stages.items():
+        if stage.get("dry_run"):
+            raise TablesError(
+                f"{folder / name}.json is of a dry run, whose times mean nothing: take a report without --dry-run."
+            )
+    # A stage that failed at once has neither rows nor a device to speak of.
+    return {name: _reduced(stage) for name, stage in stages.items() if stage["rows"]}
+
+
+def _reduced(stage: Stage) -> Stage:
+    """Without the timelines that no picture is made of."""
+    return stage | {
+        "rows": [
+            {name: value for name, value in row.items() if name != "timeline" or row["key"] in PICTURED}
+            for row in stage["rows"]
+        ]
+    }
+
+
+def render(stages: dict[str, Stage], root: Path) -> dict[str, str | None]:
+    """Path below the root -> what the file must hold; None: there must be none."""
+    outputs: dict[str, str | None] = {f"{MEASURED}/{name}.json": _dump(stage) for name, stage in stages.items()}
+    for page in PAGES:
+        outputs[page] = _fill((root / page).read_text(encoding="utf-8"), stages, page)
+    outputs[RUNGS] = _measured_rungs(stages["kernels"]) if "kernels" in stages else None
+    outputs[PICTURE] = _picture(stages["profile"]) if "profile" in stages else None
+    return outputs
+
+
+def _fill(page: str, stages: dict[str, Stage], name: str) -> str:
+    def text_of(match: re.Match[str]) -> str:
+        if match["name"] not in REGIONS:
+            raise TablesError(f"{name} has a region {match['name']!r}: choose from {', '.join(REGIONS)}.")
+        stage, make, not_measured = REGIONS[match["name"]]
+        text = make(stages[stage]) if stage in stages else not_measured(stage)
+        # A region inside of a line, as in a table's cell, stays there.
+        around = "\n\n" if match["text"].startswith("\n") else ""
+        return f"{match[1]}{around}{text}{around}{match[4]}"
+
+    return REGION.sub(text_of, page)
+
+
+def _measured_rungs(kernels: Stage) -> str | None:
+    """What lesson 12 shows; None if the ladder was not reached."""
+    copy, rows = copy_speed(kernels), rungs(kernels)
+    if not rows:
+        return None
+    batch, context = RUNGS_AT
+    measured = {
+        "device": kernels["environment"]["device"]["name"],
+        "date": kernels["began"][:10],
+        "batch": batch,
+        "context": context,
+        "copy_gb_per_s": copy,
+        "rungs": [
+            {
+                "name": row["name"],
+                "microseconds": row["seconds"] * 1e6,
+                "gb_per_s": row["gb_per_s"],
+                "share_of_copy": row["gb_per_s"] / copy,
+                "microseconds_in_a_row": row["seconds_in_a_row"] * 1e6,
+            }
+            for row in rows
+        ],
+    }
+    return json.dumps(measured, indent=1) + "\n"
+
+
+def _picture(profile: Stage) -> str | None:
+    rows = {row["key"]: row for row in profile["rows"]}
+    panels = [
+        (f"{rows[key]['batch']} sequences, {words}", rows[key]["timeline"])
+        for key, words in PICTURED.items()
+        if key in rows
+    ]
+    return draw_steps(panels) if panels else None
+
+
+def _dump(stage: Stage) -> str:
+    """JSON with a row on each line, so that a difference can be read."""
+    head: dict[str, Any] = {name: value for name, value in stage.items() if name != "rows"}
+    rows = ",\n".join(json.dumps(row) for row in stage["rows"])
+    return json.dumps(head, indent=1)[:-2] + ',\n "rows": [\n' + rows + "\n]}\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

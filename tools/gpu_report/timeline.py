@@ -1,0 +1,147 @@
+"""What torch's profiler saw of engine steps, as a few numbers and as a timeline that can be drawn.
+
+Takes the events of a Chrome trace, in microseconds; what comes out is in seconds, but for the timeline. A device is busy
+while at least one kernel (or copy) runs, so overlapping kernels count once. Of the host's time, what passes inside of CUDA's
+own functions is told apart from the rest, which is Python; waiting for the device is part of the former.
+
+Only intervals and names are looked at here, so all of this runs without a GPU.
+"""
+
+from collections import Counter
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+ON_DEVICE = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
+IN_CUDA_API = frozenset({"cuda_runtime", "cuda_driver"})
+PHASES = ("step", "schedule", "prepare", "model", "sample")
+"""Names of the ranges that the stage puts around the parts of a step; a step contains all others. What comes after `sample`,
+outputs and events, has no range of its own: it is one call for each sequence, and ranges would make it longer than it is."""
+MERGED_BELOW = 1 / 1000
+"""Neighbours on a timeline become one where less than this part of the step lies between them."""
+
+
+class Span(NamedTuple):
+    """An interval. start, end: microseconds"""
+
+    start: float
+    end: float
+    name: str
+
+
+def spans_of(trace_events: list[dict[str, Any]], categories: frozenset[str]) -> list[Span]:
+    """The intervals of these categories, by their start."""
+    return sorted(
+        Span(event["ts"], event["ts"] + event["dur"], event["name"])
+        for event in trace_events
+        if event.get("ph") == "X" and event.get("cat") in categories
+    )
+
+
+def phases_of(trace_events: list[dict[str, Any]]) -> list[Span]:
+    """The host's ranges named in `PHASES`. (The profiler repeats them on the device in a category of its own.)"""
+    return [span for span in spans_of(trace_events, frozenset({"user_annotation"})) if span.name in PHASES]
+
+
+def union_length(spans: list[Span], within: Span) -> float:
+    """Microseconds of `within` in which at least one of `spans`, ordered by start, runs."""
+    total, covered_to = 0.0, within.start
+    for span in spans:
+        start, end = max(span.start, covered_to), min(span.end, within.end)
+        if end > start:
+            total += end - start
+            covered_to = end
+    return total
+
+
+def summarize_steps(trace_events: list[dict[str, Any]]) -> dict[str, Any]:
+    """Of each profiled step, in order: wall, busy, api and waiting in seconds, launches and kernels in numbers; the top kernels."""
+    device, api = spans_of(trace_events, ON_DEVICE), spans_of(trace_events, IN_CUDA_API)
+    waits = [span for span in api if "Synchronize" in span.name]
+    launches = _outermost([span for span in api if "Launch" in span.name])
+    steps = [span for span in phases_of(trace_events) if span.name == "step"]
+    inside = [[span for span in device if step.start <= span.start < step.end] for step in steps]
+    return {
+        "profiled_runs": [(step.end - step.start) / 1e6 for step in steps],
+        "busy": [union_length(device, step) / 1e6 for step in steps],
+        "api": [union_length(api, step) / 1e6 for step in steps],
+        "waiting": [union_length(waits, step) / 1e6 for step in steps],
+        "launches": [sum(step.start <= span.start < step.end for span in launches) for step in steps],
+        "kernels": [len(kernels) for kernels in inside],
+        "top_kernels": _top_kernels(inside),
+    }
+
+
+def _outermost(spans: list[Span]) -> list[Span]:
+    """Without those inside of another: a function of the runtime may call one of the driver for the same launch."""
+    found: list[Span] = []
+    for span in spans:
+        if not found or span.end > found[-1].end:
+            found.append(span)
+    return found
+
+
+def _top_kernels(steps: list[list[Span]], most: int = 10) -> list[dict[str, Any]]:
+    """Those with most time, with time and number per step."""
+    seconds, numbers = Counter(), Counter()
+    for span in (span for spans in steps for span in spans):
+        seconds[span.name] += (span.end - span.start) / 1e6
+        numbers[span.name] += 1
+    return [
+        {"name": name, "seconds": total / len(steps), "launches": numbers[name] / len(steps)}
+        for name, total in seconds.most_common(most)
+    ]
+
+
+def reduced_timeline(trace_events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The last profiled step for a picture: `{"on", "name", "start", "duration"}`, microseconds from the step's begin.
+
+    on: `device` for kernels; `host` for the phases and for `launch` and `wait`, the time inside of CUDA's functions
+    """
+    phases = phases_of(trace_events)
+    step = [span for span in phases if span.name == "step"][-1]
+    api = [
+        span._replace(name="wait" if "Synchronize" in span.name else "launch")
+        for span in spans_of(trace_events, IN_CUDA_API)
+    ]
+    kernels = [span._replace(name="kernel") for span in spans_of(trace_events, ON_DEVICE)]
+    sampled = max((span.end for span in phases if span.name == "sample" and span.start >= step.start), default=step.end)
+    host = [
+        span._replace(name="output") if span.name == "step" and span.start >= sampled else span
+        for span in _innermost([*phases, *api], step)
+    ]
+    rows = {"host": host, "device": _innermost(kernels, step)}
+    return [
+        {
+            "on": on,
+            "name": span.name,
+            "start": round(span.start - step.start, 1),
+            "duration": round(span.end - span.start, 1),
+        }
+        for on, spans in rows.items()
+        for span in _merged(spans, (step.end - step.start) * MERGED_BELOW)
+    ]
+
+
+def _innermost(spans: list[Span], within: Span) -> list[Span]:
+    """Nested intervals as intervals side by side: each moment belongs to the span that began last."""
+    edges = sorted({edge for span in spans for edge in (span.start, span.end) if within.start <= edge <= within.end})
+    ordered, running, begun, found = sorted(spans), [], 0, []
+    for start, end in pairwise(edges):
+        while begun < len(ordered) and ordered[begun].start <= start:
+            running.append(ordered[begun])
+            begun += 1
+        running = [span for span in running if span.end > start]
+        if running:
+            found.append(Span(start, end, max(running, key=lambda span: (span.start, -span.end)).name))
+    return found
+
+
+def _merged(spans: list[Span], gap: float) -> list[Span]:
+    """Neighbours of one name with less than `gap` between them as one."""
+    merged: list[Span] = []
+    for span in spans:
+        if merged and merged[-1].name == span.name and span.start - merged[-1].end <= gap:
+            merged[-1] = merged[-1]._replace(end=max(merged[-1].end, span.end))
+        else:
+            merged.append(span)
+    return merged
