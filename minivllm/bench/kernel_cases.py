@@ -64,7 +64,8 @@ class KernelCase:
 CUDA_CASES = [
     *(KernelCase("decode", batch, context) for batch in BATCHES for context in CONTEXTS),
     *(KernelCase("prefill", 1, context) for context in (512, 2048, 4096)),
-    KernelCase("mixed", 64, 4096, chunk=512),
+    KernelCase("prefill", 16, 1024),
+    *(KernelCase("mixed", 64, 4096, chunk=chunk) for chunk in (64, 512, 2048)),
     *(KernelCase("kv_write", tokens, 0) for tokens in (64, 2048, 8192)),
     *(KernelCase("block_copy", blocks, 0) for blocks in (16, 512)),
 ]

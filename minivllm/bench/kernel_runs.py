@@ -20,6 +20,7 @@ from minivllm.kernels.decode_split import choose_num_splits, decode_split, num_p
 from minivllm.kernels.decode_static import StaticDecode
 from minivllm.kernels.kv_write import copy_blocks, reshape_and_cache
 from minivllm.kernels.prefill import list_query_tiles, prefill_attention
+from minivllm.kernels.unified import unified_attention
 
 Run = Callable[[], torch.Tensor]
 TOLERANCES = {"float32": 1e-4, "bfloat16": 2e-2, "float16": 4e-3}
@@ -32,9 +33,9 @@ def make_runs(case: KernelCase, batch: Batch) -> dict[str, Callable[[], Run]]:
         case "decode":
             return _decode_rungs(case, batch)
         case "prefill":
-            return {"prefill": partial(_prefill, case, batch)}
+            return {"prefill": partial(_prefill, case, batch), "unified": partial(_unified, case, batch)}
         case "mixed":
-            return {"decode + prefill": partial(_mixed, case, batch)}
+            return {"decode + prefill": partial(_mixed, case, batch), "unified": partial(_unified, case, batch)}
         case "kv_write":
             return {"kv_write": lambda: partial(_write, batch)}
         case _:
@@ -102,6 +103,7 @@ def _decode_rungs(case: KernelCase, batch: Batch) -> dict[str, Callable[[], Run]
         "grouped": lambda: partial(decode_grouped, *arguments),
         "split": lambda: partial(decode_split, *arguments, num_splits=num_splits),
         "static": make_static,
+        "unified": partial(_unified, case, batch),
     }
 
 
@@ -125,6 +127,17 @@ def _mixed(case: KernelCase, batch: Batch) -> Run:
         return output
 
     return run
+
+
+def _unified(case: KernelCase, batch: Batch) -> Run:
+    """One launch for all of the case's sequences; decodes alone are split as those of the rung `split`."""
+    has_chunks, num_splits = max(case.query_lens) > 1, 1
+    if not has_chunks:
+        num_processors = num_processors_of(batch.query.device)
+        num_splits = choose_num_splits(case.batch, case.kv_heads, case.context, num_processors)
+    starts = torch.tensor([0, *case.query_lens]).cumsum(0).int().to(batch.query.device)
+    arguments = (batch.query, *batch.key_value_views, batch.block_tables, starts, batch.seq_lens, case.head_size**-0.5)
+    return partial(unified_attention, *arguments, has_chunks=has_chunks, num_splits=num_splits)
 
 
 def _prefill_arguments(case: KernelCase, batch: Batch, sequences: list[int]) -> tuple:
