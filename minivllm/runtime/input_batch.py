@@ -65,6 +65,11 @@ class ModelInput:
     prompt with several samples stands here once for each."""
     attention: CommonAttentionMetadata
 
+    @property
+    def samples_every_row(self) -> bool:
+        """Whether each row predicts one token, as in a step of decodes: `sampling_rows` then is 0, 1, 2, ..."""
+        return np.array_equal(self.sampling_rows, np.arange(len(self.token_ids)))
+
 
 def _require_below(what: str, numbers: np.ndarray, end: int) -> None:
     outside = numbers[(numbers < 0) | (numbers >= end)]
