@@ -15,6 +15,7 @@ joined, equal decoding all tokens at once, whatever the tokens are.
 The idea of decoding a window is text-generation-inference's and vLLM's (`vllm/transformers_utils/detokenizer_utils.py`).
 """
 
+from collections.abc import Sequence
 from typing import Protocol
 
 _UNFINISHED = "\ufffd"
@@ -57,7 +58,30 @@ class IncrementalDetokenizer:
         if self._decoder.is_silent(token_id, self._skip_special_tokens):
             return ""  # and it must not become context either: it has no text to be context with
         self._window.append(token_id)
-        if self._decoder.is_byte_fallback(token_id):
+        return self._show_after(token_id)
+
+    def extend(self, token_ids: Sequence[int]) -> str:
+        """The text that is certain after several tokens. It costs one decoding, not one for each token.
+
+        Joined with what comes later it is the same text as that of `append`.
+        """
+        visible = [one for one in token_ids if not self._decoder.is_silent(one, self._skip_special_tokens)]
+        self._window += visible
+        return self._show_after(visible[-1]) if visible else ""
+
+    def finish(self, token_ids: Sequence[int] = ()) -> str:
+        """The sequence has ended, with `token_ids` as its last tokens: all text that has not been handed out yet.
+
+        It has U+FFFD for a character that was never finished.
+        """
+        text = self._decode([*self._window, *token_ids])[self._num_shown :]
+        self._window.clear()
+        self._num_shown = 0
+        return text
+
+    def _show_after(self, last: int) -> str:
+        """The part of the window's text that is certain and new, now that the token `last` has been added to it."""
+        if self._decoder.is_byte_fallback(last):
             # Sentencepiece turns a run of raw bytes into text only as a whole: one bad byte changes all of it.
             return ""
         text = self._decode(self._window)
@@ -67,13 +91,6 @@ class IncrementalDetokenizer:
         self._num_shown = max(self._num_shown, end)
         self._shrink_window(unfinished)
         return shown
-
-    def finish(self) -> str:
-        """The sequence has ended: what was held back, with U+FFFD for a character that was never finished."""
-        text = self._decode(self._window)[self._num_shown :]
-        self._window.clear()
-        self._num_shown = 0
-        return text
 
     def _shrink_window(self, unfinished: bool) -> None:
         # All shown: one token of context is enough. Something held back: keep all tokens that can be part of it, too.

@@ -10,6 +10,7 @@ Source of the shapes: vLLM `vllm/inputs/`.
 from __future__ import annotations
 
 from operator import index
+from reprlib import repr as short_repr
 from typing import TYPE_CHECKING, NamedTuple, NotRequired, TypedDict
 
 from minivllm.errors import InvalidRequestError
@@ -53,12 +54,14 @@ def read_prompt(prompt: Prompt, tokenizer: Tokenizer) -> ReadPrompt:
         raise InvalidRequestError(f"A prompt has no field {unknown[0]!r}: its fields are {known}.")
     text, salt = fields.get("prompt"), fields.get("cache_salt")
     if salt is not None and (not isinstance(salt, str) or not salt):
-        raise InvalidRequestError(f"cache_salt must be a non-empty string; got {salt!r}.")
+        raise InvalidRequestError(f"cache_salt must be a non-empty string; got {short_repr(salt)}.")
     if "prompt_token_ids" in fields:
         return ReadPrompt(text, _as_token_ids(fields["prompt_token_ids"]), salt)
     if not isinstance(text, str):
+        # The usual mistake is a bare list of ids, and it may be thousands long.
         raise InvalidRequestError(
-            f'A prompt is text, {{"prompt": text}} or {{"prompt_token_ids": list of ids}}; got {prompt!r}.'
+            'A prompt is text, {"prompt": text} or {"prompt_token_ids": ids}, so put a bare list of ids into the last of '
+            f"these; got {short_repr(prompt)}."
         )
     return ReadPrompt(text, tokenizer.encode(text), salt)
 

@@ -4,14 +4,18 @@ It knows sequences and text, and nothing of blocks or scheduling. Stop strings a
 a string may begin in the middle of one token and end in the middle of another; tokens that might be
 the start of a stop string are held back until that is decided.
 
-The easy thing to get wrong: what was once visible must never be taken back. Text is handed out only
-when no later token can change it (half a UTF-8 character, half a stop string).
+What was once visible is never taken back. Text is handed out only when no later token can change it
+(half a UTF-8 character, half a stop string).
+
+Detokenizing is most of this module's time. If a caller wants the output only at the end, nobody watches the engine
+and no stop string has to be found, the tokens wait and are decoded together when the text is needed.
 
 Source: vLLM `vllm/v1/engine/output_processor.py`.
 """
 
 from collections.abc import Callable
 from collections.abc import Sequence as Seq
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import wraps
 from typing import ParamSpec, Protocol, TypeVar
@@ -26,6 +30,9 @@ from minivllm.stop_strings import StopStringChecker
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+# Looking up a member of an enum takes longer than the rest of what a request costs that has no output yet.
+_DELTA, _FINAL_ONLY = RequestOutputKind.DELTA, RequestOutputKind.FINAL_ONLY
 
 
 class TokenLogprob(Protocol):
@@ -61,13 +68,20 @@ class NewText:
     stop_string: str | None = None
 
 
+_NO_TEXT = NewText("")
+
+
 @dataclass(slots=True)
 class _SequenceOutput:
     """What one sequence has produced so far, as its caller sees it."""
 
     detokenizer: IncrementalDetokenizer
     stop_strings: StopStringChecker | None
+    text_may_wait: bool
+    """Nothing needs the text before the end, except somebody who watches the engine."""
     text: str = ""
+    num_decoded_tokens: int = 0
+    """Output tokens that `text` covers; only counted where it may wait."""
     logprobs: list[dict[int, Logprob]] | None = None
     prompt_logprobs: list[dict[int, Logprob] | None] | None = None
     cumulative_logprob: float | None = None
@@ -102,9 +116,11 @@ class OutputProcessor:
         """Start the output of a new sequence."""
         params = sequence.request.params
         sums_logprobs = sequence.request.num_logprobs is not None
+        acts_on_each_token = sums_logprobs or params.use_beam_search or bool(params.stop)
         self._outputs[sequence.seq_id] = _SequenceOutput(
             detokenizer=IncrementalDetokenizer(self._decoder, skip_special_tokens=params.skip_special_tokens),
             stop_strings=StopStringChecker(params.stop, params.include_stop_str_in_output) if params.stop else None,
+            text_may_wait=params.output_kind is _FINAL_ONLY and not acts_on_each_token,
             logprobs=[] if params.logprobs is not None else None,
             prompt_logprobs=[None] * sequence.num_prompt_tokens if sequence.judges_prompt else None,
             cumulative_logprob=0.0 if sums_logprobs else None,
@@ -144,12 +160,25 @@ class OutputProcessor:
 
     def visible_text(self, sequence: Sequence) -> str:
         """The output as far as a caller may see it."""
-        return self._outputs[sequence.seq_id].text
+        output = self._outputs[sequence.seq_id]
+        if output.text_may_wait:
+            # A token without a text ends its request when the text is due; looking at it does no harm.
+            with suppress(RequestFailedError):
+                self._catch_up(output, sequence, sequence.num_output_tokens)
+        return output.text
+
+    def append(self, sequence: Sequence, sampled: SampledToken, watched: bool) -> NewText:
+        """Take in the token that `sequence` has just gained. `watched`: its text is wanted now, whatever the caller wants."""
+        output = self._outputs[sequence.seq_id]
+        if output.text_may_wait and not watched:
+            return _NO_TEXT
+        return self._append_now(output, sequence, sampled)
 
     @_fails_alone
-    def append(self, sequence: Sequence, sampled: SampledToken) -> NewText:
-        """Take in the token that `sequence` has just gained."""
-        output = self._outputs[sequence.seq_id]
+    def _append_now(self, output: _SequenceOutput, sequence: Sequence, sampled: SampledToken) -> NewText:
+        if output.text_may_wait:
+            self._catch_up(output, sequence, sequence.num_output_tokens - 1)
+            output.num_decoded_tokens += 1
         if sampled.logprobs is not None:
             output.cumulative_logprob += sampled.logprobs[0].logprob
         if output.logprobs is not None:
@@ -162,10 +191,23 @@ class OutputProcessor:
         return new
 
     @_fails_alone
+    def _catch_up(self, output: _SequenceOutput, sequence: Sequence, num_tokens: int) -> None:
+        """Decode what waits of the first `num_tokens` output tokens. If that fails, nothing has changed."""
+        if output.num_decoded_tokens < num_tokens:
+            start = sequence.num_prompt_tokens
+            detokenizer = output.detokenizer.fork()
+            output.text += detokenizer.extend(
+                sequence.token_ids[start + output.num_decoded_tokens : start + num_tokens]
+            )
+            output.detokenizer, output.num_decoded_tokens = detokenizer, num_tokens
+
+    @_fails_alone
     def flush(self, sequence: Sequence) -> NewText:
         """The sequence has ended without a stop string: what was held back becomes visible, or is one after all."""
         output = self._outputs[sequence.seq_id]
-        new = NewText(output.detokenizer.finish())
+        waiting = sequence.output_token_ids[output.num_decoded_tokens :] if output.text_may_wait else ()
+        new = NewText(output.detokenizer.finish(waiting))
+        output.num_decoded_tokens += len(waiting)
         if output.stop_strings is not None:
             checked = output.stop_strings.finish(new.text, may_stop=_may_stop(sequence))
             new = NewText(checked.text, checked.stop)
@@ -178,16 +220,14 @@ class OutputProcessor:
         params = request.params
         kind = params.output_kind
         # Ranks change from step to step, so a difference to the last output would mean nothing.
-        only_at_the_end = kind is RequestOutputKind.FINAL_ONLY or (
-            kind is RequestOutputKind.DELTA and params.chooses_best
-        )
+        only_at_the_end = kind is _FINAL_ONLY or (kind is _DELTA and params.chooses_best)
         if only_at_the_end and not finished:
             return None
         output = RequestOutput(
             request_id=request.request_id,
             prompt=request.prompt,
             prompt_token_ids=list(request.prompt_token_ids),
-            outputs=self._completions(request, delta=kind is RequestOutputKind.DELTA),
+            outputs=self._completions(request, delta=kind is _DELTA),
             finished=finished,
             prompt_logprobs=None if params.prompt_logprobs is None else self._prompt_logprobs(request),
             num_cached_tokens=request.num_cached_tokens,
@@ -235,11 +275,12 @@ class OutputProcessor:
         output.end_sent = sequence.status.is_finished
         first_token = output.num_tokens_sent if delta else 0
         first_char = output.num_chars_sent if delta else 0
+        text = self.visible_text(sequence)
         output.num_tokens_sent = sequence.num_output_tokens
-        output.num_chars_sent = len(output.text)
+        output.num_chars_sent = len(text)
         return CompletionOutput(
             index=index,
-            text=output.text[first_char:],
+            text=text[first_char:],
             token_ids=sequence.token_ids[sequence.num_prompt_tokens + first_token :],
             cumulative_logprob=output.cumulative_logprob,
             logprobs=None if output.logprobs is None else output.logprobs[first_token:],

@@ -192,6 +192,19 @@ class SamplingParams:
         """Whether nothing is drawn: each token is the most likely one."""
         return self.temperature == 0.0
 
+    @property
+    def takes_best_logit(self) -> bool:
+        """Whether each token is the one with the model's best logit: nothing is drawn, masked or penalized."""
+        return (
+            self.greedy
+            and not self.use_beam_search
+            and not self.min_tokens
+            and not self.logit_bias
+            and self.repetition_penalty == 1.0
+            and self.frequency_penalty == 0.0
+            and self.presence_penalty == 0.0
+        )
+
 
 def _require_int(name: str, value: object, low: int, high: int | None = None) -> None:
     # bool is an int in Python; `max_tokens=True` is a mistake, not a 1.

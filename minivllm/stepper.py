@@ -198,7 +198,7 @@ class Stepper:
         """Give a sequence its new token, show what text became visible, and end it if it has to end."""
         sequence.append_token(sampled.token_id)
         stop = check_stop(sequence, self._eos_token_ids, self._max_model_len)
-        new = self._output_processor.append(sequence, sampled)
+        new = self._output_processor.append(sequence, sampled, watched=self._bus.active)
         if new.stop_string is not None:
             stop = Stop(RequestStatus.FINISHED_STOPPED, new.stop_string)
         self._scheduler.counters.generation_tokens += 1

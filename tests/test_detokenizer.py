@@ -53,6 +53,26 @@ def test_pieces_joined_equal_decoding_any_tokens_at_once(tokenizers, kind, data,
     assert "".join(pieces_of(tokenizer, token_ids, skip)) == tokenizer.decode(token_ids, skip)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@given(data=st.data(), skip=st.booleans())
+@settings(max_examples=400, deadline=None)
+def test_tokens_taken_in_several_at_once_give_the_text_of_all_at_once(tokenizers, kind, data, skip):
+    tokenizer = tokenizers[kind]
+    token = st.one_of(st.integers(0, 275), st.integers(0, tokenizer.vocab_size + 2))
+    groups = data.draw(st.lists(st.lists(token, max_size=12), max_size=6))
+    detokenizer = IncrementalDetokenizer(tokenizer, skip_special_tokens=skip)
+    pieces = []
+    for group in groups:
+        if len(group) == 1:
+            pieces.append(detokenizer.append(group[0]))
+        else:
+            pieces.append(detokenizer.extend(group))
+    last = data.draw(st.lists(token, max_size=12))
+    pieces.append(detokenizer.finish(last))
+    token_ids = [one for group in groups for one in group] + last
+    assert "".join(pieces) == tokenizer.decode(token_ids, skip)
+
+
 @given(text=st.text(max_size=60))
 @settings(max_examples=300, deadline=None)
 def test_any_text_comes_back_whole_and_nothing_shown_is_ever_taken_back(tokenizers, text):

@@ -77,6 +77,18 @@ class TestTheDoor:
         engine.run()
         assert engine.token_ids("a") == expected_output([1, 2, 3], 6)
 
+    @pytest.mark.parametrize(
+        "prompt", [list(range(5000)), {"prompt": list(range(5000))}, {"prompt": "x", "cache_salt": [1] * 5000}]
+    )
+    def test_a_refused_prompt_of_thousands_of_ids_is_shown_shortened(self, prompt):
+        with pytest.raises(errors.InvalidRequestError) as caught:
+            WatchedEngine().engine.add_request("x", prompt, SamplingParams())
+        assert len(str(caught.value)) < 200
+
+    def test_a_bare_list_of_ids_is_refused_with_the_field_that_it_belongs_to(self):
+        with pytest.raises(errors.InvalidRequestError, match=r"prompt_token_ids.*bare list of ids"):
+            WatchedEngine().engine.add_request("x", [1, 2, 3], SamplingParams())
+
     def test_a_priority_without_the_priority_policy_is_refused_and_not_ignored(self):
         with pytest.raises(errors.InvalidRequestError, match="scheduling_policy='priority'"):
             WatchedEngine().add("a", [1], priority=3)

@@ -44,7 +44,7 @@ def tune(on_row: Callable[[dict[str, object]], None], dry_run: bool) -> None:
         key = (max(64, case.head_size), getattr(torch, case.dtype).itemsize)
         current = table[key]
         candidates = dict.fromkeys([current, *_candidates(kernel)])
-        times: dict[LaunchParameters, float] = {}
+        times: dict[LaunchParameters, list[float]] = {}
         for candidate in list(candidates)[: 2 if dry_run else None]:
             row = {
                 "key": f"{kernel} {key} {_name(candidate)}",
@@ -58,28 +58,28 @@ def tune(on_row: Callable[[dict[str, object]], None], dry_run: bool) -> None:
                 except Exception as error:  # too much shared memory, too few registers: that is an answer, too
                     on_row(row | {"reason": f"{type(error).__name__}: {error}"[:200]})
                     continue
-            times[candidate] = statistics.median(runs)
-            on_row(row | {"runs": runs, "seconds": times[candidate]})
+            times[candidate] = runs
+            on_row(row | {"runs": runs, "seconds": statistics.median(runs)})
         on_row(_conclusion(kernel, key, current, times))
 
 
 def _conclusion(
-    kernel: str, key: tuple[int, int], current: LaunchParameters, times: dict[LaunchParameters, float]
+    kernel: str, key: tuple[int, int], current: LaunchParameters, times: dict[LaunchParameters, list[float]]
 ) -> dict[str, object]:
     """Which candidate to commit: the table's own unless another one is clearly faster, or it did not run."""
-    fastest = min(times, key=times.__getitem__, default=None)
-    best = fastest
-    if fastest is not None and current in times and times[fastest] > (1 - WORTH_CHANGING) * times[current]:
-        best = current
-    return {
-        "key": f"{kernel} {key} to commit",
-        "kernel": kernel,
-        "head_size": key[0],
-        "current": _name(current),
-        "to_commit": None if best is None else _name(best),
-        "fastest": None if fastest is None else _name(fastest),
-        "seconds": times.get(best),
-        "seconds_now": times.get(current),
+    row = {"key": f"{kernel} {key} to commit", "kernel": kernel, "head_size": key[0], "current": _name(current)}
+    if not times:
+        return row | {"reason": "No candidate ran."}
+    medians = {candidate: statistics.median(runs) for candidate, runs in times.items()}
+    fastest = min(medians, key=medians.__getitem__)
+    is_current_good = current in medians and medians[fastest] > (1 - WORTH_CHANGING) * medians[current]
+    best = current if is_current_good else fastest
+    return row | {
+        "to_commit": _name(best),
+        "fastest": _name(fastest),
+        "runs": times[best],
+        "seconds": medians[best],
+        "seconds_now": medians.get(current),
     }
 
 

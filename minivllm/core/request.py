@@ -32,7 +32,7 @@ class RequestStatus(IntEnum):
 
     @property
     def is_finished(self) -> bool:
-        return self > RequestStatus.PREEMPTED
+        return self > _LAST_UNFINISHED
 
     @property
     def finish_reason(self) -> str | None:
@@ -40,6 +40,8 @@ class RequestStatus(IntEnum):
         return _FINISH_REASONS.get(self)
 
 
+# Looking up a member of an enum costs several times what comparing it does.
+_LAST_UNFINISHED = RequestStatus.PREEMPTED
 _FINISH_REASONS = {
     RequestStatus.FINISHED_STOPPED: "stop",
     RequestStatus.FINISHED_LENGTH_CAPPED: "length",
@@ -137,6 +139,7 @@ class Request:
         "arrival_number",
         "arrival_time",
         "cache_salt",
+        "is_plain_greedy",
         "kept_slots",
         "next_index",
         "num_cached_tokens",
@@ -174,6 +177,8 @@ class Request:
         # To choose the best of several samples takes their log-probabilities, asked for or not.
         self.num_logprobs = 0 if params.logprobs is None and params.chooses_best else params.logprobs
         """How many of the most likely tokens the sampler reports at each position; None for none."""
+        self.is_plain_greedy = params.takes_best_logit and params.logprobs is None
+        """Whether each token is the one with the best of the model's own logits, and no log-probabilities are asked for."""
         self.cache_salt = cache_salt
         """Requests with different salts never share a cached block."""
         self.num_unforked = params.num_sequences - 1
@@ -192,4 +197,8 @@ class Request:
 
     @property
     def is_finished(self) -> bool:
-        return all(sequence.status.is_finished for sequence in self.sequences)
+        # Every request is asked in every step, and the generator of an `all(...)` costs more than the answers.
+        for sequence in self.sequences:  # noqa: SIM110
+            if not sequence.status.is_finished:
+                return False
+        return True

@@ -4,7 +4,7 @@ A decode step of a small model is a few hundred launches of a few microseconds e
 than the GPU to run them. A graph is recorded once and makes them all in one call. It repeats addresses and grids, so the
 step's inputs are written into the tensors that it was recorded with, and the batch is padded to a size that was recorded.
 
-Knows how a batch is padded and when a step is one of decodes alone; the backend knows what stands in its own tensors. Where there
+Knows the sizes of a batch and when a step is one of decodes alone; `static_inputs` fills the tensors. Where there
 is no graph the same launches are made one by one over the same tensors: on a CPU, and with `enforce_eager`.
 
 The easy thing to get wrong is the padding. Its rows run through the model like any other, with an old token and an old
@@ -20,7 +20,8 @@ from typing import Any, Protocol
 import torch
 
 from minivllm.errors import ConfigError
-from minivllm.runtime.input_batch import CommonAttentionMetadata, ModelInput
+from minivllm.runtime.input_batch import ModelInput
+from minivllm.runtime.static_inputs import StaticInputs
 
 Forward = Callable[[torch.Tensor, torch.Tensor, Any], torch.Tensor]
 """(token_ids: [num_tokens], positions: [num_tokens], metadata) -> hidden states [num_tokens, hidden_size]"""
@@ -29,11 +30,11 @@ Forward = Callable[[torch.Tensor, torch.Tensor, Any], torch.Tensor]
 class StaticAttention(Protocol):
     """What an attention backend adds to run steps of decodes over tensors that keep their addresses."""
 
-    def static_metadata(self, num_rows: int) -> Any:
-        """Metadata for `forward` of a step of at most `num_rows` decodes; its tensors are those of `set_static_batch`."""
+    static_inputs: StaticInputs
+    """The tensors that its kernels read, and the model's own inputs beside them."""
 
-    def set_static_batch(self, common: CommonAttentionMetadata) -> None:
-        """Put a step's decodes, one token each, in the first rows, and make the others padding."""
+    def static_metadata(self, num_rows: int) -> Any:
+        """Metadata for `forward` of a step of at most `num_rows` decodes, over the first rows of `static_inputs`."""
 
 
 def padded_sizes(max_num_seqs: int) -> list[int]:
@@ -57,11 +58,9 @@ class DecodeGraphs:
         dtype: torch.dtype,
         device: torch.device,
     ) -> None:
-        self._attention = attention
+        self._inputs = attention.static_inputs
         self._forward = forward
         self._device = device
-        self._token_ids = torch.zeros(max_num_seqs, dtype=torch.int64, device=device)
-        self._positions = torch.zeros(max_num_seqs, dtype=torch.int64, device=device)
         self._hidden = torch.zeros(max_num_seqs, hidden_size, dtype=dtype, device=device)
         self._sizes = padded_sizes(max_num_seqs)
         self._metadata = {size: attention.static_metadata(size) for size in self._sizes}
@@ -76,9 +75,7 @@ class DecodeGraphs:
     def set_batch(self, inputs: ModelInput) -> None:
         """Write a step's inputs into the tensors that graphs read."""
         self._num_seqs = len(inputs.token_ids)
-        for tensor, array in ((self._token_ids, inputs.token_ids), (self._positions, inputs.positions)):
-            tensor[: self._num_seqs].copy_(torch.from_numpy(array), non_blocking=True)
-        self._attention.set_static_batch(inputs.attention)
+        self._inputs.set(inputs)
 
     def run(self) -> torch.Tensor:
         """Hidden states of the batch that was set, [num_seqs, hidden_size]; good until the next call."""
@@ -91,7 +88,7 @@ class DecodeGraphs:
 
     def _run_padded(self, size: int) -> None:
         """What a graph records: the launches depend on `size` and on nothing of the batch."""
-        hidden = self._forward(self._token_ids[:size], self._positions[:size], self._metadata[size])
+        hidden = self._forward(self._inputs.token_ids[:size], self._inputs.positions[:size], self._metadata[size])
         # One tensor for the results of all sizes, so that everything else in the graphs' pool can be shared.
         self._hidden[:size].copy_(hidden)
 

@@ -11,11 +11,13 @@ Source: vLLM `vllm/v1/worker/gpu_input_batch.py`, `block_table.py`, `gpu_model_r
 """
 
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
+from minivllm.core.block_pool import KVCacheBlock
 from minivllm.core.request import Sequence
-from minivllm.core.scheduler_output import BlockCopy, SchedulerOutput
+from minivllm.core.scheduler_output import BlockCopy, ScheduledSequence, SchedulerOutput
 from minivllm.errors import InvariantError
 
 NOT_WRITTEN = -1
@@ -63,6 +65,11 @@ class ModelInput:
     prompt with several samples stands here once for each."""
     attention: CommonAttentionMetadata
 
+    @property
+    def samples_every_row(self) -> bool:
+        """Whether each row predicts one token, as in a step of decodes: `sampling_rows` then is 0, 1, 2, ..."""
+        return np.array_equal(self.sampling_rows, np.arange(len(self.token_ids)))
+
 
 def _require_below(what: str, numbers: np.ndarray, end: int) -> None:
     outside = numbers[(numbers < 0) | (numbers >= end)]
@@ -77,24 +84,26 @@ class InputBatch:
         self._block_size = block_size
         max_blocks = -(-max_model_len // block_size)
         self._block_ids = np.zeros((max_num_seqs, max_blocks), dtype=np.int64)
-        self._num_blocks = np.zeros(max_num_seqs, dtype=np.int64)
+        # What each row holds: whose table it is, how many of its blocks, and which one came last.
         self._owners: list[Sequence | None] = [None] * max_num_seqs
+        self._num_blocks = [0] * max_num_seqs
+        self._last_blocks: list[KVCacheBlock | None] = [None] * max_num_seqs
 
     def prepare(self, plan: SchedulerOutput) -> ModelInput:
         """Bring the rows up to date and lay out the tokens of `plan`."""
-        num_seqs = len(plan.scheduled)
-        slots = np.empty(num_seqs, dtype=np.int64)
-        starts = np.empty(num_seqs, dtype=np.int64)
-        lengths = np.empty(num_seqs, dtype=np.int64)
-        num_cached = np.empty(num_seqs, dtype=np.int64)
-        num_samples = np.empty(num_seqs, dtype=np.int64)
-        token_ids: list[int] = []
-        for i, scheduled in enumerate(plan.scheduled):
-            sequence, start, length = scheduled.sequence, scheduled.start, scheduled.num_tokens
-            slots[i] = self._update_row(sequence, scheduled.starts_fresh)
-            starts[i], lengths[i], num_samples[i] = start, length, len(scheduled.sampling)
-            num_cached[i] = sequence.num_cached_tokens
-            token_ids += sequence.token_ids[start : start + length]
+        scheduled = plan.scheduled
+        num_seqs = len(scheduled)
+        self._update_rows(scheduled)
+        slots = _array([item.sequence.slot for item in scheduled])
+        starts = _array([item.start for item in scheduled])
+        lengths = _array([item.num_tokens for item in scheduled])
+        num_cached = _array([item.sequence.num_cached_tokens for item in scheduled])
+        num_samples = _array([len(item.sampling) for item in scheduled])
+        if lengths.max() == 1:
+            token_ids = [item.sequence.token_ids[item.start] for item in scheduled]
+        else:
+            chunks = [item.sequence.token_ids[item.start : item.start + item.num_tokens] for item in scheduled]
+            token_ids = list(chain.from_iterable(chunks))
 
         query_start_loc = np.zeros(num_seqs + 1, dtype=np.int64)
         np.cumsum(lengths, out=query_start_loc[1:])
@@ -108,24 +117,32 @@ class InputBatch:
         )
         slot_mapping[positions < num_cached[of_sequence]] = NOT_WRITTEN
         return ModelInput(
-            token_ids=np.array(token_ids, dtype=np.int64),
+            token_ids=_array(token_ids),
             positions=positions,
             sampling_rows=np.repeat(query_start_loc[1:] - 1, num_samples),
             attention=CommonAttentionMetadata(query_start_loc, starts, block_tables, slot_mapping),
         )
 
-    def _update_row(self, sequence: Sequence, starts_fresh: bool) -> int:
-        """Append the block ids that the slot's row lacks; returns the slot."""
+    def _update_rows(self, scheduled: list[ScheduledSequence]) -> None:
+        """Find the rows that lack something, few in a step of decodes: a row grows once a block."""
+        owners, num_blocks, last_blocks = self._owners, self._num_blocks, self._last_blocks
+        for item in scheduled:
+            sequence = item.sequence
+            slot, table = sequence.slot, sequence.block_table
+            is_stale = item.starts_fresh or owners[slot] is not sequence
+            if is_stale or num_blocks[slot] != len(table) or last_blocks[slot] is not table[-1]:
+                self._update_row(sequence, is_stale)
+
+    def _update_row(self, sequence: Sequence, is_stale: bool) -> None:
+        """Append the block ids that the slot's row lacks, all of them if it `is_stale`."""
         slot, table = sequence.slot, sequence.block_table
-        if starts_fresh or self._owners[slot] is not sequence:
-            num_known = 0
-        else:
-            num_known = self._num_blocks[slot]
-            # Copy-on-write may have put another block in the place of the last one.
-            if self._block_ids[slot, num_known - 1] != table[num_known - 1].block_id:
-                num_known -= 1
-        self._owners[slot] = sequence
-        if len(table) > num_known:
-            self._block_ids[slot, num_known : len(table)] = [block.block_id for block in table[num_known:]]
-        self._num_blocks[slot] = len(table)
-        return slot
+        num_known = 0 if is_stale else self._num_blocks[slot]
+        # Copy-on-write may have put another block in the place of the last one.
+        if num_known and self._last_blocks[slot] is not table[num_known - 1]:
+            num_known -= 1
+        self._block_ids[slot, num_known : len(table)] = [block.block_id for block in table[num_known:]]
+        self._owners[slot], self._num_blocks[slot], self._last_blocks[slot] = sequence, len(table), table[-1]
+
+
+def _array(numbers: list[int]) -> np.ndarray:
+    return np.array(numbers, dtype=np.int64)

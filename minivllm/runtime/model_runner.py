@@ -89,12 +89,14 @@ class ModelRunner:
         if plan.copies:
             self._attention.copy_blocks(plan.copies)
         run = self._prepare(inputs)
-        sampling_rows = self._tensor(inputs.sampling_rows)
+        sampling_rows = None if inputs.samples_every_row else self._tensor(inputs.sampling_rows)
         self.t_prepare = self._now() - begin
         hidden = run()
         self.prompt_logprobs = prompt_logprobs(plan, hidden, partial(self._model.decoder.compute_logits, ops=self._ops))
         # The LM head is the largest matrix of a small model, so only rows that sample go through it.
-        return self._model.decoder.compute_logits(hidden.index_select(0, sampling_rows), self._ops)
+        if sampling_rows is not None:
+            hidden = hidden.index_select(0, sampling_rows)
+        return self._model.decoder.compute_logits(hidden, self._ops)
 
     def device_works(self) -> bool:
         """Whether the device still takes work. After an assert in a kernel or an illegal address CUDA takes none, for good."""

@@ -77,8 +77,11 @@ class Sampler:
                 "the model gave NaN, infinite or only -inf logits; check its weights and dtype",
             )
 
+        # Plain greedy rows, often all of a batch, have their token now. The others take a few passes more.
+        special = [row for row, sequence in enumerate(sequences) if not sequence.request.is_plain_greedy]
         processed = {}  # row -> [vocab]
-        for row, sequence in enumerate(sequences):
+        for row in special:
+            sequence = sequences[row]
             if changes_best_token(sequence):
                 try:
                     processed[row] = apply_logits_processors(logits[row], sequence, self._eos_token_ids)
@@ -92,7 +95,7 @@ class Sampler:
                     )
                 token_ids[row] = int(best_id)
 
-        random_rows = [row for row, sequence in enumerate(sequences) if not sequence.request.params.greedy]
+        random_rows = [row for row in special if not sequences[row].request.params.greedy]
         for rows in _chunks(random_rows, logits):
             row_logits = torch.stack([processed.get(row, logits[row]) for row in rows])
             drawn = self._draw(row_logits, [sequences[row] for row in rows])
@@ -100,8 +103,8 @@ class Sampler:
                 token_ids[row] = token_id
 
         sampled = [SampledToken(token_id) for token_id in token_ids]
-        for row, sequence in enumerate(sequences):
-            num_best = sequence.request.num_logprobs
+        for row in special:
+            num_best = sequences[row].request.num_logprobs
             if num_best is not None:
                 sampled[row].logprobs = token_logprobs(logits[row], token_ids[row], num_best)
         return sampled

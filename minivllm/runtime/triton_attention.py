@@ -36,9 +36,10 @@ from minivllm.kernels.mode import INTERPRETED
 from minivllm.kernels.prefill import list_query_tiles, prefill_attention
 from minivllm.kernels.rotary import rotary_and_cache
 from minivllm.kernels.unified import unified_attention
-from minivllm.runtime.input_batch import NOT_WRITTEN, CommonAttentionMetadata
+from minivllm.runtime.input_batch import CommonAttentionMetadata
 from minivllm.runtime.kv_cache import KVCacheSpec
 from minivllm.runtime.partial_attention import Rows
+from minivllm.runtime.static_inputs import StaticInputs
 
 Rung = Literal["naive", "grouped", "split", "static", "unified"]
 
@@ -129,7 +130,9 @@ class TritonAttentionBackend:
             self._static = StaticDecode(
                 max_num_seqs, max_model_len, key_cache, num_heads, self._scale, self._num_processors
             )
-            self._static_slots = torch.full((max_num_seqs,), NOT_WRITTEN, dtype=torch.int64, device=device)
+            self.static_inputs = StaticInputs(self._static.block_tables)
+            """See `minivllm.runtime.cuda_graphs.StaticAttention`."""
+            self._static.seq_lens = self.static_inputs.seq_lens
 
     attention_mass = staticmethod(attention_mass)
 
@@ -208,15 +211,8 @@ class TritonAttentionBackend:
 
     def static_metadata(self, num_rows: int) -> TritonAttentionMetadata:
         """See `minivllm.runtime.cuda_graphs.StaticAttention`."""
-        return TritonAttentionMetadata(self._static_slots[:num_rows], static=self._static.first_rows(num_rows))
-
-    def set_static_batch(self, common: CommonAttentionMetadata) -> None:
-        """See `minivllm.runtime.cuda_graphs.StaticAttention`."""
-        num_seqs = len(common.num_computed_tokens)
-        block_tables, seq_lens = common.block_tables.astype(np.int32), common.num_computed_tokens.astype(np.int32) + 1
-        self._static.set_batch(torch.from_numpy(block_tables), torch.from_numpy(seq_lens))
-        self._static_slots[:num_seqs].copy_(torch.from_numpy(common.slot_mapping), non_blocking=True)
-        self._static_slots[num_seqs:] = NOT_WRITTEN
+        slot_mapping = self.static_inputs.slot_mapping[:num_rows]
+        return TritonAttentionMetadata(slot_mapping, static=self._static.first_rows(num_rows))
 
     # ---- once a layer ----
 

@@ -98,7 +98,7 @@ def test_an_interpreted_run_gives_every_rung_a_row_and_is_marked(capsys):
     assert result["interpreted"] is True
     names = {row["name"] for row in result["results"]}
     rungs = {"naive", "grouped", "split", "static"}
-    assert names == rungs | {"sdpa (gathered)", "prefill", "decode + prefill", "kv_write", "block_copy"}
+    assert names == rungs | {"sdpa (gathered)", "prefill", "decode + prefill", "unified", "kv_write", "block_copy"}
     assert {"seconds", "gb_per_s", "share_of_copy", "bytes", "batch", "context", "dtype"} <= set(result["results"][0])
     for row in result["results"]:
         assert ("seconds_in_a_row" in row) == (row["name"] in rungs)

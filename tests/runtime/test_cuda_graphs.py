@@ -17,6 +17,7 @@ from minivllm.kernels.mode import INTERPRETED
 from minivllm.runtime import cuda_graphs
 from minivllm.runtime.cuda_graphs import DecodeGraphs, padded_sizes
 from minivllm.runtime.input_batch import CommonAttentionMetadata, ModelInput
+from minivllm.runtime.static_inputs import StaticInputs
 
 __all__ = ["one_thread"]
 
@@ -140,11 +141,11 @@ def test_a_step_with_a_chunk_and_a_step_that_is_measured_are_not_padded(monkeypa
 
 
 class FakeAttention:
+    def __init__(self, max_num_seqs: int) -> None:
+        self.static_inputs = StaticInputs(torch.zeros(max_num_seqs, 4, dtype=torch.int32))
+
     def static_metadata(self, num_rows: int) -> str:
         return f"metadata of {num_rows}"
-
-    def set_static_batch(self, common: CommonAttentionMetadata) -> None:
-        pass
 
 
 @pytest.fixture
@@ -181,7 +182,7 @@ def graphs_over(notes: list[tuple], max_num_seqs: int) -> DecodeGraphs:
         notes.append(("run", len(token_ids)))
         return torch.zeros(len(token_ids), 8)
 
-    return DecodeGraphs(FakeAttention(), forward, max_num_seqs, 8, torch.float32, CPU)
+    return DecodeGraphs(FakeAttention(max_num_seqs), forward, max_num_seqs, 8, torch.float32, CPU)
 
 
 def decodes(num_seqs: int) -> ModelInput:

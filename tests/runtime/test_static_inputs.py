@@ -1,0 +1,108 @@
+"""The device holds what the last step gave, with as few copies as can be: padding, block tables, rows that move."""
+
+import numpy as np
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from minivllm.runtime.input_batch import CommonAttentionMetadata, ModelInput
+from minivllm.runtime.static_inputs import StaticInputs
+
+MAX_NUM_SEQS, MAX_BLOCKS, BLOCK_SIZE = 6, 10, 4
+
+
+class Operations(TorchDispatchMode):
+    """The names of what torch does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.names.append(func.name().removeprefix("aten::"))
+        return func(*args, **(kwargs or {}))
+
+    @property
+    def copies(self) -> list[str]:
+        return [name for name in self.names if "copy" in name]
+
+
+def inputs_of(tables: list[list[int]], lengths: list[int]) -> ModelInput:
+    """A step of decodes: sequence i has `lengths[i]` tokens with this step's, in the blocks `tables[i]`."""
+    positions = np.array(lengths, dtype=np.int64) - 1
+    block_tables = np.zeros((len(tables), max(map(len, tables))), dtype=np.int64)
+    for row, table in zip(block_tables, tables, strict=True):
+        row[: len(table)] = table
+    blocks = block_tables[np.arange(len(tables)), positions // BLOCK_SIZE]
+    common = CommonAttentionMetadata(
+        np.arange(len(tables) + 1), positions, block_tables, blocks * BLOCK_SIZE + positions % BLOCK_SIZE
+    )
+    return ModelInput(positions + 100, positions, np.arange(len(tables)), common)
+
+
+@pytest.fixture
+def tables_on_device() -> torch.Tensor:
+    return torch.zeros(MAX_NUM_SEQS, MAX_BLOCKS, dtype=torch.int32)
+
+
+@pytest.fixture
+def static(tables_on_device: torch.Tensor) -> StaticInputs:
+    return StaticInputs(tables_on_device)
+
+
+def test_before_the_first_step_all_rows_are_padding(static: StaticInputs) -> None:
+    assert static.slot_mapping.tolist() == [-1] * MAX_NUM_SEQS
+    assert static.seq_lens.tolist() == [0] * MAX_NUM_SEQS
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_any_steps_leave_on_the_device_what_the_last_of_them_gave(seed: int, static, tables_on_device) -> None:
+    """Sequences grow, end, begin and change places."""
+    rng = np.random.default_rng(seed)
+    sequences: list[tuple[list[int], int]] = []
+    for _ in range(60):
+        sequences = [(table, length + 1) for table, length in sequences if length < 36 and rng.random() < 0.95]
+        while (len(sequences) < MAX_NUM_SEQS and rng.random() < 0.5) or not sequences:
+            sequences.append(([], int(rng.integers(1, 30))))
+        if rng.random() < 0.2:
+            rng.shuffle(sequences)
+        for table, length in sequences:
+            table += rng.integers(1, 1000, size=-(-length // BLOCK_SIZE) - len(table)).tolist()
+        inputs = inputs_of([table for table, _ in sequences], [length for _, length in sequences])
+        static.set(inputs)
+        count, rest = len(sequences), MAX_NUM_SEQS - len(sequences)
+        assert static.token_ids[:count].tolist() == inputs.token_ids.tolist()
+        assert static.positions[:count].tolist() == inputs.positions.tolist()
+        assert static.slot_mapping.tolist() == [*inputs.attention.slot_mapping.tolist(), *[-1] * rest]
+        assert static.seq_lens.tolist() == [*(length for _, length in sequences), *[0] * rest]
+        for row, (table, _) in zip(tables_on_device, sequences, strict=False):
+            assert row[: len(table)].tolist() == table
+
+
+def test_a_decode_step_takes_one_copy_and_one_more_operation_if_a_sequence_got_a_block(static) -> None:
+    tables = [[3, 4], [5], [6]]
+    static.set(inputs_of(tables, [7, 2, 3]))
+    with Operations() as same:
+        static.set(inputs_of(tables, [8, 3, 4]))
+    assert same.copies == ["copy_"]
+    with Operations() as grown:
+        static.set(inputs_of([[3, 4, 7], [5], [6, 8]], [9, 4, 5]))
+    assert grown.copies == ["copy_", "index_copy_"]
+
+
+def test_when_many_rows_move_the_tables_are_copied_at_once(static, tables_on_device) -> None:
+    tables = [[10 * i + j for j in range(4)] for i in range(1, 6)]
+    static.set(inputs_of(tables, [16] * 5))
+    with Operations() as moved:
+        static.set(inputs_of(tables[1:], [16] * 4))
+    assert len(moved.copies) == 2 and "index_copy_" not in moved.copies
+    assert tables_on_device[:4, :4].tolist() == tables[1:]
+
+
+def test_the_tensors_keep_their_addresses(static: StaticInputs) -> None:
+    def addresses() -> list[int]:
+        return [one.data_ptr() for one in (static.token_ids, static.positions, static.slot_mapping, static.seq_lens)]
+
+    before = addresses()
+    static.set(inputs_of([[1], [2]], [1, 2]))
+    assert addresses() == before
