@@ -99,7 +99,8 @@ INLINE void attend_tile(const float *query, const float **token, const float **n
         UNROLL for (int64_t d = 0; d < head_size; d += LANES) {
             vec key = load(token[t] + to_key + d);
             FETCH(next[t] + to_key + d);
-            UNROLL for (int head = 0; head < num_heads; head++) products[head] += load(query + head * head_size + d) * key;
+            UNROLL for (int head = 0; head < num_heads; head++)
+                products[head] = multiply_add_16(load(query + head * head_size + d), key, products[head]);
         }
         UNROLL for (int head = 0; head < num_heads; head++) {
             quarter_vec quarter = quarter_of_sum(products[head]);
@@ -116,7 +117,7 @@ INLINE void attend_tile(const float *query, const float **token, const float **n
         for (int t = 0; t < TILE; t++) score[t] = exp_(score[t] - top);
         for (int t = 0; t < length; t++) sum += score[t];
         float shrink = exp_(largest[head] - top); /* of nothing, at first */
-        total[head] = total[head] * shrink + sum;
+        total[head] = multiply_add(total[head], shrink, sum);
         largest[head] = top;
         for (int64_t d = 0; d < head_size; d += LANES) store(sums + head * head_size + d, load(sums + head * head_size + d) * shrink);
     }
@@ -126,7 +127,8 @@ INLINE void attend_tile(const float *query, const float **token, const float **n
         for (int t = 0; t < length; t++) {
             vec value = load(token[t] + to_value + d);
             FETCH(next[t] + to_value + d);
-            UNROLL for (int head = 0; head < num_heads; head++) some[head] += scores[head][t] * value;
+            UNROLL for (int head = 0; head < num_heads; head++)
+                some[head] = multiply_add_16(broadcast_16(scores[head][t]), value, some[head]);
         }
         UNROLL for (int head = 0; head < num_heads; head++) store(sums + head * head_size + d, some[head]);
     }

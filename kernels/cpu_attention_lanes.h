@@ -8,6 +8,8 @@
 #define JOIN(a, b) JOIN_NAMES(a, b)
 #define lanes JOIN(lanes_, WIDTH)
 #define attend_lanes JOIN(attend_lanes_, WIDTH)
+#define multiply_add_lanes JOIN(multiply_add_, WIDTH)
+#define broadcast_lanes JOIN(broadcast_, WIDTH)
 #define EACH_SCORE for (int t = 0; t < TILE; t++) for (int lane = 0; lane < WIDTH; lane++)
 
 typedef float lanes __attribute__((vector_size(4 * WIDTH)));
@@ -58,7 +60,7 @@ static void attend_lanes(const struct step *step, const struct part *part, int64
                     FETCH(next[first + d / 4 % 4 * (AT_ONCE / 4) + t] + d);
                 UNROLL for (int t = 0; t < AT_ONCE; t++) {
                     const float *key = token[first + t] + d;
-                    UNROLL for (int i = 0; i < 4; i++) dots[t] += key[i] * query[d + i];
+                    UNROLL for (int i = 0; i < 4; i++) dots[t] = multiply_add_lanes(broadcast_lanes(key[i]), query[d + i], dots[t]);
                 }
             }
             UNROLL for (int t = 0; t < AT_ONCE; t++) *(lanes *)scores[first + t] = dots[t];
@@ -91,7 +93,8 @@ static void attend_lanes(const struct step *step, const struct part *part, int64
                 const float *value = token[t] + to_value + d;
                 KEEP(value); /* one address and sixteen distances from it, not sixteen addresses */
                 FETCH(next[t] + to_value + d);
-                UNROLL for (int i = 0; i < AT_ONCE; i++) some[i] += value[i] * *(lanes *)scores[t];
+                UNROLL for (int i = 0; i < AT_ONCE; i++)
+                    some[i] = multiply_add_lanes(broadcast_lanes(value[i]), *(lanes *)scores[t], some[i]);
             }
             UNROLL for (int i = 0; i < AT_ONCE; i++) sums[d + i] = some[i];
         }
@@ -113,5 +116,7 @@ static void attend_lanes(const struct step *step, const struct part *part, int64
 #undef JOIN
 #undef lanes
 #undef attend_lanes
+#undef multiply_add_lanes
+#undef broadcast_lanes
 #undef EACH_SCORE
 #undef WIDTH

@@ -50,7 +50,7 @@ static void norm_rows(const void *job, int64_t item) {
                 value += load(n->x + row * size + i);
                 store(sum + i, value);
             }
-            squares += value * value;
+            squares = multiply_add_16(value, value, squares);
         }
         float scale = 1.0f / sqrtf(sum_of_lanes(squares) / (float)size + n->eps);
         for (int64_t i = 0; i < size; i += LANES) store(normed + i, load(sum + i) * scale * load(n->weight + i));
@@ -69,8 +69,8 @@ static inline void rotate(float *x, const float *cos, const float *sin, int64_t 
     int64_t half = size / 2;
     for (int64_t i = 0; i < half; i++) {
         float a = x[i], b = x[i + half];
-        x[i] = a * cos[i] + b * sin[i]; /* the sine of the first half is negative already */
-        x[i + half] = b * cos[i + half] + a * sin[i + half];
+        x[i] = multiply_add(a, cos[i], b * sin[i]); /* the sine of the first half is negative already */
+        x[i + half] = multiply_add(b, cos[i + half], a * sin[i + half]);
     }
 }
 

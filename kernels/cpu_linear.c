@@ -6,7 +6,7 @@
    one vector of 16 weights, and one number from each row to multiply it by. Sixteen rows read as many weights as one does.
 
    Easy to get wrong: the order of the sums. Here an output is one sum, from the first input to the last, however many rows there
-   are and on however many threads. So a row's result does not depend on its company, not in the last bit. */
+   are and on however many threads, and each step of it is one multiply_add_16. So a row's result does not depend on its company, not in the last bit. */
 
 #include "cpu_threads.h"
 #include "cpu_vector.h"
@@ -50,7 +50,10 @@ INLINE void multiply_tile(
             weights[p] = load(from);
         }
         UNROLL for (int r = 0; r < rows; r++)
-            UNROLL for (int p = 0; p < panels; p++) sums[r * panels + p] += x[k * rows + r] * weights[p];
+            UNROLL for (int p = 0; p < panels; p++) {
+                int i = r * panels + p;
+                sums[i] = multiply_add_16(broadcast_16(x[k * rows + r]), weights[p], sums[i]);
+            }
     }
     UNROLL for (int r = 0; r < rows; r++) {
         UNROLL for (int p = 0; p < panels; p++) {

@@ -1,12 +1,21 @@
-/* What the kernels for a CPU have in common: rows of floats in vectors, and e^x.
+/* What the kernels for a CPU have in common: rows of floats in vectors, a * b + c, and e^x.
 
-   A `vec` is sixteen floats, an AVX-512 register; where registers are smaller the compiler takes several. */
+   A `vec` is sixteen floats, an AVX-512 register; where registers are smaller the compiler takes several.
+
+   a * b + c rounds once as a fused multiply-add and twice as two operations. Left to itself, the compiler picks one or the other
+   loop by loop (gcc 13 for Sapphire Rapids and Zen 4: fused, except in a loop with a single sum). A row would then get other bits
+   in a batch than alone. So cpu_library.py turns that choice off (-ffp-contract=off), and sums of products call multiply_add. */
 
 #ifndef CPU_VECTOR_H
 #define CPU_VECTOR_H
 
 #include <stdint.h>
 #include <string.h>
+#ifdef __FMA__
+#include <immintrin.h>
+#elif defined __aarch64__
+#include <arm_neon.h>
+#endif
 
 #define LANES 16
 #define INLINE static inline __attribute__((always_inline)) /* its constant arguments are constants to the compiler */
@@ -18,6 +27,50 @@ typedef float quarter_vec __attribute__((vector_size(LANES), aligned(4)));
 
 static inline vec load(const float *from) { return *(const vec *)from; }
 static inline void store(float *to, vec value) { *(vec *)to = value; }
+
+/* a * b + c, rounded once where the processor can do that, else twice: one or the other for all kernels and all widths. */
+INLINE float multiply_add(float a, float b, float c) {
+#ifdef __FP_FAST_FMAF
+    return __builtin_fmaf(a, b, c);
+#else
+    return a * b + c;
+#endif
+}
+
+INLINE half_vec multiply_add_8(half_vec a, half_vec b, half_vec c) {
+#ifdef __FMA__
+    return (half_vec)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#elif defined __aarch64__
+    quarter_vec as[2], bs[2], cs[2];
+    memcpy(as, &a, sizeof a);
+    memcpy(bs, &b, sizeof b);
+    memcpy(cs, &c, sizeof c);
+    UNROLL for (int i = 0; i < 2; i++) cs[i] = (quarter_vec)vfmaq_f32((float32x4_t)cs[i], (float32x4_t)as[i], (float32x4_t)bs[i]);
+    memcpy(&c, cs, sizeof c);
+    return c;
+#else
+    UNROLL for (int i = 0; i < LANES / 2; i++) c[i] = multiply_add(a[i], b[i], c[i]);
+    return c;
+#endif
+}
+
+INLINE vec multiply_add_16(vec a, vec b, vec c) {
+#ifdef __AVX512F__
+    return (vec)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#else
+    half_vec as[2], bs[2], cs[2];
+    memcpy(as, &a, sizeof a);
+    memcpy(bs, &b, sizeof b);
+    memcpy(cs, &c, sizeof c);
+    UNROLL for (int i = 0; i < 2; i++) cs[i] = multiply_add_8(as[i], bs[i], cs[i]);
+    memcpy(&c, cs, sizeof c);
+    return c;
+#endif
+}
+
+/* One number in all lanes. Subtracting zero changes no number, so no instruction remains of it. */
+INLINE half_vec broadcast_8(float x) { return x - (half_vec){0}; }
+INLINE vec broadcast_16(float x) { return x - (vec){0}; }
 
 /* Four sums, whose sum is that of all lanes. */
 static inline quarter_vec quarter_of_sum(vec v) {
@@ -39,15 +92,15 @@ static inline float sum_of_lanes(vec v) {
 static inline float exp_(float x) {
     x = x < -87.0f ? -87.0f : x; /* false for NaN, which stays */
     x = x > 88.0f ? 88.0f : x;
-    float n = (x * 1.44269504f + 12582912.0f) - 12582912.0f; /* rounds: 1.5 * 2^23 leaves no bit for fractions */
-    float r = x - n * 0.693359375f + n * 2.12194440e-4f;
+    float n = multiply_add(x, 1.44269504f, 12582912.0f) - 12582912.0f; /* rounds: 1.5 * 2^23 leaves no bit for fractions */
+    float r = multiply_add(n, 2.12194440e-4f, multiply_add(n, -0.693359375f, x));
     float p = 1.9875691500e-4f;
-    p = p * r + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    p = p * r * r + r + 1.0f;
+    p = multiply_add(p, r, 1.3981999507e-3f);
+    p = multiply_add(p, r, 8.3334519073e-3f);
+    p = multiply_add(p, r, 4.1665795894e-2f);
+    p = multiply_add(p, r, 1.6666665459e-1f);
+    p = multiply_add(p, r, 5.0000001201e-1f);
+    p = multiply_add(p * r, r, r) + 1.0f;
     uint32_t bits = (uint32_t)((int32_t)n + 127) << 23; /* of NaN some number, but then p is NaN */
     float power;
     memcpy(&power, &bits, sizeof power);
