@@ -20,7 +20,7 @@ Source: vLLM `vllm/v1/attention/ops/triton_unified_attention.py` (`kernel_unifie
 import torch
 
 from minivllm.kernels.decode_split import SplitWorkspace, reduce_warps, tiles_per_split
-from minivllm.kernels.launch_table import decode_launch, unified_launch
+from minivllm.kernels.launch_table import unified_launch
 from minivllm.kernels.mode import tl, triton
 from minivllm.kernels.online_softmax import LOG2_E, attend_rows, padded_head_size, wide_enough
 
@@ -181,7 +181,7 @@ def unified_attention(
     num_tokens, num_heads, head_size = query.shape
     num_seqs, num_kv_heads = len(seq_lens), key_cache.shape[2]
     group = num_heads // num_kv_heads
-    launch = (unified_launch if has_chunks else decode_launch)(head_size, query.dtype)
+    launch = unified_launch(head_size, query.dtype, has_chunks=has_chunks)
     rows = launch.rows_of(group)
     out = torch.empty_like(query) if out is None else out
     block_tables = wide_enough(block_tables, key_cache)

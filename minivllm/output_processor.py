@@ -13,7 +13,7 @@ and no stop string has to be found, the tokens wait and are decoded together whe
 Source: vLLM `vllm/v1/engine/output_processor.py`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Seq
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -214,20 +214,23 @@ class OutputProcessor:
         output.text += new.text
         return new
 
-    def make_output(self, request: Request) -> RequestOutput | None:
-        """What the caller gets now, by the request's `output_kind`; a finished request is then forgotten."""
-        finished = request.is_finished
-        params = request.params
-        kind = params.output_kind
-        # Ranks change from step to step, so a difference to the last output would mean nothing.
-        only_at_the_end = kind is _FINAL_ONLY or (kind is _DELTA and params.chooses_best)
-        if only_at_the_end and not finished:
-            return None
+    def make_outputs(self, requests: Iterable[Request]) -> list[RequestOutput]:
+        """What callers get now, by each request's `output_kind`; a finished request is then forgotten."""
+        return [
+            self.make_output(request)
+            for request in requests
+            if not request.is_silent_until_finished or request.is_finished
+        ]
+
+    def make_output(self, request: Request) -> RequestOutput:
+        """What a request's caller gets now."""
+        finished, params = request.is_finished, request.params
+        delta = params.output_kind is _DELTA
         output = RequestOutput(
             request_id=request.request_id,
             prompt=request.prompt,
             prompt_token_ids=list(request.prompt_token_ids),
-            outputs=self._completions(request, delta=kind is _DELTA),
+            outputs=self._completions(request, delta=delta),
             finished=finished,
             prompt_logprobs=None if params.prompt_logprobs is None else self._prompt_logprobs(request),
             num_cached_tokens=request.num_cached_tokens,

@@ -141,12 +141,11 @@ class Stepper:
 
         yield "sample"
         started = now()
-        drawn = [
-            (sequence, token)
-            for part, logits in executed.parts
-            for sequence, token in zip(_sampling(part), self._runner.sample_tokens(part, logits), strict=True)
-        ]
-        touched = {one.request.request_id: one.request for one in executed.failed}
+        # A GPU is still at work here, so what needs no token yet comes before the wait for them.
+        sampling = [sequence for part, _ in executed.parts for item in part.scheduled for sequence in item.sampling]
+        touched = {one.request.request_id: one.request for one in [*executed.failed, *sampling]}
+        tokens = [token for part, logits in executed.parts for token in self._runner.sample_tokens(part, logits)]
+        drawn = list(zip(sampling, tokens, strict=True))
         failed = {one.request.request_id: str(token) for one, token in drawn if isinstance(token, SamplingError)}
         failed |= {one.request.request_id: f"The model failed on {one.seq_id}." for one in executed.failed}
         if executed.prompt_logprobs:
@@ -158,8 +157,8 @@ class Stepper:
                     request = judged_requests[judged.seq_id]
                     touched[request.request_id], failed[request.request_id] = request, str(error)
         for sequence, token in drawn:
-            request = touched[sequence.request.request_id] = sequence.request
-            if request.request_id in failed:
+            request = sequence.request
+            if failed and request.request_id in failed:
                 continue  # its other samples get no more, either
             try:
                 if request.params.use_beam_search:
@@ -180,8 +179,7 @@ class Stepper:
         if self._checks_invariants:
             self._check_invariants(None)
         self._clock.end_step()
-        outputs = [self._output_processor.make_output(request) for request in touched.values()]
-        outputs = [output for output in outputs if output is not None]
+        outputs = self._output_processor.make_outputs(touched.values())
         for output in outputs:
             output.error = failed.get(output.request_id)
         return outputs
@@ -248,7 +246,3 @@ class Stepper:
                 self._bus.emit(ev.InvariantViolated, violation.name, violation.detail)
         if violations:
             raise InvariantError("; ".join(f"{name}: {detail}" for name, detail in violations))
-
-
-def _sampling(plan: SchedulerOutput) -> list[Sequence]:
-    return [sequence for item in plan.scheduled for sequence in item.sampling]

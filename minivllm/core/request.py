@@ -15,7 +15,7 @@ from enum import IntEnum
 
 from minivllm.core.block_pool import KVCacheBlock
 from minivllm.events.types import DeferReason
-from minivllm.sampling_params import SamplingParams
+from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 
 class RequestStatus(IntEnum):
@@ -140,6 +140,7 @@ class Request:
         "arrival_time",
         "cache_salt",
         "is_plain_greedy",
+        "is_silent_until_finished",
         "kept_slots",
         "next_index",
         "num_cached_tokens",
@@ -179,6 +180,11 @@ class Request:
         """How many of the most likely tokens the sampler reports at each position; None for none."""
         self.is_plain_greedy = params.takes_best_logit and params.logprobs is None
         """Whether each token is the one with the best of the model's own logits, and no log-probabilities are asked for."""
+        # Ranks change from step to step, so for the best of several samples a difference to the last output means nothing.
+        self.is_silent_until_finished = params.output_kind is RequestOutputKind.FINAL_ONLY or (
+            params.output_kind is RequestOutputKind.DELTA and params.chooses_best
+        )
+        """Whether its caller gets no output before the end."""
         self.cache_salt = cache_salt
         """Requests with different salts never share a cached block."""
         self.num_unforked = params.num_sequences - 1

@@ -96,20 +96,22 @@ class InputBatch:
         self._update_rows(scheduled)
         slots = _array([item.sequence.slot for item in scheduled])
         starts = _array([item.start for item in scheduled])
-        lengths = _array([item.num_tokens for item in scheduled])
         num_cached = _array([item.sequence.num_cached_tokens for item in scheduled])
         num_samples = _array([len(item.sampling) for item in scheduled])
-        if lengths.max() == 1:
+        if plan.total_num_scheduled_tokens == num_seqs:  # one each, which is nearly every step
+            lengths = 1
             token_ids = [item.sequence.token_ids[item.start] for item in scheduled]
+            query_start_loc = np.arange(num_seqs + 1)
+            of_sequence, positions = query_start_loc[:-1], starts
         else:
+            lengths = _array([item.num_tokens for item in scheduled])
             chunks = [item.sequence.token_ids[item.start : item.start + item.num_tokens] for item in scheduled]
             token_ids = list(chain.from_iterable(chunks))
-
-        query_start_loc = np.zeros(num_seqs + 1, dtype=np.int64)
-        np.cumsum(lengths, out=query_start_loc[1:])
-        # Everything below has one entry a token; `of_sequence` says whose it is.
-        of_sequence = np.repeat(np.arange(num_seqs), lengths)
-        positions = np.arange(len(token_ids)) + (starts - query_start_loc[:-1])[of_sequence]
+            query_start_loc = np.zeros(num_seqs + 1, dtype=np.int64)
+            np.cumsum(lengths, out=query_start_loc[1:])
+            # Everything below has one entry a token; `of_sequence` says whose it is.
+            of_sequence = np.repeat(np.arange(num_seqs), lengths)
+            positions = np.arange(len(token_ids)) + (starts - query_start_loc[:-1])[of_sequence]
         width = -(-int((starts + lengths).max()) // self._block_size)
         block_tables = self._block_ids[slots, :width]
         slot_mapping = (

@@ -69,6 +69,8 @@ class Sampler:
         names the sequence at fault, a caller may leave that one out and call again with the other rows.
         """
         best_logits, best_ids = best_tokens(logits)
+        # Plain greedy rows, often all of a batch, have their token then. The others take a few passes more.
+        special = [row for row, sequence in enumerate(sequences) if not sequence.request.is_plain_greedy]
         # Both answers at once: on a GPU this is where the host waits for the step, and once is enough.
         token_ids, finite = torch.stack((best_ids, torch.isfinite(best_logits).long())).tolist()
         if not all(finite):
@@ -77,8 +79,6 @@ class Sampler:
                 "the model gave NaN, infinite or only -inf logits; check its weights and dtype",
             )
 
-        # Plain greedy rows, often all of a batch, have their token now. The others take a few passes more.
-        special = [row for row, sequence in enumerate(sequences) if not sequence.request.is_plain_greedy]
         processed = {}  # row -> [vocab]
         for row in special:
             sequence = sequences[row]

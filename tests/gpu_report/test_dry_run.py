@@ -64,8 +64,8 @@ def test_every_row_has_a_key_of_its_own_and_the_time_of_every_run(report: Path) 
 def test_the_engines_are_measured_in_their_order(report: Path) -> None:
     names = [row["engine"] for row in read(report, "engine")["rows"]]
     assert names == [
-        "minivllm, CUDA graphs", "minivllm, enforce_eager", "transformers, continuous batching",
-        "transformers, static batches of 32", "transformers, one at a time",
+        "minivllm, CUDA graphs", "transformers, continuous batching", "transformers, static batches of 32",
+        "transformers, one at a time", "minivllm, enforce_eager",
     ]  # fmt: skip
 
 

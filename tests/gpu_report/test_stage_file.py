@@ -80,14 +80,14 @@ def test_failures_are_read_from_junit_with_their_first_lines(tool, tmp_path):
         <testcase classname="tests.a" name="left_out"><skipped message="no"/></testcase>
         <testcase classname="tests.a" name="bad"><failure message="assert 1 == 2&#10;and more">long</failure></testcase>
         <testcase classname="tests.a" name="broken"><error>boom</error></testcase>
+        <testcase classname="tests.b" name="good" time="2.5"/>
         </testsuite></testsuites>"""
     )
     read = tool("stage_tests").read_junit(path)
-    assert (read["tests"], read["passed"], read["skipped"]) == (4, 1, 1)
-    assert read["failures"] == [
-        {"name": "tests.a.bad", "line": "assert 1 == 2"},
-        {"name": "tests.a.broken", "line": "boom"},
-    ]
+    first, second = read["tests/a.py"], read["tests/b.py"]
+    assert (first["tests"], first["passed"], first["skipped"]) == (4, 1, 1)
+    assert first["failures"] == [{"name": "bad", "line": "assert 1 == 2"}, {"name": "broken", "line": "boom"}]
+    assert (second["passed"], second["failures"], second["seconds"]) == (1, [], 2.5)
 
 
 def event(cat: str, name: str, start: float, duration: float) -> dict[str, Any]:

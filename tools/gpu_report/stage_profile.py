@@ -7,7 +7,7 @@ row, so that a reader sees what the profiler cost. What is worked out from the p
 import json
 import statistics
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,13 @@ from minivllm.clock import MonotonicClock
 from minivllm.config import EngineConfig
 from minivllm.engine import LLMEngine
 from minivllm.runtime.qwen3_dummy import NAME as QWEN3_DUMMY
-from minivllm.sampling_params import SamplingParams
+from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 WARM_UP_STEPS = 5
 PREFILL_STEPS = 32
 """Most steps in which the prompts of a batch go through the model; the first sequences decode meanwhile."""
+MEAN_CONTEXT = (381, 1305)
+"""Prompts of the workload, 100 to 1,024 tokens, with half of an average output behind them: a request's mean context."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ REAL = Plan(
         "model": QWEN3_DUMMY, "load_format": "dummy", "dtype": "bfloat16", "device": "cuda", "max_num_seqs": 256,
         "max_num_batched_tokens": MAX_NUM_BATCHED_TOKENS, "max_model_len": 4096,
     },
-    prompts=NANO_VLLM, batches=(1, 64, 256), steps=40, profiled_steps=5,
+    prompts=replace(NANO_VLLM, prompt_len=MEAN_CONTEXT), batches=(1, 64, 256), steps=40, profiled_steps=5,
 )  # fmt: skip
 DRY_RUN = Plan(
     engine={
@@ -108,7 +110,10 @@ def _measure_batch(engine: LLMEngine, plan: Plan, batch: int) -> dict[str, Any]:
 def _add_requests(engine: LLMEngine, plan: Plan, batch: int) -> list[int]:
     """Prompts of the workload's lengths, and enough output tokens for every step to come."""
     max_tokens = PREFILL_STEPS + WARM_UP_STEPS + plan.steps + plan.profiled_steps + 2
-    params = SamplingParams(temperature=0, max_tokens=max_tokens, ignore_eos=True)
+    # Nothing before the end, as `LLM.generate` asks for.
+    params = SamplingParams(
+        temperature=0, max_tokens=max_tokens, ignore_eos=True, output_kind=RequestOutputKind.FINAL_ONLY
+    )
     # The number of the round is the batch, so that no prompt is found in the prefix cache.
     requests = make_requests(plan.prompts, 0, batch, engine.tokenizer.vocab_size)[:batch]
     for number, request in enumerate(requests):
