@@ -82,7 +82,7 @@ def measure_rows(
         batch = make_batch(case, device)
         ours = makers is make_runs
         for name, make in makers(case, batch).items():
-            key = f"{case.kernel}/{name}/{case.batch}x{case.context}"
+            key = f"{case.kernel}/{name}/{case.batch}x{case.context}" + (f"+{case.chunk}" if case.chunk else "")
             if not wants(key):
                 continue
             try:

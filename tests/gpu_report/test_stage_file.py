@@ -116,11 +116,20 @@ def test_of_a_profiled_step_kernels_that_overlap_count_once_and_nested_launches_
     found = tool("timeline").summarize_steps(STEP)
     assert found["profiled_runs"] == pytest.approx([100e-6])
     assert found["busy"] == pytest.approx([50e-6])  # 1030 to 1070, 1080 to 1090
-    assert found["api"] == pytest.approx([30e-6])
-    assert found["waiting"] == pytest.approx([15e-6])
     assert (found["launches"], found["kernels"]) == ([2], [3])
     assert [(kernel["name"], kernel["launches"]) for kernel in found["top_kernels"]] == [("gemm", 2), ("norm", 1)]
     assert found["top_kernels"][0]["seconds"] == pytest.approx(50e-6)
+
+
+def test_a_copy_to_the_host_waits_for_the_device_and_one_to_the_device_does_not(tool):
+    copies = [
+        event("cuda_runtime", "cudaMemcpyAsync", number, 5) | {"args": {"correlation": number}} for number in (10, 20)
+    ]
+    moved = [
+        event("gpu_memcpy", f"Memcpy {way} (Pageable)", number + 2, 1) | {"args": {"correlation": number}}
+        for number, way in ((10, "HtoD"), (20, "DtoH"))
+    ]
+    assert [span.name for span in tool("timeline").cuda_api_of(copies + moved)] == ["launch", "wait"]
 
 
 def test_a_timeline_has_each_moment_once_on_each_row(tool):

@@ -80,13 +80,9 @@ def test_every_kernel_is_compiled_for_every_target(rows: list[dict]) -> None:
     assert all(row["registers"] > 0 for row in rows)
 
 
-def test_no_kernel_spills_registers_for_the_shapes_the_engine_uses(rows: list[dict]) -> None:
-    # Tuned on sm_90, where bounding prefill's registers is worth some spills: two programs then fit a multiprocessor.
-    tuned = [
-        row
-        for row in rows
-        if row["kernel"] == "prefill" or (row["kernel"], row["target"]) == ("unified_chunks", "sm_80")
-    ]
+def test_only_the_attention_of_chunks_and_the_unified_kernel_spill_and_only_a_little(rows: list[dict]) -> None:
+    # Tuned on sm_90: a bound on prefill's registers, so that two programs fit a multiprocessor, is worth some spills.
+    tuned = [row for row in rows if row["kernel"] == "prefill" or row["kernel"] in UNIFIED]
     assert [row for row in rows if row["spills"] > 0 and row not in tuned] == []
     assert all(row["spills"] <= 512 for row in tuned)
 

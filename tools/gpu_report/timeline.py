@@ -2,7 +2,8 @@
 
 Takes the events of a Chrome trace, in microseconds; what comes out is in seconds, but for the timeline. A device is busy
 while at least one kernel (or copy) runs, so overlapping kernels count once. Of the host's time, what passes inside of CUDA's
-own functions is told apart from the rest, which is Python; waiting for the device is part of the former.
+own functions is told apart from the rest, which is Python. Some of it is waiting for the device: a synchronization, and a
+copy to the host's memory, which returns when everything before it on the device is done.
 
 Only intervals and names are looked at here, so all of this runs without a GPU.
 """
@@ -37,6 +38,25 @@ def spans_of(trace_events: list[dict[str, Any]], categories: frozenset[str]) -> 
     )
 
 
+def cuda_api_of(trace_events: list[dict[str, Any]]) -> list[Span]:
+    """The time inside of CUDA's functions, each named `launch` or `wait`. (Other calls, which are short, count as launches.)"""
+    to_host = {
+        event["args"]["correlation"]
+        for event in trace_events
+        if event.get("cat") == "gpu_memcpy" and "DtoH" in event["name"]
+    }
+    waits = [
+        {**event, "name": "wait" if _waits(event, to_host) else "launch"}
+        for event in trace_events
+        if event.get("cat") in IN_CUDA_API
+    ]
+    return spans_of(waits, IN_CUDA_API)
+
+
+def _waits(event: dict[str, Any], to_host: set[int]) -> bool:
+    return "Synchronize" in event["name"] or event.get("args", {}).get("correlation") in to_host
+
+
 def phases_of(trace_events: list[dict[str, Any]]) -> list[Span]:
     """The host's ranges named in `PHASES`. (The profiler repeats them on the device in a category of its own.)"""
     return [span for span in spans_of(trace_events, frozenset({"user_annotation"})) if span.name in PHASES]
@@ -54,17 +74,14 @@ def union_length(spans: list[Span], within: Span) -> float:
 
 
 def summarize_steps(trace_events: list[dict[str, Any]]) -> dict[str, Any]:
-    """Of each profiled step, in order: wall, busy, api and waiting in seconds, launches and kernels in numbers; the top kernels."""
+    """Of each profiled step, in order: wall and busy in seconds, launches and kernels in numbers; the kernels with most time."""
     device, api = spans_of(trace_events, ON_DEVICE), spans_of(trace_events, IN_CUDA_API)
-    waits = [span for span in api if "Synchronize" in span.name]
     launches = _outermost([span for span in api if "Launch" in span.name])
     steps = [span for span in phases_of(trace_events) if span.name == "step"]
     inside = [[span for span in device if step.start <= span.start < step.end] for step in steps]
     return {
         "profiled_runs": [(step.end - step.start) / 1e6 for step in steps],
         "busy": [union_length(device, step) / 1e6 for step in steps],
-        "api": [union_length(api, step) / 1e6 for step in steps],
-        "waiting": [union_length(waits, step) / 1e6 for step in steps],
         "launches": [sum(step.start <= span.start < step.end for span in launches) for step in steps],
         "kernels": [len(kernels) for kernels in inside],
         "top_kernels": _top_kernels(inside),
@@ -99,10 +116,7 @@ def reduced_timeline(trace_events: list[dict[str, Any]]) -> list[dict[str, Any]]
     """
     phases = phases_of(trace_events)
     step = [span for span in phases if span.name == "step"][-1]
-    api = [
-        span._replace(name="wait" if "Synchronize" in span.name else "launch")
-        for span in spans_of(trace_events, IN_CUDA_API)
-    ]
+    api = cuda_api_of(trace_events)
     kernels = [span._replace(name="kernel") for span in spans_of(trace_events, ON_DEVICE)]
     sampled = max((span.end for span in phases if span.name == "sample" and span.start >= step.start), default=step.end)
     host = [
