@@ -1,4 +1,4 @@
-"""Lesson 12: what a decode step must read, how fast that can be, and the four rungs of kernels that get there."""
+"""Lesson 12: what a decode step must read, how fast that can be, and the five kernels that get there."""
 
 from minivllm.events import types as ev
 from minivllm.lessons.measured import in_words, measured_rungs
@@ -92,7 +92,7 @@ def run(L: Teacher) -> Script:
     heads, kv_heads = config.num_attention_heads, config.num_key_value_heads
     looks: dict = {}
     yield L.say(
-        f"So to the kernels, four rungs of a ladder, each with one thing mended. {where} in Triton's interpreter, in this model's shape: {heads} query heads, {kv_heads} key heads. "
+        f"So to the kernels, a ladder of five versions, each with one thing mended. {where} in Triton's interpreter, in this model's shape: {heads} query heads, {kv_heads} key heads. "
         "A **program** is a piece of a kernel that runs by itself on one processor of the GPU.",
         focus="slots",
     )
@@ -158,7 +158,16 @@ def run(L: Teacher) -> Script:
         because="The padding costs programs that do nothing, and no bytes.",
     )
     L.check(f"{looks['static'].idle_programs} programs found nothing to do", looks["static"].idle_programs > 0)
-    L.check("all four rungs gave the same attention", all(seen.right for seen in looks.values()))
+    yield L.predict(
+        "A step often has both: one prompt's chunk, and everybody else's decodes. So far a kernel for chunks runs, then one for decodes. Version 5, `unified`, takes a decode as a chunk of "
+        f"one token, and every program finds its sequence by itself. ada alone again, {kv_heads} key heads: how many programs read keys?",
+        answer=lambda: looks["unified"].programs,
+        unit="program",
+        why={heads: "A program takes all query heads of its key head at once, as since version 2."},
+        because="For a decode it does what version 2 does. What it gains is in mixed steps: chunks and decodes share the GPU instead of taking turns.",
+    )
+    L.check("it loads every key once, too", looks["unified"].keys_read == kv_heads * CONTEXT)
+    L.check("all five versions gave the same attention", all(seen.right for seen in looks.values()))
     yield L.say(
         "The rule: **bytes over bandwidth** is the time of a decode; look what must be read, and read it once. So fewer bytes make it faster: fewer key heads, weights in 8 or 4 bits; "
         "or more tokens for the same bytes: a larger batch, or several guessed tokens checked in one pass (speculative decoding).",
@@ -167,7 +176,7 @@ def run(L: Teacher) -> Script:
     if measured is not None:
         yield L.say(in_words(measured))
     yield L.say(
-        "In the code: `kernels/decode_naive.py`, `decode_grouped.py`, `decode_split.py`, `decode_static.py`. On a GPU `minivllm bench kernels` tells what share of the device's own copying speed "
+        "In the code: `kernels/decode_naive.py`, `decode_grouped.py`, `decode_split.py`, `decode_static.py`, `unified.py`. On a GPU `minivllm bench kernels` tells what share of the device's own copying speed "
         "each rung reaches. In vLLM: `vllm/v1/attention/ops/triton_unified_attention.py`, and FlashAttention.",
     )
 

@@ -24,15 +24,21 @@ class MeasuredRung(msgspec.Struct):
     """Of one launch among 28 without a pause."""
 
 
+class MeasuredLadder(msgspec.Struct):
+    """All kernels at one shape."""
+
+    batch: int
+    context: int
+    rungs: list[MeasuredRung]
+
+
 class MeasuredRungs(msgspec.Struct):
-    """The ladder on one device, at one shape."""
+    """The ladder on one device."""
 
     device: str
     date: str
-    batch: int
-    context: int
     copy_gb_per_s: float
-    rungs: list[MeasuredRung]
+    ladders: list[MeasuredLadder]
 
 
 def measured_rungs() -> MeasuredRungs | None:
@@ -43,11 +49,19 @@ def measured_rungs() -> MeasuredRungs | None:
 
 def in_words(measured: MeasuredRungs) -> str:
     """A page of the lesson."""
-    rungs = "; ".join(
-        f"`{rung.name}` **{rung.microseconds:,.0f}** µs, {rung.share_of_copy:.0%}"
-        for rung in measured.rungs[:MOST_SHOWN]
-    )
-    return (
-        f"Measured on an {measured.device}, {measured.date}: {measured.batch} sequences of {measured.context:,} tokens, in microseconds and as a "
-        f"share of the device's copying speed ({measured.copy_gb_per_s:,.0f} GB/s). {rungs}."
-    )
+    ladders = " ".join(f"{_shape(one)}: {', '.join(map(_speed, one.rungs[:MOST_SHOWN]))}." for one in measured.ladders)
+    return f"Measured on an {measured.device}, {measured.date}, in microseconds. {ladders} {_best_share(measured)}"
+
+
+def _shape(ladder: MeasuredLadder) -> str:
+    sequences = "sequence" if ladder.batch == 1 else "sequences"
+    return f"**{ladder.batch} {sequences} of {ladder.context:,} tokens**"
+
+
+def _speed(rung: MeasuredRung) -> str:
+    return f"`{rung.name}` {rung.microseconds:,.0f}"
+
+
+def _best_share(measured: MeasuredRungs) -> str:
+    best = max((rung for ladder in measured.ladders for rung in ladder.rungs), key=lambda rung: rung.share_of_copy)
+    return f"The best, `{best.name}`, reads at {best.share_of_copy:.0%} of the speed at which the device copies ({measured.copy_gb_per_s:,.0f} GB/s)."

@@ -14,7 +14,7 @@ from typing import Literal
 
 from minivllm.errors import LessonError
 
-Rung = Literal["naive", "grouped", "split", "static"]
+Rung = Literal["naive", "grouped", "split", "static", "unified"]
 SPLITS = 2
 """Of the rung `split`, over a context that is short enough to be interpreted."""
 
@@ -69,6 +69,7 @@ def _look_here(shape: Shape) -> dict[Rung, Look]:
     from minivllm.kernels.decode_split import SplitWorkspace, decode_split
     from minivllm.kernels.decode_static import StaticDecode
     from minivllm.kernels.reference import decode_attention
+    from minivllm.kernels.unified import unified_attention
 
     num_blocks = -(-shape.context // shape.block_size)
     generator = torch.Generator().manual_seed(0)
@@ -85,11 +86,13 @@ def _look_here(shape: Shape) -> dict[Rung, Look]:
     static = StaticDecode(num_rows, shape.context, keys, shape.num_heads, scale)
     static.set_batch(table, lengths)
     workspace = SplitWorkspace.empty(query, SPLITS)
+    starts = torch.tensor([0, 1], dtype=torch.int32)
     calls = {
         "naive": lambda: decode_naive(query, keys, values, table, lengths, scale),
         "grouped": lambda: decode_grouped(query, keys, values, table, lengths, scale),
         "split": lambda: decode_split(query, keys, values, table, lengths, scale, SPLITS, workspace),
         "static": lambda: static(query.expand(num_rows, -1, -1).contiguous(), keys, values),
+        "unified": lambda: unified_attention(query, keys, values, table, starts, lengths, scale, has_chunks=False),
     }
     looks: dict[Rung, Look] = {}
     for rung, call in calls.items():

@@ -139,6 +139,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
                 ("kernels/decode_grouped.py#decode_grouped_kernel", "rung 2: a program for each key head"),
                 ("kernels/decode_split.py#decode_split_kernel", "rung 3: the context in parts"),
                 ("kernels/decode_static.py#StaticDecode", "rung 4: ready for a CUDA graph"),
+                ("kernels/unified.py#unified_kernel", "version 5: chunks and decodes in one launch"),
             ),
         ),
         "way-to-vllm": Picks(

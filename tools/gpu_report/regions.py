@@ -12,6 +12,8 @@ from typing import Any
 Stage = dict[str, Any]
 RUNGS_AT = (64, 4096)
 """Batch and context at which the ladder is shown, and for which its goal is stated."""
+LESSON_AT = (RUNGS_AT, (1, 16384))
+"""Those that lesson 12 shows: a full batch, and somebody alone with a long text, where splits count."""
 GOALS = {"split": "85 %", "static": "85 %"}
 WORKLOAD_GOALS = {
     "transformers, one at a time": "24",
@@ -67,10 +69,10 @@ def rows_of(stage: Stage, kernel: str) -> list[dict[str, Any]]:
     return [row for row in stage["rows"] if row.get("kernel") == kernel]
 
 
-def rungs(kernels: Stage) -> list[dict[str, Any]]:
-    """Our decode kernels at `RUNGS_AT`, in the order of the ladder."""
+def rungs(kernels: Stage, at: tuple[int, int]) -> list[dict[str, Any]]:
+    """Our decode kernels at a batch and context, in the order of the ladder."""
     rows = rows_of(kernels, "decode")
-    return [row for row in rows if row["ours"] and (row["batch"], row["context"]) == RUNGS_AT and "reason" not in row]
+    return [row for row in rows if row["ours"] and (row["batch"], row["context"]) == at and "reason" not in row]
 
 
 def ladder(kernels: Stage) -> str:
@@ -81,7 +83,7 @@ def ladder(kernels: Stage) -> str:
         if not row["ours"] and (row["batch"], row["context"]) == RUNGS_AT and "reason" not in row
     ]
     lines, before = [], None
-    for row in [*rungs(kernels), *peers]:
+    for row in [*rungs(kernels, RUNGS_AT), *peers]:
         gain = f"{before['seconds'] / row['seconds']:.2f} times" if before is not None and row["ours"] else ""
         in_a_row = microseconds(row["seconds_in_a_row"]) if "seconds_in_a_row" in row else ""
         name = f"`{row['name']}`" if row["ours"] else row["name"]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from picture import draw_steps
-from regions import PICTURED_BATCH, REGIONS, RUNGS_AT, Stage, copy_speed, rungs
+from regions import LESSON_AT, PICTURED_BATCH, REGIONS, Stage, copy_speed, rungs
 
 ROOT = Path(__file__).resolve().parents[2]
 STAGES = ("tests", "kernels", "tune", "engine", "profile", "demo")
@@ -111,28 +111,31 @@ def _fill(page: str, stages: dict[str, Stage], name: str) -> str:
 
 def _measured_rungs(kernels: Stage) -> str | None:
     """What lesson 12 shows; None if the ladder was not reached."""
-    copy, rows = copy_speed(kernels), rungs(kernels)
-    if not rows:
+    copy = copy_speed(kernels)
+    ladders = {at: rungs(kernels, at) for at in LESSON_AT}
+    if not any(ladders.values()):
         return None
-    batch, context = RUNGS_AT
     measured = {
         "device": kernels["environment"]["device"]["name"],
         "date": kernels["began"][:10],
-        "batch": batch,
-        "context": context,
         "copy_gb_per_s": copy,
-        "rungs": [
-            {
-                "name": row["name"],
-                "microseconds": row["seconds"] * 1e6,
-                "gb_per_s": row["gb_per_s"],
-                "share_of_copy": row["gb_per_s"] / copy,
-                "microseconds_in_a_row": row["seconds_in_a_row"] * 1e6,
-            }
-            for row in rows
+        "ladders": [
+            {"batch": batch, "context": context, "rungs": [_rung(row, copy) for row in rows]}
+            for (batch, context), rows in ladders.items()
+            if rows
         ],
     }
     return json.dumps(measured, indent=1) + "\n"
+
+
+def _rung(row: dict[str, Any], copy_gb_per_s: float) -> dict[str, Any]:
+    return {
+        "name": row["name"],
+        "microseconds": row["seconds"] * 1e6,
+        "gb_per_s": row["gb_per_s"],
+        "share_of_copy": row["gb_per_s"] / copy_gb_per_s,
+        "microseconds_in_a_row": row["seconds_in_a_row"] * 1e6,
+    }
 
 
 def _picture(profile: Stage) -> str | None:
