@@ -295,7 +295,7 @@ def profile_picture(profile: Stage) -> str:
         f"[![One decode step of {PICTURED_BATCH} sequences on a time axis: what the host does, and when kernels run on the device, with CUDA "
         "graphs and without.](../assets/gpu-step.svg)](../assets/gpu-step.svg)\n\n"
         f"One decode step of {PICTURED_BATCH} sequences under torch's profiler, {profile['environment']['device']['name']}, {profile['began'][:10]}. "
-        f"{_host_time(profile, 'graphs', 'With CUDA graphs')} {_host_time(profile, 'eager', 'Without')}"
+        f"{_host_time(profile, 'graphs', 'With CUDA graphs')} {_host_time(profile, 'eager', 'Without them')}"
     )
 
 
