@@ -24,7 +24,9 @@ LARGEST = 480_000
 
 
 def test_each_scenario_has_a_trace_and_nothing_else_lies_there():
-    assert {path.name for path in TRACES.iterdir()} == {"kernels", "policies", *(f"{name}.jsonl" for name in SCENARIOS)}
+    assert {path.name for path in TRACES.iterdir()} == {
+        "gpu", "kernels", "policies", *(f"{name}.jsonl" for name in SCENARIOS)
+    }  # fmt: skip
     assert {path.name for path in POLICIES.iterdir()} == {"static+contiguous.jsonl", "continuous+paged.jsonl"}
     assert {path.name for path in KERNELS.iterdir()} == {"x-ray.jsonl"}
     assert all(path.stat().st_size < LARGEST for path in TRACES.rglob("*.jsonl"))
@@ -45,6 +47,16 @@ def test_a_committed_trace_opens_and_folds_to_its_end(name: str):
     assert fold.t == pytest.approx((fold.step - 1) * 0.01)
     text = " ".join(one.text for one in fold.history)
     assert len(re.findall(r"\b[a-z]{3,}\b", text)) > 50, "words that a person can read"
+
+
+def test_the_recording_from_a_gpu_opens_folds_and_has_a_traced_kernel():
+    recording = Recording(TRACES / "gpu/shared-prefix.jsonl")
+    assert (recording.header.model, recording.header.clock) == ("smollm2", "monotonic")
+    fold = recording.view_at_event(len(recording))
+    assert fold.counters.finished_requests == len(SCENARIOS["shared-prefix"].arrivals)
+    assert fold.counters.invariant_violations == 0 and fold.lost_events == 0
+    kinds = [type(event).__name__ for event in recording.events(0, len(recording))]
+    assert kinds.count("KernelTraced") == 1 and "AttentionMass" in kinds
 
 
 def test_two_policies_answer_the_same_requests_with_the_same_tokens() -> None:
