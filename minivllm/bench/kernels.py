@@ -56,15 +56,9 @@ def measure_rows(
     The first two rows are `device/copy` and `device/read`. A kernel or peer that fails has a `reason` in place of times.
     Raises `TritonMissingError`, and `BenchError` without a CUDA device, unless `interpret`.
     """
-    if find_spec("triton") is None:
-        raise TritonMissingError("bench kernels")
+    _require_device(interpret)
     import torch
 
-    if not torch.cuda.is_available() and not interpret:
-        raise BenchError(
-            "There is no CUDA device here, so kernels would be interpreted and their times mean nothing; run this on a "
-            "machine with one, or add --interpret to try the bench itself on tiny shapes."
-        )
     from minivllm.bench.kernel_cases import CUDA_CASES, INTERPRETED_CASES, make_batch
     from minivllm.bench.kernel_peers import make_peers
     from minivllm.bench.kernel_runs import check, make_runs
@@ -108,8 +102,22 @@ def _movement_row(movement: Movement) -> dict[str, object]:
     }
 
 
+def _require_device(interpret: bool) -> None:
+    """Raise `TritonMissingError`, or `BenchError` where kernels would be interpreted and nobody asked for that."""
+    if find_spec("triton") is None:
+        raise TritonMissingError("bench kernels")
+    import torch
+
+    if not torch.cuda.is_available() and not interpret:
+        raise BenchError(
+            "There is no CUDA device here, so kernels would be interpreted and their times mean nothing; run this on a "
+            "machine with one, or add --interpret to try the bench itself on tiny shapes."
+        )
+
+
 def measure(*, num_runs: int, interpret: bool) -> dict[str, object]:
     """All rows of `measure_rows` as one JSON object; each is printed as it is measured."""
+    _require_device(interpret)  # before the progress bar, which would leave an empty line
     rows = []
     with progress_bar() as progress:
         task = progress.add_task("kernels", total=None)

@@ -79,27 +79,24 @@ class StaticInputs:
         rows.slot_mapping[num_seqs:] = NOT_WRITTEN
         rows.seq_lens[:num_seqs] = inputs.positions + 1
         rows.seq_lens[num_seqs:] = 0
-        num_changes = self._list_changes(inputs.attention.block_tables)
-        self._device_side.copy_(torch.from_numpy(self._host_side), non_blocking=True)
-        if num_changes:
-            entries, block_ids = self._on_device.changed_entries, self._on_device.changed_ids
-            self._block_tables.view(-1).index_copy_(0, entries[:num_changes], block_ids[:num_changes])
-
-    def _list_changes(self, block_tables: np.ndarray) -> int:
-        """Note where `block_tables: [num_seqs, at most max_blocks]` differ from the device's, and how often; 0 if all are sent."""
-        num_seqs, width = block_tables.shape
-        sent = self._sent_tables[:num_seqs, :width]
+        block_tables = inputs.attention.block_tables
+        sent = self._sent_tables[:num_seqs, : block_tables.shape[1]]
         changes = np.flatnonzero(block_tables != sent)
         if len(changes) > len(self._sent_tables):
             new = torch.from_numpy(block_tables.astype(np.int32))
-            self._block_tables[:num_seqs, :width].copy_(new, non_blocking=True)
+            self._block_tables[:num_seqs, : block_tables.shape[1]].copy_(new, non_blocking=True)
             sent[:] = block_tables
-            return 0
-        row, column = np.divmod(changes, width)
-        sent[row, column] = block_tables[row, column]
-        self._on_host.changed_entries[: len(changes)] = row * self._sent_tables.shape[1] + column
-        self._on_host.changed_ids[: len(changes)] = block_tables[row, column]
-        return len(changes)
+            changes = changes[:0]
+        row, column = np.divmod(changes, block_tables.shape[1])
+        rows.changed_entries[: len(changes)] = row * self._sent_tables.shape[1] + column
+        rows.changed_ids[: len(changes)] = block_tables[row, column]
+        self._device_side.copy_(torch.from_numpy(self._host_side), non_blocking=True)
+        if len(changes):
+            entries, block_ids = self._on_device.changed_entries, self._on_device.changed_ids
+            self._block_tables.view(-1).index_copy_(0, entries[: len(changes)], block_ids[: len(changes)])
+            sent[row, column] = block_tables[
+                row, column
+            ]  # only now: a copy that fails is made again with the next step
 
 
 def _rows(side: Any, int32: Any) -> _Rows:

@@ -4,7 +4,7 @@ Per layer: one launch writes the step's keys and values, one attends for all pre
 split contexts) for all decodes, sequences with a single token. The backend's name says which version of the decode
 kernel runs: `triton:naive`, `triton:grouped`, `triton:split` or `triton:static`. The last one is for steps of decodes
 alone, over tensors that stay where they are (`cuda_graphs`); in other steps it is `triton:split`. `triton:unified` is
-`triton:static`, but steps that mix chunks and decodes attend in a single launch. It is the fastest for every kind of step.
+`triton:static`, but steps that mix many decodes and a few chunks attend in a single launch (`_takes_one_launch`).
 
 What the kernels want is prepared once a step: block tables as int32, lengths, the list of query tiles. The easy thing
 to get wrong is where decode rows lie. A batch mixes decodes and chunks in any order, so decodes are rows of the
@@ -17,7 +17,6 @@ num_kv_heads, head_size] through strides. It comes uninitialised: what was not w
 Source: vLLM `vllm/v1/attention/backends/triton_attn.py`.
 """
 
-from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
@@ -40,65 +39,17 @@ from minivllm.runtime.input_batch import CommonAttentionMetadata
 from minivllm.runtime.kv_cache import KVCacheSpec
 from minivllm.runtime.partial_attention import Rows
 from minivllm.runtime.static_inputs import StaticInputs
+from minivllm.runtime.triton_metadata import Decodes, Mixed, Prefills, TritonAttentionMetadata
 
 Rung = Literal["naive", "grouped", "split", "static", "unified"]
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 HEAD_SIZES = range(8, 257, 2)
 """Halves of a head are rotated, so it is even; the largest is one whose tile of keys and values fits a multiprocessor."""
+MAX_CHUNK_TOKENS = 2048
+"""Of a step, with which the unified kernel was measured to be faster than two (docs/measured/gpu/sweep.json)."""
 MIN_CAPABILITY = (8, 0)
 """Triton compiles for no older GPUs: before sm_80 there is no bfloat16."""
-
-
-@dataclass(slots=True)
-class Decodes:
-    """The sequences of a step that have one token."""
-
-    rows: Rows
-    """Their rows in the flat batch."""
-    block_tables: torch.Tensor
-    """[num_decodes, max_blocks] int32"""
-    seq_lens: torch.Tensor
-    """[num_decodes] int32, this step's token counted"""
-    num_splits: int
-
-
-@dataclass(slots=True)
-class Prefills:
-    """The sequences of a step that have several tokens; tensors of the whole batch, tiles of the prefills alone."""
-
-    block_tables: torch.Tensor
-    """[num_seqs, max_blocks] int32"""
-    query_start_loc: torch.Tensor
-    """[num_seqs + 1] int32"""
-    seq_lens: torch.Tensor
-    """[num_seqs] int32"""
-    tiles: torch.Tensor
-    """[num_tiles, 2] int32"""
-
-
-@dataclass(slots=True)
-class Mixed:
-    """All sequences of a step that has both chunks and decodes."""
-
-    block_tables: torch.Tensor
-    """[num_seqs, max_blocks] int32"""
-    query_start_loc: torch.Tensor
-    """[num_seqs + 1] int32"""
-    seq_lens: torch.Tensor
-    """[num_seqs] int32"""
-
-
-@dataclass(slots=True)
-class TritonAttentionMetadata:
-    slot_mapping: torch.Tensor
-    """[num_tokens] int64"""
-    decodes: Decodes | None = None
-    prefills: Prefills | None = None
-    mixed: Mixed | None = None
-    """Instead of both, for `triton:unified`."""
-    static: StaticDecode | None = None
-    """Instead of all: a step of decodes alone, one a row, the rows left over being padding."""
 
 
 class TritonAttentionBackend:
@@ -162,7 +113,7 @@ class TritonAttentionBackend:
         lengths = np.diff(common.query_start_loc)  # [num_seqs]
         seq_lens = common.num_computed_tokens + lengths
         decodes, prefills = np.flatnonzero(lengths == 1), np.flatnonzero(lengths > 1)
-        if self._rung == "unified" and len(decodes) and len(prefills):
+        if self._rung == "unified" and self._takes_one_launch(lengths, seq_lens[decodes]):
             mixed = Mixed(*map(self._int32, (common.block_tables, common.query_start_loc, seq_lens)))
             return TritonAttentionMetadata(self._tensor(common.slot_mapping), mixed=mixed)
         return TritonAttentionMetadata(
@@ -171,14 +122,29 @@ class TritonAttentionBackend:
             prefills=self._build_prefills(common, prefills, lengths, seq_lens) if len(prefills) else None,
         )
 
+    def _takes_one_launch(self, lengths: np.ndarray, decode_lens: np.ndarray) -> bool:
+        """Whether the unified kernel is faster for a step: where it was measured to be, with a GPU full of decodes beside few chunks.
+
+        It does not split contexts, so a few long ones are better off with `decode_split`; and its tiles are too small for
+        steps that are mostly chunks.
+        lengths: [num_seqs] tokens of each sequence in the step; decode_lens: [num_decodes] contexts
+        """
+        num_decodes, chunk_tokens = len(decode_lens), int(lengths.sum()) - len(decode_lens)
+        if num_decodes == 0 or not 0 < chunk_tokens <= MAX_CHUNK_TOKENS:
+            return False
+        return self._num_splits(decode_lens) == 1
+
+    def _num_splits(self, decode_lens: np.ndarray) -> int:
+        longest = int(decode_lens.max())
+        return choose_num_splits(len(decode_lens), self._spec.num_kv_heads, longest, self._num_processors)
+
     def _build_decodes(self, common: CommonAttentionMetadata, members: np.ndarray, seq_lens: np.ndarray) -> Decodes:
         """members, seq_lens: [num_decodes]"""
-        num_splits = choose_num_splits(len(members), self._spec.num_kv_heads, int(seq_lens.max()), self._num_processors)
         return Decodes(
             rows=self._rows(common.query_start_loc[members]),
             block_tables=self._int32(common.block_tables[members]),
             seq_lens=self._int32(seq_lens),
-            num_splits=num_splits,
+            num_splits=self._num_splits(seq_lens),
         )
 
     def _build_prefills(
@@ -201,7 +167,7 @@ class TritonAttentionBackend:
         return self._tensor(rows)
 
     def _int32(self, array: np.ndarray) -> torch.Tensor:
-        # Half the bytes of the engine's int64, and wide enough: offsets are made int64 inside the kernels.
+        # Half the bytes of the engine's int64. Where offsets need 64 bits, the kernels' launchers widen it (`wide_enough`).
         return self._tensor(array.astype(np.int32))
 
     def _tensor(self, array: np.ndarray) -> torch.Tensor:

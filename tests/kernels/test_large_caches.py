@@ -17,6 +17,7 @@ from minivllm.kernels.decode_naive import decode_naive
 from minivllm.kernels.decode_split import decode_split
 from minivllm.kernels.prefill import list_query_tiles, prefill_attention
 from minivllm.kernels.rotary import rotary_and_cache
+from minivllm.kernels.unified import unified_attention
 
 BLOCK_SIZE, HEAD_SIZE, LENGTH = 16, 64, 40
 NUM_BLOCKS = 2**31 // (2 * BLOCK_SIZE * HEAD_SIZE) + 4
@@ -74,6 +75,30 @@ def test_prefill_reads_blocks_beyond_32_bits(cache: torch.Tensor, small: torch.T
         torch.tensor([LENGTH], dtype=torch.int32, device=DEVICE),
         SCALE,
         list_query_tiles([9], [0], 2, HEAD_SIZE, torch.float16).to(DEVICE),
+    )
+    tables = torch.arange(3)[None]
+    expected = reference.paged_attention(query.double(), small[:, 0], small[:, 1], tables, [0, 9], [LENGTH], SCALE)
+    assert_close(actual, expected, torch.float16)
+
+
+@pytest.mark.parametrize("num_splits", [1, 2])
+def test_the_unified_kernel_reads_blocks_beyond_32_bits(
+    num_splits: int, cache: torch.Tensor, small: torch.Tensor
+) -> None:
+    query = torch.randn(9, 2, HEAD_SIZE).half()
+    lengths = torch.tensor([LENGTH], dtype=torch.int32, device=DEVICE)
+    starts = torch.tensor([0, 9], dtype=torch.int32, device=DEVICE)
+    table = torch.tensor([LAST_BLOCKS], dtype=torch.int32, device=DEVICE)
+    actual = unified_attention(
+        query.to(DEVICE),
+        cache[:, 0],
+        cache[:, 1],
+        table,
+        starts,
+        lengths,
+        SCALE,
+        has_chunks=True,
+        num_splits=num_splits,
     )
     tables = torch.arange(3)[None]
     expected = reference.paged_attention(query.double(), small[:, 0], small[:, 1], tables, [0, 9], [LENGTH], SCALE)

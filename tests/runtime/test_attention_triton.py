@@ -2,6 +2,7 @@
 
 import builtins
 
+import numpy as np
 import pytest
 import torch
 from attention_cases import HEAD_SIZE, SHARING, Seq, StepCase, random_case
@@ -14,6 +15,7 @@ from minivllm.errors import ConfigError
 from minivllm.kernels.mode import INTERPRETED
 from minivllm.runtime import triton_attention
 from minivllm.runtime.attention import choose_attention_backend, get_attention_backend
+from minivllm.runtime.input_batch import CommonAttentionMetadata
 from minivllm.runtime.kv_cache import KVCacheSpec
 from minivllm.runtime.torch_attention import TorchAttentionBackend
 from minivllm.runtime.triton_attention import TritonAttentionBackend
@@ -62,6 +64,31 @@ def test_a_batch_of_chunks_alone_matches_the_reference() -> None:
 @pytest.mark.parametrize("rung", ["split", "static", "unified"])
 def test_a_context_long_enough_to_be_split_matches_the_reference(rung: str) -> None:
     check(StepCase([Seq(600), Seq(3), Seq(0, 4)], group=3, block_size=16), rung)
+
+
+@pytest.mark.parametrize(
+    ("decodes", "chunks", "in_one"),
+    [
+        ([100] * 200, [64], True),
+        ([100] * 200, [1024, 1024], True),
+        ([100] * 200, [1024, 1025], False),  # mostly chunks, whose own kernel has larger tiles
+        ([900], [64], False),  # a long context alone is split, which the one launch does not do
+        ([100] * 200, [], False),
+        ([], [64], False),
+    ],
+)
+def test_a_step_takes_one_launch_where_many_decodes_run_beside_few_chunks(decodes, chunks, in_one) -> None:
+    backend = TritonAttentionBackend("unified", spec_of(), 4, DEVICE, 4, 256, 4096)
+    lengths = np.array([1] * len(decodes) + chunks)
+    common = CommonAttentionMetadata(
+        query_start_loc=np.concatenate(([0], lengths.cumsum())),
+        num_computed_tokens=np.array([context - 1 for context in decodes] + [0] * len(chunks)),
+        block_tables=np.zeros((len(lengths), 4), dtype=np.int64),
+        slot_mapping=np.zeros(lengths.sum(), dtype=np.int64),
+    )
+    metadata = backend.build(common)
+    assert (metadata.mixed is not None) == in_one
+    assert (metadata.decodes is None) == (in_one or not decodes)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
