@@ -103,7 +103,7 @@ def tune(on_row: Callable[[Row], None], dry_run: bool, wants: Callable[[str], bo
 
 
 def conclude(rows: Iterable[Row], dry_run: bool) -> Iterator[Row]:
-    """A row for each entry of the table: which candidate to commit. Entries with candidates that have no row are left out.
+    """A row for each entry of the table: which candidate to commit. An entry is left out until all candidates have rows.
 
     rows: those of `tune`, of this run and of earlier ones
     """

@@ -13,9 +13,9 @@
 | profile | where a decode step goes: kernels, launches, Python                                          |
 | demo    | nothing; it records the demo, with one decode traced, into DIR/demo.jsonl                    |
 
-Each stage is a process of its own and writes DIR/STAGE.json (`stage_file`). A second run continues: rows that are there stay, if device,
-versions and commit are the same. Uncommitted changes are not compared, so after one take another DIR. `tables.py` puts the results into
-the docs.
+Each stage is a process of its own and writes DIR/STAGE.json (`stage_file`). A second run continues: rows that are there
+stay, if device, versions and commit are the same. Uncommitted changes are not compared, so after one take another DIR.
+`tables.py` puts the results into the docs.
 
 For a machine without network, `make gpu-wheels` on another one fetches what it lacks, and `make gpu-install` installs that.
 Exit status: 0 if all is done, 1 if a stage failed or ran out of time, 2 if this machine cannot do it.

@@ -82,8 +82,8 @@ def copy_speed(kernels: Stage) -> float:
     speed = next((row["gb_per_s"] for row in kernels["rows"] if row["key"] == "device/copy"), None)
     if speed is None:
         raise MissingError(
-            "kernels.json has no row device/copy, against which the kernels are compared: run python tools/gpu_report kernels "
-            "into the same folder again."
+            "kernels.json has no row device/copy, against which the kernels are compared: run "
+            "python tools/gpu_report kernels into the same folder again."
         )
     return speed
 
@@ -149,7 +149,7 @@ def other_kernels(kernels: Stage) -> str:
     return "\n\n".join(
         [
             f"{measured_on(kernels)} {SHAPE}; medians of {_num_runs(kernels)} runs.",
-            "Prefill of whole prompts, and steps of 63 decodes beside a chunk (`+`), in microseconds, by batch x context:",
+            "Prefill of whole prompts, and 63 decodes beside a chunk (`+`), in microseconds, by batch x context:",
             _matrix(rows),
             *_speed_of_peer(kernels),
             table(["kernel", "size", "µs", "GB/s", "of the copy"], small),
@@ -283,8 +283,8 @@ def step(profile: Stage) -> str:
             f"({_prompt_lengths(profile)}). Milliseconds: medians of "
             f"{len(first['runs'])} steps, and of {len(first['profiled_runs'])} under torch's profiler.",
             table(columns, lines),
-            "Requests ask for their output at the end only, as `LLM.generate` does, and nobody subscribes to events. A server, which streams "
-            "tokens and emits events, has more host work in each step.",
+            "Requests ask for their output at the end only, as `LLM.generate` does, and nobody subscribes to events. "
+            "A server, which streams tokens and emits events, has more host work in each step.",
             *_top_kernels(profile),
         ]
     )
@@ -327,7 +327,8 @@ def tests(stage: Stage) -> str:
     ran = sum(row["tests"] for row in rows) - skipped
     num_files = sum(row["tests"] > row["skipped"] for row in rows)
     sentences = [
-        f"{measured_on(stage)} {passed} of {ran} tests marked `gpu` passed, in {num_files} files; {skipped} more were skipped.",
+        measured_on(stage),
+        f"{passed} of {ran} tests marked `gpu` passed, in {num_files} files; {skipped} more were skipped.",
         "All of `tests/kernels` has this mark, and some tests in it need no GPU.",
     ]
     failed = [f"`{failure['name']}`" for row in rows for failure in row["failures"]]

@@ -29,7 +29,10 @@ SHARE_IF_MORE_WAIT = 0.75
 
 
 def run(report: StageFile, *, dry_run: bool) -> None:
-    """Add a row for each file that has GPU tests. Raises `StageFailedError` if a test failed or a run of pytest did not end."""
+    """Add a row for each file that has GPU tests.
+
+    Raises `StageFailedError` if a test failed, or if a run of pytest did not end.
+    """
     marks = [] if dry_run else ["-m", "gpu"]
     done = {row.get("run") for row in report.rows.values()}
     pending = [places for places in (DRY_RUN_PLACES if dry_run else PLACES) if run_name(places) not in done]
