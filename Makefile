@@ -84,7 +84,7 @@ GPU_WHEELS := $(wildcard .gpu-wheels/*.whl)
 GPU_DOWNLOAD = $(BIN)/pip download -q --no-deps --only-binary :all: --platform manylinux2014_x86_64 --platform manylinux_2_28_x86_64 \
 	--python-version $(or $(PYTHON_VERSION),3.12) -d .gpu-wheels
 
-gpu-report: $(if $(GPU_WHEELS),gpu-install,setup) ## on a machine with a CUDA device: all that only a GPU can tell, into the folder OUT (report, if not given; STAGES=... for some)
+gpu-report: $(if $(GPU_WHEELS),gpu-install,setup) ## on a machine with a CUDA device: everything that needs a GPU to measure, into the folder OUT (report, if not given; STAGES=... for some)
 	$(if $(GPU_WHEELS),$(PYTHON),$(BIN)/python) tools/gpu_report $(STAGES) --out $(or $(OUT),report)
 
 gpu-install: ## install minivllm and the wheels of .gpu-wheels into PYTHON, without network

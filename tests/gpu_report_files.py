@@ -80,7 +80,7 @@ def profile() -> dict[str, Any]:
     ]
     rows = [
         {
-            "key": f"{'eager' if eager else 'graphs'}/{batch}", "batch": batch, "enforce_eager": eager,
+            "key": f"{'eager' if eager else 'graphs'}/{batch}", "batch": batch, "enforce_eager": eager, "prompt_tokens": 100 * batch,
             "runs": [0.002] * 40, "profiled_runs": [0.004] * 5, "busy": [0.001] * 5, "api": [0.0015] * 5,
             "waiting": [0.0005] * 5, "launches": [30] * 5, "kernels": [300] * 5, "outside_kernels": 0.5,
             "outside_kernels_profiled": 0.75, "timeline": timeline,

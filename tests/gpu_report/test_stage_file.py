@@ -30,7 +30,9 @@ def earlier(tmp_path: Path) -> Path:
     return write_report(tmp_path, stage("kernels", rows, status="out of time")) / "kernels.json"
 
 
-def test_rows_of_the_same_device_and_versions_are_kept_and_those_without_a_measurement_tried_again(tool, earlier):
+def test_rows_of_the_same_device_versions_and_commit_are_kept_and_those_without_a_measurement_tried_again(
+    tool, earlier
+):
     report = open_file(tool, earlier)
     assert not report.wants("a")
     assert report.wants("b") and report.wants("c")
@@ -46,10 +48,11 @@ def test_rows_of_the_same_device_and_versions_are_kept_and_those_without_a_measu
     [
         {"device": {**ENVIRONMENT["device"], "name": "Another"}},
         {"versions": {**ENVIRONMENT["versions"], "torch": "2.12"}},
+        {"commit": "another"},
     ],
-    ids=["device", "version"],
+    ids=["device", "version", "commit"],
 )
-def test_rows_of_another_device_or_version_are_measured_again(changed, tool, earlier):
+def test_rows_of_another_device_version_or_commit_are_measured_again(changed, tool, earlier):
     assert open_file(tool, earlier, **changed).wants("a")
 
 

@@ -1,4 +1,4 @@
-"""`python tools/gpu_report`: everything that only a GPU can tell, in stages of at most ten minutes.
+"""`python tools/gpu_report`: everything that needs a GPU to measure, in stages of at most ten minutes.
 
     python tools/gpu_report --out report                      all stages, one after the other
     python tools/gpu_report kernels engine --out report       these two
@@ -13,8 +13,9 @@
 | profile | where a decode step goes: kernels, launches, Python                                          |
 | demo    | nothing; it records the demo, with one decode traced, into DIR/demo.jsonl                    |
 
-Each stage is a process of its own and writes DIR/STAGE.json (`stage_file`). Run again, it goes on: rows that are there stay, if device
-and versions are the same. So after a change of the code take another DIR. `tables.py` puts the results into the docs.
+Each stage is a process of its own and writes DIR/STAGE.json (`stage_file`). A second run continues: rows that are there
+stay, if device, versions and commit are the same. Uncommitted changes are not compared, so after one take another DIR.
+`tables.py` puts the results into the docs.
 
 For a machine without network, `make gpu-wheels` on another one fetches what it lacks, and `make gpu-install` installs that.
 Exit status: 0 if all is done, 1 if a stage failed or ran out of time, 2 if this machine cannot do it.
@@ -107,7 +108,7 @@ def _run_in_process(stage: str, args: argparse.Namespace) -> int:
 def _run_here(args: argparse.Namespace) -> int:
     (stage,) = args.stages
     report = StageFile(
-        args.out / f"{stage}.json", stage, describe_machine(),
+        args.out / f"{stage}.json", stage, describe_machine(args.out),
         dry_run=args.dry_run, limit_s=args.limit, clock=MonotonicClock(),
     )  # fmt: skip
     try:

@@ -1,6 +1,6 @@
 """The machine that a GPU report is made on: what describes it, and why it may be refused.
 
-`nvidia-smi` is only asked and never told anything. Where there is no such command, its answers are None.
+`nvidia-smi` is only queried: no setting of the device is changed. Without that command its values are None.
 """
 
 import os
@@ -67,8 +67,8 @@ def _dotted(capability: tuple[int, ...]) -> str:
     return ".".join(map(str, capability))
 
 
-def describe_machine() -> dict[str, Any]:
-    """`environment` of a stage's file."""
+def describe_machine(results: Path) -> dict[str, Any]:
+    """`environment` of a stage's file. results: the report's folder, which does not count as a change of the code"""
     return {
         "versions": {
             "python": platform.python_version(),
@@ -78,8 +78,18 @@ def describe_machine() -> dict[str, Any]:
         "device": _describe_device(),
         "clocks": {"before": clocks(), "after": None},
         "machine": {"cpu": cpu_model(), "cores": os.cpu_count(), "system": f"{platform.system()} {platform.machine()}"},
-        "commit": _output("git", "-C", str(ROOT), "rev-parse", "HEAD"),
+        "commit": describe_commit(ROOT, results),
     }
+
+
+def describe_commit(root: Path, results: Path) -> str | None:
+    """The commit of a repository, with `+changes` if its files are not those of the commit; None without git."""
+    commit = _output("git", "-C", str(root), "rev-parse", "HEAD")
+    if commit is None:
+        return None
+    everything = [".", f":(exclude,literal){results.relative_to(root)}"] if results.is_relative_to(root) else ["."]
+    changes = _output("git", "-C", str(root), "status", "--porcelain", "--", *everything)
+    return commit if changes is None else f"{commit}+changes"
 
 
 def clocks() -> dict[str, float] | None:

@@ -9,18 +9,35 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from stage_tests import PLACES
+
 Stage = dict[str, Any]
+
+
+class MissingError(Exception):
+    """A stage's file lacks what the pages cannot do without; a sentence that says how to get it."""
+
+
 RUNGS_AT = (64, 4096)
 """Batch and context at which the ladder is shown, and for which its goal is stated."""
 LESSON_AT = (RUNGS_AT, (1, 16384))
 """Those that lesson 12 shows: a full batch, and somebody alone with a long text, where splits count."""
 GOALS = {"split": "85 %", "static": "85 %"}
-WORKLOAD_GOALS = {
-    "transformers, one at a time": "24",
-    "transformers, static batches of 32": "3",
-    "transformers, continuous batching": "more than 1",
-}
+PREFILL_GOAL_AT = (1, 4096)
+PREFILL_GOAL = "at least 60 %"
+PREFILL_PEER = "sdpa (gathered)"
+OPTIONAL_PEERS = {"decode": ("FlashInfer",)}
+"""Kernel -> peers that the bench leaves out where they are not installed; a row's name begins with one."""
 OURS = "minivllm, CUDA graphs"
+WORKLOAD = {
+    OURS: "",
+    "transformers, continuous batching": "more than 1",
+    "transformers, static batches of 32": "3",
+    "transformers, one at a time": "24",
+    "minivllm, enforce_eager": "",
+}
+"""Every engine of the stage `engine`, and the goal for minivllm's speed against it."""
+STEP_GOAL = "under 15 %"
 PICTURED_BATCH = 64
 SHAPE = "16 query heads, 8 key heads, head size 128, blocks of 16, bfloat16"
 
@@ -62,7 +79,13 @@ def microseconds(seconds: float) -> str:
 
 def copy_speed(kernels: Stage) -> float:
     """GB/s, read and written bytes counted."""
-    return next(row["gb_per_s"] for row in kernels["rows"] if row["key"] == "device/copy")
+    speed = next((row["gb_per_s"] for row in kernels["rows"] if row["key"] == "device/copy"), None)
+    if speed is None:
+        raise MissingError(
+            "kernels.json has no row device/copy, against which the kernels are compared: run "
+            "python tools/gpu_report kernels into the same folder again."
+        )
+    return speed
 
 
 def rows_of(stage: Stage, kernel: str) -> list[dict[str, Any]]:
@@ -103,6 +126,7 @@ def ladder(kernels: Stage) -> str:
             "Microseconds at every shape, batch x context:",
             _matrix(rows_of(kernels, "decode")),
             *_left_out(rows_of(kernels, "decode")),
+            *_not_installed(kernels),
         ]
     )
 
@@ -125,8 +149,9 @@ def other_kernels(kernels: Stage) -> str:
     return "\n\n".join(
         [
             f"{measured_on(kernels)} {SHAPE}; medians of {_num_runs(kernels)} runs.",
-            "Prefill of one sequence, and a step of 63 decodes beside a chunk (`+`), in microseconds, by batch x context:",
+            "Prefill of whole prompts, and 63 decodes beside a chunk (`+`), in microseconds, by batch x context:",
             _matrix(rows),
+            *_speed_of_peer(kernels),
             table(["kernel", "size", "µs", "GB/s", "of the copy"], small),
             *_left_out(rows),
         ]
@@ -152,6 +177,36 @@ def _left_out(rows: list[dict[str, Any]]) -> list[str]:
     return [f"Without a time at some shape: {name} (`{reason[:120]}`)." for name, reason in reasons.items()]
 
 
+def _not_installed(kernels: Stage) -> list[str]:
+    missing = [
+        peer
+        for kernel, peers in OPTIONAL_PEERS.items()
+        for peer in peers
+        if not any(row["name"].startswith(peer) for row in rows_of(kernels, kernel))
+    ]
+    return [f"Not installed there: {', '.join(missing)}."] if missing else []
+
+
+def _speed_of_peer(kernels: Stage) -> list[str]:
+    """Our prefill kernels against torch's, where the goal is stated; nothing where that was not measured."""
+    batch, context = PREFILL_GOAL_AT
+    rows = [
+        row
+        for row in rows_of(kernels, "prefill")
+        if (row["batch"], row["context"]) == PREFILL_GOAL_AT and "reason" not in row
+    ]
+    peer = next((row["seconds"] for row in rows if row["name"] == PREFILL_PEER), None)
+    shares = [
+        f"`{row['name']}` {peer / row['seconds'] * 100:.1f} %" for row in rows if row["ours"] and peer is not None
+    ]
+    if not shares:
+        return []
+    return [
+        f"Speed against {PREFILL_PEER} at {batch} x {context:,} (goal: {PREFILL_GOAL}): {', '.join(shares)}. "
+        f"Decode kernels have their goal, {GOALS['split']} of the copy, in [the ladder](#the-ladder-of-decode-kernels)."
+    ]
+
+
 def _num_runs(stage: Stage) -> int:
     return min(len(row["runs"]) for row in stage["rows"] if "runs" in row)
 
@@ -168,11 +223,11 @@ def workload_speeds(engine: Stage) -> dict[str, float]:
 def workload(engine: Stage) -> str:
     speeds = workload_speeds(engine)
     lines = []
-    for name in dict.fromkeys(row["engine"] for row in engine["rows"]):
+    for name, goal in WORKLOAD.items():
         rows = [row for row in engine["rows"] if row["engine"] == name and "reason" not in row]
         if not rows:
-            reason = next(row["reason"] for row in engine["rows"] if row["engine"] == name)
-            lines.append([name, f"no speed: {reason}", "", "", "", WORKLOAD_GOALS.get(name, "")])
+            reason = next((row["reason"] for row in engine["rows"] if row["engine"] == name), None)
+            lines.append([name, "not measured yet" if reason is None else f"no speed: {reason}", "", "", "", goal])
             continue
         rounds = ", ".join(f"{row['tokens_per_s']:,.0f}" for row in rows)
         requests = ", ".join(dict.fromkeys(str(row["requests"]) for row in rows))
@@ -184,10 +239,10 @@ def workload(engine: Stage) -> str:
                 rounds,
                 requests,
                 ratio,
-                WORKLOAD_GOALS.get(name, ""),
+                goal,
             ]
         )
-    columns = ["engine (attention)", "tokens/s", "each round", "requests", "minivllm against it", "goal on an H200"]
+    columns = ["engine (attention)", "tokens/s", "each round", "requests", "minivllm against it", "goal"]
     return (
         f"{measured_on(engine)} Tokens a second are the median of the rounds, and a ratio is median over median. Where fewer than 256 requests "
         f"were finished, the speed is that of these.\n\n{table(columns, lines)}"
@@ -220,16 +275,25 @@ def step(profile: Stage) -> str:
             ]
         )
     columns = ["sequences", "CUDA graphs", "step", "step, profiled", "kernels run", "launches", "kernels"]
-    columns.append("outside of kernels (step, profiled step)")
+    columns.append(f"outside of kernels (step, profiled step; goal with graphs: {STEP_GOAL})")
     first = profile["rows"][0]
     return "\n\n".join(
         [
-            f"{measured_on(profile)} Decode steps in Qwen3-0.6B's shape, prompts of the published workload with half an average output behind them (843 tokens on average). Milliseconds: medians of "
+            f"{measured_on(profile)} Decode steps in Qwen3-0.6B's shape, prompts of the published workload with half an average output behind them "
+            f"({_prompt_lengths(profile)}). Milliseconds: medians of "
             f"{len(first['runs'])} steps, and of {len(first['profiled_runs'])} under torch's profiler.",
             table(columns, lines),
+            "Requests ask for their output at the end only, as `LLM.generate` does, and nobody subscribes to events. "
+            "A server, which streams tokens and emits events, has more host work in each step.",
             *_top_kernels(profile),
         ]
     )
+
+
+def _prompt_lengths(profile: Stage) -> str:
+    """Mean prompt of each batch: the same lengths with and without graphs."""
+    means = {row["batch"]: row["prompt_tokens"] / row["batch"] for row in profile["rows"]}
+    return "on average " + ", ".join(f"{mean:,.0f} tokens at batch {batch}" for batch, mean in means.items())
 
 
 def _top_kernels(profile: Stage) -> list[str]:
@@ -259,10 +323,26 @@ def profile_intro(profile: Stage) -> str:
 
 def tests(stage: Stage) -> str:
     rows = [row for row in stage["rows"] if "reason" not in row]
-    passed, total = sum(row["passed"] for row in rows), sum(row["tests"] - row["skipped"] for row in rows)
-    text = f"{measured_on(stage)} {passed} of {total} GPU tests passed, in {len(rows)} files."
+    passed, skipped = sum(row["passed"] for row in rows), sum(row["skipped"] for row in rows)
+    ran = sum(row["tests"] for row in rows) - skipped
+    num_files = sum(row["tests"] > row["skipped"] for row in rows)
+    sentences = [
+        measured_on(stage),
+        f"{passed} of {ran} tests marked `gpu` passed, in {num_files} files; {skipped} more were skipped.",
+        "All of `tests/kernels` has this mark, and some tests in it need no GPU.",
+    ]
     failed = [f"`{failure['name']}`" for row in rows for failure in row["failures"]]
-    return f"{text} Failed: {', '.join(failed)}." if failed else text
+    if failed:
+        sentences.append(f"Failed: {', '.join(failed)}.")
+    missing = [f"`{place}`" for places in PLACES for place in places if not any(_is_in(row, place) for row in rows)]
+    if missing:
+        sentences.append(f"Not in these numbers, since it did not run to its end: {', '.join(missing)}.")
+    return " ".join(sentences)
+
+
+def _is_in(row: dict[str, Any], place: str) -> bool:
+    """Whether the row of a test file is of this file or folder."""
+    return row["key"] == place or row["key"].startswith(f"{place}/")
 
 
 def intro_not_measured(stage: str) -> str:

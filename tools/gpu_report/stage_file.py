@@ -3,7 +3,7 @@
     {"stage", "status", "error", "began", "seconds", "dry_run", "environment", "rows": [{"key", "runs", ...}, ...]}
 
 A stage that is killed in the middle leaves the rows that it had. A later run into the same folder keeps rows that were
-measured on the same device with the same versions, and measures the others.
+measured on the same device with the same versions and the same commit, and measures the others.
 """
 
 import json
@@ -104,5 +104,6 @@ def _measured_alike(earlier: dict[str, Any], environment: dict[str, Any], dry_ru
     return (
         earlier.get("dry_run") == dry_run
         and then.get("versions") == environment["versions"]
+        and then.get("commit") == environment["commit"]
         and (then.get("device") or {}).get("name") == (environment["device"] or {}).get("name")
     )

@@ -3,9 +3,7 @@
 In a dry run the kernels are interpreted on tiny shapes, and their times mean nothing.
 """
 
-from collections.abc import Callable
 from importlib import import_module
-from typing import Any
 
 from stage_file import StageFailedError, StageFile
 
@@ -25,19 +23,19 @@ def run_kernels(report: StageFile, *, dry_run: bool) -> None:
 
 
 def run_tune(report: StageFile, *, dry_run: bool) -> None:
-    """Add the rows of the tuning bench. Rows of an earlier run are measured again, since it cannot be told what to leave out."""
-    tune: Callable[..., None]
+    """Add a row for each candidate, then one for each entry of the table that has all of them; print these entries."""
     try:
-        tune = import_module(TUNING).tune
+        tuning = import_module(TUNING)
     except ModuleNotFoundError as error:
         if error.name != TUNING:
             raise
         raise StageFailedError(
             "minivllm/bench/kernel_tuning.py does not exist, so there is nothing to tune: leave the stage out."
         ) from error
-
-    def on_row(row: dict[str, Any]) -> None:
-        report.add(row)
-        report.check_time(f"after the row {row['key']}")
-
-    tune(on_row=on_row, dry_run=dry_run)
+    try:
+        tuning.tune(on_row=report.add, dry_run=dry_run, wants=report.wants)
+    finally:  # out of time, too, there may be entries that are complete
+        conclusions = list(tuning.conclude(list(report.rows.values()), dry_run))
+        for row in conclusions:
+            report.add(row)
+        print("\n".join(tuning.entries_to_commit(conclusions)), flush=True)

@@ -12,11 +12,12 @@ import argparse
 import json
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from picture import draw_steps
-from regions import LESSON_AT, PICTURED_BATCH, REGIONS, Stage, copy_speed, rungs
+from regions import LESSON_AT, PICTURED_BATCH, REGIONS, MissingError, Stage, copy_speed, rungs
 
 ROOT = Path(__file__).resolve().parents[2]
 STAGES = ("tests", "kernels", "tune", "engine", "profile", "demo")
@@ -57,9 +58,19 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
 
 
 def read_stages(folder: Path) -> dict[str, Stage]:
-    """The stages that the folder has a file of."""
+    """The stages that the folder has a file of. Raises `TablesError` if a file is none of a stage."""
     paths = ((stage, folder / f"{stage}.json") for stage in STAGES)
-    return {stage: json.loads(path.read_text(encoding="utf-8")) for stage, path in paths if path.exists()}
+    return {stage: _read_stage(path) for stage, path in paths if path.exists()}
+
+
+def _read_stage(path: Path) -> Stage:
+    try:
+        stage = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise TablesError(f"{path} is not JSON ({error}): take the file that the stage has written.") from error
+    if not isinstance(stage, dict) or not isinstance(stage.get("rows"), list):
+        raise TablesError(f"{path} has no list of rows: take the file that the stage has written.")
+    return stage
 
 
 def _new_stages(folder: Path) -> dict[str, Stage]:
@@ -91,9 +102,22 @@ def render(stages: dict[str, Stage], root: Path) -> dict[str, str | None]:
     outputs: dict[str, str | None] = {f"{MEASURED}/{name}.json": _dump(stage) for name, stage in stages.items()}
     for page in PAGES:
         outputs[page] = _fill((root / page).read_text(encoding="utf-8"), stages, page)
-    outputs[RUNGS] = _measured_rungs(stages["kernels"]) if "kernels" in stages else None
-    outputs[PICTURE] = _picture(stages["profile"]) if "profile" in stages else None
+    for name, stage, make in ((RUNGS, "kernels", _measured_rungs), (PICTURE, "profile", _picture)):
+        outputs[name] = _make(make, stage, stages[stage]) if stage in stages else None
     return outputs
+
+
+def _make(make: Callable[[Stage], str | None], name: str, stage: Stage) -> str | None:
+    """Raises `TablesError` if the stage's file lacks something that it is made of."""
+    try:
+        return make(stage)
+    except MissingError as error:
+        raise TablesError(str(error)) from error
+    except (LookupError, TypeError, ValueError) as error:
+        raise TablesError(
+            f"{name}.json or one of its rows lacks what the pages need ({type(error).__name__}: {error}): run "
+            f"python tools/gpu_report {name} again, into another folder."
+        ) from error
 
 
 def _fill(page: str, stages: dict[str, Stage], name: str) -> str:
@@ -101,7 +125,7 @@ def _fill(page: str, stages: dict[str, Stage], name: str) -> str:
         if match["name"] not in REGIONS:
             raise TablesError(f"{name} has a region {match['name']!r}: choose from {', '.join(REGIONS)}.")
         stage, make, not_measured = REGIONS[match["name"]]
-        text = make(stages[stage]) if stage in stages else not_measured(stage)
+        text = _make(make, stage, stages[stage]) if stage in stages else not_measured(stage)
         # A region inside of a line, as in a table's cell, stays there.
         around = "\n\n" if match["text"].startswith("\n") else ""
         return f"{match[1]}{around}{text}{around}{match[4]}"

@@ -1,8 +1,8 @@
 """What torch's profiler saw of engine steps, as a few numbers and as a timeline that can be drawn.
 
 Takes the events of a Chrome trace, in microseconds; what comes out is in seconds, but for the timeline. A device is busy
-while at least one kernel (or copy) runs, so overlapping kernels count once. Of the host's time, what passes inside of CUDA's
-own functions is told apart from the rest, which is Python. Some of it is waiting for the device: a synchronization, and a
+while at least one kernel (or copy) runs, so overlapping kernels count once. The host's time divides into what passes inside of
+CUDA's own functions and the rest, which is Python. Some of it is waiting for the device: a synchronization, and a
 copy to the host's memory, which returns when everything before it on the device is done.
 
 Only intervals and names are looked at here, so all of this runs without a GPU.
