@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from minivllm import LLM, SamplingParams
 from minivllm.runtime.input_batch import CommonAttentionMetadata, ModelInput
 from minivllm.runtime.static_inputs import StaticInputs
 
@@ -106,3 +107,22 @@ def test_the_tensors_keep_their_addresses(static: StaticInputs) -> None:
     before = addresses()
     static.set(inputs_of([[1], [2]], [1, 2]))
     assert addresses() == before
+
+
+def test_an_engine_that_preempts_and_forks_says_what_it_says_with_torch() -> None:
+    """Rows move, blocks change hands and sequences come back: the engine's own steps, with interpreted kernels."""
+    pytest.importorskip("triton")
+    params = [SamplingParams(temperature=0, max_tokens=length, ignore_eos=True) for length in (20, 14, 9, 17)]
+    params.append(SamplingParams(temperature=1.0, seed=1, n=3, max_tokens=7, ignore_eos=True))
+    prompts = ["Hello there", "x", "Once upon", "abcdefgh", "Hello"]
+    texts = {}
+    for backend in ("torch", "triton:unified"):
+        llm = LLM(
+            "tiny-random", dtype="float32", device="cpu", attention_backend=backend, num_gpu_blocks_override=8, block_size=8,
+            max_num_seqs=4, max_num_batched_tokens=24, max_model_len=64, check_invariants=True,
+        )  # fmt: skip
+        outputs = llm.generate(prompts, params, use_tqdm=False)
+        texts[backend] = [one.token_ids for output in outputs for one in output.outputs]
+        counters = llm.llm_engine.inspect().counters
+        assert counters.num_preemptions > 0 and counters.forked_sequences == 2
+    assert texts["torch"] == texts["triton:unified"]
