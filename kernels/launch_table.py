@@ -9,8 +9,8 @@ tables to commit; what each number stands for, and why no other:
     tile     positions whose keys and values are loaded at once. Small tiles leave the memory idle between loads;
              large ones leave no registers for the scores.
     warps    what computes a tile. Decoding waits for memory, so few warps are best: more programs fit at once.
-    stages   tiles that are on their way while one is computed. Each costs the shared memory of a tile. The pipeline
-             loads block ids one tile ahead of keys, so 3 stages are one tile of keys in flight, and 5 are two.
+    stages   tiles that are on their way while one is computed. Each costs the shared memory of a tile, and block ids are
+             loaded a stage before the keys that they lead to.
     registers    of a thread. A multiprocessor has 65,536, so with 128 two programs of 8 warps fit: one multiplies
            while the other takes its softmax.
 
@@ -51,7 +51,7 @@ class LaunchParameters:
 # (padded head size, bytes of a number) -> how to launch. Smaller heads take the row of 64. Float32 is for comparing
 # tokens: it has no matrix instructions, so it needs many warps for its registers, and its rows were not tuned.
 DECODE = {
-    # Nearly all candidates reach the memory's speed; tiles of 32 are 5 % slower for heads of 64.
+    # Nearly all candidates reach the memory's speed; tiles of 32 are 8 to 13 % slower for heads of 64.
     (64, 2): LaunchParameters(rows=MIN_DOT, tile=128, num_warps=4, num_stages=3),
     (128, 2): LaunchParameters(rows=MIN_DOT, tile=64, num_warps=2, num_stages=3),
     (256, 2): LaunchParameters(rows=MIN_DOT, tile=32, num_warps=4, num_stages=3),
@@ -60,11 +60,11 @@ DECODE = {
     (256, 4): LaunchParameters(rows=MIN_DOT, tile=16, num_warps=8, num_stages=3),
 }
 PREFILL = {
-    # 4 warps of 128 registers: four programs on a multiprocessor. 14 to 27 % faster than without the bound.
+    # 4 warps of 128 registers: four programs on a multiprocessor. Without the bound it takes 13 to 15 % longer.
     (64, 2): LaunchParameters(rows=64, tile=64, num_warps=4, num_stages=2, max_registers=128),
-    # Two programs of 8 warps. The bound spills 100 bytes a thread and is 10 to 30 % faster all the same.
+    # Two programs of 8 warps. The bound spills 100 bytes a thread, and without it this takes 17 to 32 % longer all the same.
     (128, 2): LaunchParameters(rows=128, tile=64, num_warps=8, num_stages=3, max_registers=128),
-    # 128 rows would be 11 % faster on an H100, and would not fit the shared memory of smaller GPUs (99 KiB).
+    # 128 rows would take 11 % less time on an H100, and would not fit the shared memory of smaller GPUs (99 KiB).
     (256, 2): LaunchParameters(rows=64, tile=64, num_warps=4, num_stages=2),
     (64, 4): LaunchParameters(rows=32, tile=32, num_warps=8, num_stages=3),
     (128, 4): LaunchParameters(rows=32, tile=32, num_warps=8, num_stages=3),
@@ -77,8 +77,8 @@ UNIFIED = {
     (256, 2): LaunchParameters(rows=64, tile=64, num_warps=4, num_stages=2),
     **{key: launch for key, launch in PREFILL.items() if key[1] == 4},
 }
-# Decodes alone in the unified kernel. Its search takes registers: 2 warps on tiles of 64 need 194 of them, and reach 81 %
-# of the copy speed where one warp on tiles of 32 reaches 97 %.
+# Decodes alone in the unified kernel. Its search takes registers: 2 warps on tiles of 64 need 194 of them, and reached
+# 81 % of the copy speed in one report where one warp on tiles of 32 reached 97 % in the next.
 UNIFIED_DECODE = DECODE | {(128, 2): LaunchParameters(rows=MIN_DOT, tile=32, num_warps=1, num_stages=3)}
 
 # How many programs share a context (`choose_num_splits`).
