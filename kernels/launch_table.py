@@ -1,7 +1,7 @@
 """How attention kernels are launched: tile sizes, warps and pipeline stages, one small table a kernel.
 
-Nothing here changes a result. `python tools/gpu_report tune` measures the candidates on a device and prints the
-tables to commit; what each number stands for, and why no other:
+These numbers change speed and no result. `python tools/gpu_report tune` measures candidates on a device and prints the
+entries to commit. What each number means:
 
     rows     query rows a program holds: 16 are the least that a matrix instruction takes, and all that decoding
              needs. A chunk wants more, since each key that is loaded then serves more queries; 128 rows of 128
@@ -27,7 +27,7 @@ from minivllm.kernels.online_softmax import MIN_DOT, padded_head_size
 
 @dataclass(frozen=True, slots=True)
 class LaunchParameters:
-    """Of one kernel, for one head size and width of numbers."""
+    """How one kernel is launched, for one head size and one number of bytes per element."""
 
     rows: int
     """(token, head) pairs of a program, at least; a larger group of query heads gets more."""

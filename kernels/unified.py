@@ -69,10 +69,10 @@ def unified_kernel(
     TILE: tl.constexpr,
 ):
     """Program (query tile, key head, split)."""
-    tile_tokens = ROWS // GROUP
+    tile_tokens: tl.constexpr = ROWS // GROUP
     # Backwards: the last tiles of a chunk have the most keys to read, so they start first and short ones fill the gaps.
     number = tl.num_programs(0) - 1 - tl.program_id(0)
-    seq = find_sequence(query_start_loc, num_seqs, number, ROWS // GROUP)
+    seq = find_sequence(query_start_loc, num_seqs, number, tile_tokens)
     kv_head, split = tl.program_id(1), tl.program_id(2)
     chunk_start = tl.load(query_start_loc + seq)
     chunk_len = tl.load(query_start_loc + seq + 1) - chunk_start
@@ -92,10 +92,9 @@ def unified_kernel(
         acc = tl.zeros([ROWS, HEAD_SIZE_PADDED], tl.float32)
         running_max = tl.zeros([ROWS], tl.float32)
         running_sum = tl.zeros([ROWS], tl.float32)
-        if (
-            first < end
-        ):  # not the padded row of a CUDA graph, whose length is 0: neither its query nor its table is read
-            mask = is_row[:, None] & (dims[None, :] < HEAD_SIZE)
+        mask = is_row[:, None] & (dims[None, :] < HEAD_SIZE)
+        # A padded row of a CUDA graph has length 0 and ends here: neither its query nor its block table is read.
+        if first < end:
             query_rows = flat_tokens * query_stride_token + heads * query_stride_head
             q = tl.load(query + query_rows[:, None] + dims[None, :], mask=mask, other=0.0)
             acc, running_max, running_sum = attend_rows(
@@ -119,7 +118,6 @@ def unified_kernel(
                 TILE,
             )
             acc = acc / tl.where(running_sum > 0.0, running_sum, 1.0)[:, None]
-        mask = is_row[:, None] & (dims[None, :] < HEAD_SIZE)
         if NUM_SPLITS == 1:
             out_rows = flat_tokens * out_stride_token + heads * out_stride_head
             tl.store(out + out_rows[:, None] + dims[None, :], acc.to(out.dtype.element_ty), mask=mask)
