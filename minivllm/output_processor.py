@@ -215,7 +215,7 @@ class OutputProcessor:
         return new
 
     def make_outputs(self, requests: Iterable[Request]) -> list[RequestOutput]:
-        """What callers get now, by each request's `output_kind`; a finished request is then forgotten."""
+        """What callers get after a step; requests that are silent until they finish are left out."""
         return [
             self.make_output(request)
             for request in requests
@@ -223,7 +223,7 @@ class OutputProcessor:
         ]
 
     def make_output(self, request: Request) -> RequestOutput:
-        """What a request's caller gets now."""
+        """What a request's caller gets now; a finished request is then forgotten."""
         finished, params = request.is_finished, request.params
         delta = params.output_kind is _DELTA
         output = RequestOutput(
