@@ -20,16 +20,16 @@ from dataclasses import asdict, dataclass
 
 import torch
 
-from minivllm.kernels.attention_mass import attention_mass
+from minivllm.kernels.attention.attention_mass import attention_mass
+from minivllm.kernels.attention.decode_grouped import decode_grouped
+from minivllm.kernels.attention.decode_naive import decode_naive
+from minivllm.kernels.attention.decode_split import decode_split
+from minivllm.kernels.attention.prefill import prefill_attention
+from minivllm.kernels.attention.unified import unified_attention
 from minivllm.kernels.compile_launch import TARGETS, Compiled, compile_launch, record_launches
-from minivllm.kernels.decode_grouped import decode_grouped
-from minivllm.kernels.decode_naive import decode_naive
-from minivllm.kernels.decode_split import decode_split
 from minivllm.kernels.kv_write import copy_blocks, reshape_and_cache
 from minivllm.kernels.norm_act import add_rms_norm, rms_norm, silu_and_mul
-from minivllm.kernels.prefill import prefill_attention
 from minivllm.kernels.rotary import rotary_and_cache
-from minivllm.kernels.unified import unified_attention
 
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
 

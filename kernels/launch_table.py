@@ -21,8 +21,8 @@ from dataclasses import dataclass
 
 import torch
 
+from minivllm.kernels.attention.online_softmax import MIN_DOT, padded_head_size
 from minivllm.kernels.mode import triton
-from minivllm.kernels.online_softmax import MIN_DOT, padded_head_size
 
 
 @dataclass(frozen=True, slots=True)

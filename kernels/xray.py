@@ -18,8 +18,8 @@ from unittest import mock
 
 import torch
 
+from minivllm.kernels.attention.online_softmax import softmax_update
 from minivllm.kernels.mode import INTERPRETED, TritonModeError
-from minivllm.kernels.online_softmax import softmax_update
 
 
 @dataclass(frozen=True, slots=True)

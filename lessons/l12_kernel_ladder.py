@@ -176,12 +176,12 @@ def run(L: Teacher) -> Script:
     if measured is not None:
         yield L.say(in_words(measured))
     yield L.say(
-        "In the code: `kernels/decode_naive.py`, `decode_grouped.py`, `decode_split.py`, `decode_static.py`, `unified.py`. On a GPU `minivllm bench kernels` tells what share of the device's own copying speed "
+        "In the code: `kernels/attention/decode_naive.py`, `decode_grouped.py`, `decode_split.py`, `decode_static.py`, `unified.py`. On a GPU `minivllm bench kernels` tells what share of the device's own copying speed "
         "each rung reaches. In vLLM: `vllm/v1/attention/ops/triton_unified_attention.py`, and FlashAttention.",
     )
 
 
 def _num_splits(kv_heads: int) -> int:
-    from minivllm.kernels.decode_split import choose_num_splits
+    from minivllm.kernels.attention.decode_split import choose_num_splits
 
     return choose_num_splits(1, kv_heads, LONG_CONTEXT)

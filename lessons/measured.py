@@ -43,7 +43,7 @@ class MeasuredRungs(msgspec.Struct):
 
 def measured_rungs() -> MeasuredRungs | None:
     """The measured ladder; None if nobody has measured it yet."""
-    file = files("minivllm.lessons").joinpath(FILE)
+    file = files(__package__).joinpath(FILE)
     return msgspec.json.decode(file.read_bytes(), type=MeasuredRungs) if file.is_file() else None
 
 

@@ -43,7 +43,7 @@ def triton_is_here() -> bool:
 
 @cache
 def recorded() -> RecordedKernels:
-    return msgspec.json.decode(files("minivllm.lessons").joinpath(FILE).read_bytes(), type=RecordedKernels)
+    return msgspec.json.decode(files(__package__).joinpath(FILE).read_bytes(), type=RecordedKernels)
 
 
 def look_or_recorded(shape: Shape) -> dict[Rung, Look]:

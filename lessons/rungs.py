@@ -64,12 +64,12 @@ def _look_here(shape: Shape) -> dict[Rung, Look]:
     import torch
 
     from minivllm.kernels import trace
-    from minivllm.kernels.decode_grouped import decode_grouped
-    from minivllm.kernels.decode_naive import decode_naive
-    from minivllm.kernels.decode_split import SplitWorkspace, decode_split
-    from minivllm.kernels.decode_static import StaticDecode
+    from minivllm.kernels.attention.decode_grouped import decode_grouped
+    from minivllm.kernels.attention.decode_naive import decode_naive
+    from minivllm.kernels.attention.decode_split import SplitWorkspace, decode_split
+    from minivllm.kernels.attention.decode_static import StaticDecode
+    from minivllm.kernels.attention.unified import unified_attention
     from minivllm.kernels.reference import decode_attention
-    from minivllm.kernels.unified import unified_attention
 
     num_blocks = -(-shape.context // shape.block_size)
     generator = torch.Generator().manual_seed(0)

@@ -45,7 +45,7 @@ def record() -> tuple[list[RecordedTrace], RecordedKernels]:
     """What both files hold. Raises `TritonMissingError`."""
     if find_spec("triton") is None:
         raise TritonMissingError("tools/record_kernels.py")
-    from minivllm.kernels.decode_split import choose_num_splits
+    from minivllm.kernels.attention.decode_split import choose_num_splits
     from minivllm.lessons.l12_kernel_ladder import CONTEXT, LONG_CONTEXT
 
     shelf = WatchedShelf()

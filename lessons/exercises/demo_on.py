@@ -19,7 +19,7 @@ BACKENDS: Mapping[str, str] = MappingProxyType(
     {
         "minivllm.runtime.torch_attention": "torch",
         "minivllm.runtime.partial_attention": "torch",
-        "minivllm.kernels.decode_naive": "triton:naive",
+        "minivllm.kernels.attention.decode_naive": "triton:naive",
     }
 )
 """A student's module -> the attention backend that runs it. On a CPU Triton interprets, and a step takes seconds."""

@@ -68,8 +68,8 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             (1, 3, 13, 15),
             "kernels",
             (
-                ("kernels/decode_grouped.py#decode_grouped_kernel", "the kernel that is watched here"),
-                ("kernels/online_softmax.py#softmax_update", "the running maximum and the running sum"),
+                ("kernels/attention/decode_grouped.py#decode_grouped_kernel", "the kernel that is watched here"),
+                ("kernels/attention/online_softmax.py#softmax_update", "the running maximum and the running sum"),
                 ("kernels/reference.py", "the same, token by token and slow"),
             ),
         ),
@@ -135,11 +135,11 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             (1, 17),
             "kernels",
             (
-                ("kernels/decode_naive.py#decode_naive_kernel", "rung 1: a program for each query head"),
-                ("kernels/decode_grouped.py#decode_grouped_kernel", "rung 2: a program for each key head"),
-                ("kernels/decode_split.py#decode_split_kernel", "rung 3: the context in parts"),
-                ("kernels/decode_static.py#StaticDecode", "rung 4: ready for a CUDA graph"),
-                ("kernels/unified.py#unified_kernel", "version 5: chunks and decodes in one launch"),
+                ("kernels/attention/decode_naive.py#decode_naive_kernel", "rung 1: a program for each query head"),
+                ("kernels/attention/decode_grouped.py#decode_grouped_kernel", "rung 2: a program for each key head"),
+                ("kernels/attention/decode_split.py#decode_split_kernel", "rung 3: the context in parts"),
+                ("kernels/attention/decode_static.py#StaticDecode", "rung 4: ready for a CUDA graph"),
+                ("kernels/attention/unified.py#unified_kernel", "version 5: chunks and decodes in one launch"),
             ),
         ),
         "way-to-vllm": Picks(

@@ -14,13 +14,13 @@ import torch
 from minivllm.bench.kernel_cases import Batch, KernelCase
 from minivllm.errors import BenchError
 from minivllm.kernels import reference
-from minivllm.kernels.decode_grouped import decode_grouped
-from minivllm.kernels.decode_naive import decode_naive
-from minivllm.kernels.decode_split import choose_num_splits, decode_split, num_processors_of
-from minivllm.kernels.decode_static import StaticDecode
+from minivllm.kernels.attention.decode_grouped import decode_grouped
+from minivllm.kernels.attention.decode_naive import decode_naive
+from minivllm.kernels.attention.decode_split import choose_num_splits, decode_split, num_processors_of
+from minivllm.kernels.attention.decode_static import StaticDecode
+from minivllm.kernels.attention.prefill import list_query_tiles, prefill_attention
+from minivllm.kernels.attention.unified import unified_attention
 from minivllm.kernels.kv_write import copy_blocks, reshape_and_cache
-from minivllm.kernels.prefill import list_query_tiles, prefill_attention
-from minivllm.kernels.unified import unified_attention
 
 Run = Callable[[], torch.Tensor]
 TOLERANCES = {"float32": 1e-4, "bfloat16": 2e-2, "float16": 4e-3}

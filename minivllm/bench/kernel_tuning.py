@@ -21,10 +21,11 @@ import torch
 from minivllm.bench.kernel_cases import TINY, KernelCase, make_batch
 from minivllm.bench.kernel_runs import Run, check, make_runs
 from minivllm.bench.kernel_timing import seconds_of_runs
-from minivllm.kernels import decode_split, launch_table
+from minivllm.kernels import launch_table
+from minivllm.kernels.attention import decode_split
+from minivllm.kernels.attention.online_softmax import MIN_DOT
 from minivllm.kernels.launch_table import LaunchParameters
 from minivllm.kernels.mode import INTERPRETED
-from minivllm.kernels.online_softmax import MIN_DOT
 
 RUNS = 9
 HEADS = {64: (32, 8), 128: (16, 8), 256: (8, 4)}

@@ -1,4 +1,4 @@
-"""Cuts a step's attention into pieces of work for the kernel of `kernels/cpu_attention.c`, once a step for all layers.
+"""Cuts a step's attention into pieces of work for the kernel of `kernels/cpu/attention.c`, once a step for all layers.
 
 A *stretch* is a number of rows with tokens that they look at: a prefix that several sequences share (each row sees all of
 it), or what a sequence has after the prefixes it shares (each row sees one token more than the row before it). A stretch is

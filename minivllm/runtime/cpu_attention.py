@@ -15,8 +15,8 @@ import numpy as np
 import torch
 
 from minivllm.errors import ConfigError
-from minivllm.kernels.cpu_library import CpuKernelsError
-from minivllm.kernels.cpu_ops import why_unsupported
+from minivllm.kernels.cpu.library import CpuKernelsError
+from minivllm.kernels.cpu.ops import why_unsupported
 from minivllm.runtime.attention_work import cut_into_parts
 from minivllm.runtime.cpu_kernels import load_cpu_ops
 from minivllm.runtime.input_batch import CommonAttentionMetadata

@@ -4,8 +4,8 @@ Knows where they are kept, and nothing of what they compute. Easy to get wrong: 
 caller knows which option asked for them, so the reason is raised here and the sentence made there.
 """
 
-from minivllm.kernels.cpu_library import load_cpu_library
-from minivllm.kernels.cpu_ops import CpuOps
+from minivllm.kernels.cpu.library import load_cpu_library
+from minivllm.kernels.cpu.ops import CpuOps
 from minivllm.runtime.model_cache import default_cache_root
 
 

@@ -97,7 +97,7 @@ def trace_decode(sample: DecodeSample) -> list[Any]:
 
 def trace_here(sample: DecodeSample) -> list[ProgramTrace]:
     """As `trace_decode`, where kernels are interpreted in this process."""
-    from minivllm.kernels.decode_grouped import decode_grouped
+    from minivllm.kernels.attention.decode_grouped import decode_grouped
     from minivllm.kernels.xray import trace
 
     block_table = torch.arange(len(sample.block_ids), dtype=torch.int32).unsqueeze(0)

@@ -1,7 +1,7 @@
 """How a CPU or GPU multiplies by weights: three ways, each with the layout that it reads best.
 
 A decode step has a handful of rows and reads all weights for them, so the layout decides its speed (`minivllm bench linear`). `F.linear`
-has the weight as it is; oneDNN reads one that was laid out for it once; our own kernel (`cpu`, kernels/cpu_linear.c) reads its layout
+has the weight as it is; oneDNN reads one that was laid out for it once; our own kernel (`cpu`, kernels/cpu/linear.c) reads its layout
 from the first byte to the last, and gives a row the same result in every bit, whoever else is in the batch. A laid-out weight
 *replaces* the plain one, so no way costs memory.
 
@@ -20,8 +20,8 @@ from torch import nn
 
 from minivllm.config import LinearBackendName
 from minivllm.errors import ConfigError
-from minivllm.kernels.cpu_library import CpuKernelsError
-from minivllm.kernels.cpu_ops import LANES
+from minivllm.kernels.cpu.library import CpuKernelsError
+from minivllm.kernels.cpu.ops import LANES
 from minivllm.runtime.cpu_kernels import load_cpu_ops
 from minivllm.runtime.large_pages import LargePages
 

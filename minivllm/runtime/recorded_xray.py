@@ -32,7 +32,7 @@ class RecordedTrace(msgspec.Struct, omit_defaults=True):
 @cache
 def recordings() -> tuple[RecordedTrace, ...]:
     """All that are shipped, in the order of the lessons."""
-    packed = files("minivllm.runtime").joinpath(FILE).read_bytes()
+    packed = files(__package__).joinpath(FILE).read_bytes()
     return tuple(msgspec.json.decode(packed, type=list[RecordedTrace]))
 
 

@@ -25,16 +25,16 @@ import torch
 from minivllm.core.scheduler_output import BlockCopy
 from minivllm.errors import ConfigError
 from minivllm.kernels import reference
-from minivllm.kernels.attention_mass import attention_mass
-from minivllm.kernels.decode_grouped import decode_grouped
-from minivllm.kernels.decode_naive import decode_naive
-from minivllm.kernels.decode_split import choose_num_splits, decode_split, num_processors_of
-from minivllm.kernels.decode_static import StaticDecode
+from minivllm.kernels.attention.attention_mass import attention_mass
+from minivllm.kernels.attention.decode_grouped import decode_grouped
+from minivllm.kernels.attention.decode_naive import decode_naive
+from minivllm.kernels.attention.decode_split import choose_num_splits, decode_split, num_processors_of
+from minivllm.kernels.attention.decode_static import StaticDecode
+from minivllm.kernels.attention.prefill import list_query_tiles, prefill_attention
+from minivllm.kernels.attention.unified import unified_attention
 from minivllm.kernels.kv_write import copy_blocks, reshape_and_cache
 from minivllm.kernels.mode import INTERPRETED
-from minivllm.kernels.prefill import list_query_tiles, prefill_attention
 from minivllm.kernels.rotary import rotary_and_cache
-from minivllm.kernels.unified import unified_attention
 from minivllm.runtime.input_batch import CommonAttentionMetadata
 from minivllm.runtime.kv_cache import KVCacheSpec
 from minivllm.runtime.partial_attention import Rows

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from minivllm.kernels.decode_static import StaticDecode
+from minivllm.kernels.attention.decode_static import StaticDecode
 from minivllm.runtime.partial_attention import Rows
 
 

@@ -30,7 +30,7 @@ class StepTimes:
 def read_step_times(path: Path | None) -> StepTimes:
     """The steps of a file, or those that come with the package. Raises `SimulationError` if there are none to read."""
     if path is None:
-        default = files("minivllm.simulate").joinpath("step_times.json")
+        default = files(__package__).joinpath("step_times.json")
         return _parse(default.read_text(encoding="utf-8"), "the default step times")
     try:
         text = path.read_text(encoding="utf-8")

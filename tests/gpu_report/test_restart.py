@@ -128,7 +128,7 @@ def test_the_line_of_an_entry_is_one_that_the_launch_table_could_have(timed):
 
 
 def test_a_candidate_for_the_least_length_of_a_split_changes_the_number_of_splits(monkeypatch, timed):
-    from minivllm.kernels.decode_split import choose_num_splits
+    from minivllm.kernels.attention.decode_split import choose_num_splits
 
     splits = []
     monkeypatch.setattr(

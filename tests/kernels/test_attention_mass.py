@@ -5,7 +5,7 @@ import torch
 from paged_cases import PAIRWISE_SHAPES, PagedCase, Shape, assert_close, edge_lengths
 
 from minivllm.kernels import reference
-from minivllm.kernels.attention_mass import attention_mass
+from minivllm.kernels.attention.attention_mass import attention_mass
 
 
 @pytest.mark.parametrize("shape", PAIRWISE_SHAPES, ids=str)

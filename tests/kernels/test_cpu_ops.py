@@ -11,9 +11,10 @@ import pytest
 import torch
 from patience import SOON
 
-from minivllm.kernels import cpu_library, reference_ops
-from minivllm.kernels.cpu_library import CpuKernelsError, load_cpu_library
-from minivllm.kernels.cpu_ops import LANES, CpuOps
+from minivllm.kernels import reference_ops
+from minivllm.kernels.cpu import library
+from minivllm.kernels.cpu.library import CpuKernelsError, load_cpu_library
+from minivllm.kernels.cpu.ops import LANES, CpuOps
 from minivllm.runtime.cpu_kernels import load_cpu_ops
 
 
@@ -81,7 +82,7 @@ def test_results_are_the_same_in_every_bit_where_the_compiler_would_rather_not_f
     ops: CpuOps, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # What gcc 13 does by itself for Sapphire Rapids and Zen 4: a multiplication and an addition where a loop has one sum.
-    compiler = [*cpu_library._compiler(), "--param=avoid-fma-max-bits=512"]
+    compiler = [*library._compiler(), "--param=avoid-fma-max-bits=512"]
     monkeypatch.setenv("CC", shlex.join(compiler))
     unfused = CpuOps(load_cpu_library(tmp_path))
     torch.manual_seed(0)
@@ -129,7 +130,7 @@ def test_the_library_is_built_once_and_then_loaded(tmp_path: Path, monkeypatch: 
     (built,) = tmp_path.iterdir()
     made_at = built.stat().st_mtime_ns
     load_cpu_library.cache_clear()
-    monkeypatch.setattr(cpu_library, "_build", lambda *_: pytest.fail("it is there already"))
+    monkeypatch.setattr(library, "_build", lambda *_: pytest.fail("it is there already"))
     load_cpu_library(tmp_path)
     assert built.stat().st_mtime_ns == made_at
     load_cpu_library.cache_clear()
@@ -145,7 +146,7 @@ def test_a_compiler_with_arguments_is_called_with_them(tmp_path: Path, monkeypat
 
 def test_processes_that_build_at_once_disturb_nobody(tmp_path: Path) -> None:
     code = (
-        "import sys, pathlib; from minivllm.kernels.cpu_library import *; load_cpu_library(pathlib.Path(sys.argv[1]))"
+        "import sys, pathlib; from minivllm.kernels.cpu.library import *; load_cpu_library(pathlib.Path(sys.argv[1]))"
     )
     builders = [subprocess.Popen([sys.executable, "-c", f"import torch; {code}", str(tmp_path)]) for _ in range(3)]
     assert [builder.wait(timeout=SOON) for builder in builders] == [0, 0, 0]

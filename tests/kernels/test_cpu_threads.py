@@ -12,22 +12,22 @@ from pathlib import Path
 import pytest
 import torch
 
-from minivllm.kernels.cpu_ops import LANES
+from minivllm.kernels.cpu.ops import LANES
 from minivllm.runtime.cpu_kernels import load_cpu_ops
 
 TASK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
-FACE = '#include "cpu_threads.h"\nvoid call(task *run, int64_t items, int64_t threads, int is_long) { share(run, 0, items, threads, is_long); }'
+FACE = '#include "threads.h"\nvoid call(task *run, int64_t items, int64_t threads, int is_long) { share(run, 0, items, threads, is_long); }'
 
 
 @pytest.fixture(scope="module", params=[(), ("-mno-avx512f",)], ids=["this processor's", "OpenMP's"])
 def share(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory):
-    """`share` of cpu_threads.c, whose tasks are Python functions here."""
+    """`share` of threads.c, whose tasks are Python functions here."""
     folder = tmp_path_factory.mktemp("threads")
     (folder / "face.c").write_text(FACE)
-    kernels = resources.files("minivllm.kernels")
+    kernels = resources.files("minivllm.kernels.cpu")
     files = [
         str(folder / "face.c"),
-        str(kernels / "cpu_threads.c"),
+        str(kernels / "threads.c"),
         "-I",
         str(kernels),
         "-o",

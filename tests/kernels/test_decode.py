@@ -6,10 +6,10 @@ import pytest
 import torch
 from paged_cases import DEVICE, NO_BLOCK, PAIRWISE_SHAPES, PagedCase, Shape, assert_close, edge_lengths
 
-from minivllm.kernels.decode_grouped import decode_grouped
-from minivllm.kernels.decode_naive import decode_naive
-from minivllm.kernels.decode_split import SplitWorkspace, choose_num_splits, decode_split
-from minivllm.kernels.decode_static import StaticDecode
+from minivllm.kernels.attention.decode_grouped import decode_grouped
+from minivllm.kernels.attention.decode_naive import decode_naive
+from minivllm.kernels.attention.decode_split import SplitWorkspace, choose_num_splits, decode_split
+from minivllm.kernels.attention.decode_static import StaticDecode
 from minivllm.kernels.launch_table import MAX_SPLITS, decode_launch
 
 

@@ -11,13 +11,13 @@ import torch
 from paged_cases import DEVICE, assert_close
 
 from minivllm.kernels import kv_write, reference, reference_ops
-from minivllm.kernels.attention_mass import attention_mass
-from minivllm.kernels.decode_grouped import decode_grouped
-from minivllm.kernels.decode_naive import decode_naive
-from minivllm.kernels.decode_split import decode_split
-from minivllm.kernels.prefill import list_query_tiles, prefill_attention
+from minivllm.kernels.attention.attention_mass import attention_mass
+from minivllm.kernels.attention.decode_grouped import decode_grouped
+from minivllm.kernels.attention.decode_naive import decode_naive
+from minivllm.kernels.attention.decode_split import decode_split
+from minivllm.kernels.attention.prefill import list_query_tiles, prefill_attention
+from minivllm.kernels.attention.unified import unified_attention
 from minivllm.kernels.rotary import rotary_and_cache
-from minivllm.kernels.unified import unified_attention
 
 BLOCK_SIZE, HEAD_SIZE, LENGTH = 16, 64, 40
 NUM_BLOCKS = 2**31 // (2 * BLOCK_SIZE * HEAD_SIZE) + 4

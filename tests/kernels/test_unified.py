@@ -4,9 +4,9 @@ import pytest
 import torch
 from paged_cases import DEVICE, PAIRWISE_SHAPES, PagedCase, Shape, assert_close
 
-from minivllm.kernels.decode_split import SplitWorkspace
+from minivllm.kernels.attention.decode_split import SplitWorkspace
+from minivllm.kernels.attention.unified import unified_attention
 from minivllm.kernels.reference import paged_attention
-from minivllm.kernels.unified import unified_attention
 
 
 def run(case: PagedCase, query_lens: list[int], num_splits: int = 1) -> tuple[torch.Tensor, torch.Tensor]:

@@ -5,12 +5,12 @@ import torch
 from paged_cases import PagedCase, Shape, assert_close
 
 import minivllm.kernels
-from minivllm.kernels import decode_naive as rung_1
-from minivllm.kernels.decode_grouped import decode_grouped
-from minivllm.kernels.decode_split import decode_split
+from minivllm.kernels.attention import decode_naive as rung_1
+from minivllm.kernels.attention.decode_grouped import decode_grouped
+from minivllm.kernels.attention.decode_split import decode_split
+from minivllm.kernels.attention.prefill import list_query_tiles, prefill_attention
 from minivllm.kernels.launch_table import decode_launch, prefill_launch
 from minivllm.kernels.mode import INTERPRETED
-from minivllm.kernels.prefill import list_query_tiles, prefill_attention
 from minivllm.kernels.xray import BlockRead, KernelTrace, ProgramTrace, TileTrace, trace
 
 pytestmark = pytest.mark.skipif(not INTERPRETED, reason="only interpreted kernels can be watched")

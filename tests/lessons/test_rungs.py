@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("triton")
 
 from minivllm.errors import LessonError
-from minivllm.kernels.decode_split import choose_num_splits
+from minivllm.kernels.attention.decode_split import choose_num_splits
 from minivllm.lessons import rungs
 from minivllm.lessons.rungs import SPLITS, Shape, look
 

@@ -11,9 +11,9 @@ from backend_cases import BackendCase, as_backend_layout
 from minivllm.config import EngineConfig
 from minivllm.engine import LLMEngine
 from minivllm.errors import ConfigError
-from minivllm.kernels import cpu_library
-from minivllm.kernels.cpu_library import load_cpu_library
-from minivllm.kernels.cpu_ops import LANES, CpuOps
+from minivllm.kernels.cpu import library
+from minivllm.kernels.cpu.library import load_cpu_library
+from minivllm.kernels.cpu.ops import LANES, CpuOps
 from minivllm.runtime.attention import choose_attention_backend
 from minivllm.runtime.attention_work import cut_into_parts
 from minivllm.runtime.cpu_attention import CpuAttentionBackend
@@ -180,7 +180,7 @@ def test_threads_that_share_the_work_change_no_bit(group: int) -> None:
 
 @pytest.mark.slow  # builds the kernels once more
 def test_smaller_registers_say_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu_library, "FLAGS", (*cpu_library.FLAGS, "-mno-avx512f", "-Wno-psabi"))
+    monkeypatch.setattr(library, "FLAGS", (*library.FLAGS, "-mno-avx512f", "-Wno-psabi"))
     load_cpu_library.cache_clear()
     ops = CpuOps(load_cpu_library(tmp_path))
     load_cpu_library.cache_clear()

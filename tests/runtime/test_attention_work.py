@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from attention_cases import SHARING, Seq, StepCase, random_case
 
-from minivllm.kernels import cpu_ops
+from minivllm.kernels.cpu import ops
 from minivllm.runtime.attention_work import NUM_LANES, NUM_TOKENS_AT_ONCE, PART, AttentionWork, cut_into_parts
 
 
@@ -65,15 +65,15 @@ def test_the_longest_parts_of_a_level_come_first_and_none_has_more_lanes_than_th
 
 
 def source(name: str) -> str:
-    return resources.files("minivllm.kernels").joinpath(name).read_text(encoding="utf-8")
+    return resources.files("minivllm.kernels.cpu").joinpath(name).read_text(encoding="utf-8")
 
 
 def test_python_and_the_kernels_mean_the_same_by_the_same_names() -> None:
-    attention, vector = source("cpu_attention.c"), source("cpu_vector.h")
+    attention, vector = source("attention.c"), source("vector.h")
     fields = re.search(r"struct part \{(.*?)\n\};", attention, re.DOTALL).group(1)
     declared = re.sub(r"/\*.*?\*/", "", fields, flags=re.DOTALL).replace("int64_t", "").replace(";", ",")
     assert tuple(name.strip() for name in declared.split(",") if name.strip()) == PART.names
     defined = dict(re.findall(r"#define (\w+) (\d+)", attention + vector))
-    assert int(defined["LANES"]) == cpu_ops.LANES == NUM_LANES
-    assert int(defined["MAX_HEAD_SIZE"]) == cpu_ops.MAX_HEAD_SIZE
+    assert int(defined["LANES"]) == ops.LANES == NUM_LANES
+    assert int(defined["MAX_HEAD_SIZE"]) == ops.MAX_HEAD_SIZE
     assert int(defined["TILE"]) == NUM_TOKENS_AT_ONCE

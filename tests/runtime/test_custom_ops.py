@@ -10,7 +10,7 @@ from tiny_models import PEERS, PlannedRunner, load_into_ours, make_peer, steps_o
 from minivllm.config import EngineConfig
 from minivllm.errors import ConfigError
 from minivllm.kernels import norm_act, reference_ops
-from minivllm.kernels.cpu_ops import LANES
+from minivllm.kernels.cpu.ops import LANES
 from minivllm.kernels.mode import INTERPRETED
 from minivllm.runtime.custom_ops import TORCH_OPS, DecoderOps, choose_ops
 

@@ -5,8 +5,8 @@ import torch
 
 from minivllm.config import EngineConfig
 from minivllm.errors import ConfigError
-from minivllm.kernels.cpu_library import load_cpu_library
-from minivllm.kernels.cpu_ops import CpuOps
+from minivllm.kernels.cpu.library import load_cpu_library
+from minivllm.kernels.cpu.ops import CpuOps
 from minivllm.llm import LLM
 from minivllm.outputs import CompletionOutput
 from minivllm.runtime.linear_backend import CpuMatrix, OneDnnMatrix, TorchMatrix, choose_linear_backend

@@ -95,7 +95,7 @@ def _inputs(case: Case) -> dict[str, Any]:
 
 
 def _tell(case: Case) -> Iterator[str]:
-    from minivllm.kernels.decode_naive import decode_naive
+    from minivllm.kernels.attention.decode_naive import decode_naive
 
     inputs = _inputs(case)
     out = decode_naive(**inputs)
@@ -181,7 +181,7 @@ def layouts(case: Case) -> Iterator[str]:
 )
 def reads(case: Case) -> Iterator[str]:
     """The addresses of all loads, program by program."""
-    from minivllm.kernels.decode_naive import decode_naive
+    from minivllm.kernels.attention.decode_naive import decode_naive
 
     inputs = _inputs(case)
     with recorded_loads() as loads:

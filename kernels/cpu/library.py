@@ -4,7 +4,7 @@ The library lies in a cache folder under a name that says what it was made from:
 a newer source or another machine with the same home directory builds anew, and everybody else loads in a millisecond.
 Building takes some seconds. Where there is no compiler, or it cannot do it, `CpuKernelsError` says why, and torch serves.
 
-Easy to get wrong: two OpenMP runtimes. Without AVX-512 the kernels run on OpenMP's threads (cpu_threads.c). torch brings its own
+Easy to get wrong: two OpenMP runtimes. Without AVX-512 the kernels run on OpenMP's threads (threads.c). torch brings its own
 `libgomp.so.1`; a second one would mean a second set of threads on the same cores. What gcc builds asks for that name and not for a path, and torch's, loaded before, is what it gets. What clang
 builds asks for another one, so clang is refused.
 
@@ -28,7 +28,7 @@ FLAGS = (
     "-march=native",
     "-fno-math-errno",
     "-fno-trapping-math",
-    "-ffp-contract=off",  # a * b + c is fused where the source says so (cpu_vector.h), the same way in every loop
+    "-ffp-contract=off",  # a * b + c is fused where the source says so (vector.h), the same way in every loop
     "-fopenmp",
     "-fPIC",
     "-shared",
@@ -88,9 +88,9 @@ def _compiler() -> list[str]:
 
 def _sources() -> dict[str, str]:
     """Every file that the library is made of, headers included, by its name."""
-    folder = resources.files("minivllm.kernels")
-    names = sorted(file.name for file in folder.iterdir() if file.name.startswith("cpu_"))
-    return {name: folder.joinpath(name).read_text(encoding="utf-8") for name in names if name.endswith((".c", ".h"))}
+    folder = resources.files(__package__)
+    names = sorted(file.name for file in folder.iterdir() if file.name.endswith((".c", ".h")))
+    return {name: folder.joinpath(name).read_text(encoding="utf-8") for name in names}
 
 
 def _digest(sources: dict[str, str], compiler: list[str], version: str) -> str:

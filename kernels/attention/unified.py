@@ -19,10 +19,10 @@ Source: vLLM `vllm/v1/attention/ops/triton_unified_attention.py` (`kernel_unifie
 
 import torch
 
-from minivllm.kernels.decode_split import SplitWorkspace, reduce_warps, tiles_per_split
+from minivllm.kernels.attention.decode_split import SplitWorkspace, reduce_warps, tiles_per_split
+from minivllm.kernels.attention.online_softmax import LOG2_E, attend_rows, padded_head_size, wide_enough
 from minivllm.kernels.launch_table import unified_launch
 from minivllm.kernels.mode import tl, triton
-from minivllm.kernels.online_softmax import LOG2_E, attend_rows, padded_head_size, wide_enough
 
 
 @triton.jit

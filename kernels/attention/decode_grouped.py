@@ -15,9 +15,9 @@ Source: "GQA" (Ainslie et al., 2023); vLLM `triton_unified_attention.py`.
 
 import torch
 
+from minivllm.kernels.attention.online_softmax import LOG2_E, attend_rows, padded_head_size, wide_enough
 from minivllm.kernels.launch_table import decode_launch
 from minivllm.kernels.mode import tl, triton
-from minivllm.kernels.online_softmax import LOG2_E, attend_rows, padded_head_size, wide_enough
 
 
 @triton.jit

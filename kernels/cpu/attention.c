@@ -1,9 +1,9 @@
 /* Paged attention for a CPU, in float32, reading the cache where it lies: what torch would need a gathered copy of every context
-   for. Work is cut by minivllm/runtime/attention_work.py, called by cpu_ops.py; the twin is minivllm/runtime/torch_attention.py.
+   for. Work is cut by minivllm/runtime/attention_work.py, called by ops.py; the twin is minivllm/runtime/torch_attention.py.
 
    A part is up to sixteen pairs of a row and one of the query heads that share a key head, and the tokens that they look at. It is
    worked through in tiles of sixteen tokens: scores, their largest so far, and what was summed up before scaled down to it (online
-   softmax). Many pairs are lanes (cpu_attention_lanes.h); for the few of a decode, `attend_one_row` has the numbers of a head as lanes.
+   softmax). Many pairs are lanes (attention_lanes.h); for the few of a decode, `attend_one_row` has the numbers of a head as lanes.
 
    A part goes on where another one stopped, if it does not begin with the first token: until a row's last part is done, its
    output is the sum that is not yet divided by its total.
@@ -12,8 +12,8 @@
    no address beyond the last token that somebody sees is ever computed, and an unfinished tile repeats its first token. */
 
 #include <math.h>
-#include "cpu_threads.h"
-#include "cpu_vector.h"
+#include "threads.h"
+#include "vector.h"
 
 #define TILE 16 /* tokens; NUM_TOKENS_AT_ONCE in attention_work.py */
 #define MAX_HEAD_SIZE 256
@@ -83,10 +83,10 @@ INLINE void find_tokens(struct walk *walk, int64_t num_left, const float **token
 }
 
 #define WIDTH 8
-#include "cpu_attention_lanes.h"
+#include "attention_lanes.h"
 #ifdef __AVX512F__
 #define WIDTH 16
-#include "cpu_attention_lanes.h"
+#include "attention_lanes.h"
 #endif
 
 /* One tile of a row for the num_heads query heads of a key head. Keys and values are loaded once for all of them. */

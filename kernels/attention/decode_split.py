@@ -17,7 +17,8 @@ from dataclasses import dataclass
 
 import torch
 
-from minivllm.kernels.decode_grouped import decode_grouped, load_group
+from minivllm.kernels.attention.decode_grouped import decode_grouped, load_group
+from minivllm.kernels.attention.online_softmax import LOG2_E, attend_rows, padded_head_size, wide_enough
 from minivllm.kernels.launch_table import (
     MAX_SPLITS,
     MIN_TOKENS_PER_SPLIT,
@@ -25,7 +26,6 @@ from minivllm.kernels.launch_table import (
     decode_launch,
 )
 from minivllm.kernels.mode import tl, triton
-from minivllm.kernels.online_softmax import LOG2_E, attend_rows, padded_head_size, wide_enough
 
 DEFAULT_NUM_PROCESSORS = 132
 """Multiprocessors of an H100 or H200."""

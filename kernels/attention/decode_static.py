@@ -15,7 +15,7 @@ import copy
 
 import torch
 
-from minivllm.kernels.decode_split import (
+from minivllm.kernels.attention.decode_split import (
     DEFAULT_NUM_PROCESSORS,
     SplitWorkspace,
     choose_num_splits,

@@ -12,10 +12,17 @@ import math
 
 import torch
 
-from minivllm.kernels.decode_grouped import load_group
+from minivllm.kernels.attention.decode_grouped import load_group
+from minivllm.kernels.attention.online_softmax import (
+    LOG2_E,
+    MIN_DOT,
+    padded_head_size,
+    score_tile,
+    softmax_update,
+    wide_enough,
+)
 from minivllm.kernels.launch_table import decode_launch
 from minivllm.kernels.mode import tl, triton
-from minivllm.kernels.online_softmax import LOG2_E, MIN_DOT, padded_head_size, score_tile, softmax_update, wide_enough
 
 
 @triton.jit(do_not_specialize=["table_stride"])  # a table grows with its contexts; one compilation serves all widths

@@ -13,8 +13,14 @@ Source: vLLM `paged_attention_v1` (csrc/attention/attention_kernels.cuh).
 
 import torch
 
+from minivllm.kernels.attention.online_softmax import (
+    LOG2_E,
+    padded_head_size,
+    slot_offsets,
+    softmax_update,
+    wide_enough,
+)
 from minivllm.kernels.mode import tl, triton
-from minivllm.kernels.online_softmax import LOG2_E, padded_head_size, slot_offsets, softmax_update, wide_enough
 
 TILE = 16
 

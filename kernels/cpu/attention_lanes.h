@@ -1,4 +1,4 @@
-/* Attention of many queries over the same tokens, for vectors of WIDTH lanes; part of cpu_attention.c, included once for each width.
+/* Attention of many queries over the same tokens, for vectors of WIDTH lanes; part of attention.c, included once for each width.
 
    A lane is one query head of one row. All lanes look at the same keys and values, so a number of the cache is broadcast to all of
    them and multiplied with what each has of its own: nothing is ever summed over lanes, and what a lane computes does not depend

@@ -14,7 +14,7 @@
    A step of the model is hundreds of jobs with some microseconds of Python between them, and waking a sleeping thread takes longer
    than that: so helpers look for a while before they sleep. What an item computes must not depend on the thread that does it. */
 
-#include "cpu_threads.h"
+#include "threads.h"
 
 #ifndef __AVX512F__
 

@@ -1,15 +1,15 @@
-/* The decoder's small operations for a CPU, in float32: what torch would need ten operations for. Built by cpu_library.py, called by
-   cpu_ops.py; the twins are in reference_ops.py.
+/* The decoder's small operations for a CPU, in float32: what torch would need ten operations for. Built by library.py, called by
+   ops.py; the twins are in reference_ops.py.
 
-   Everything is rows of floats. All sizes that rows are cut by (hidden size, head size) are multiples of sixteen; cpu_ops.py sees to it.
+   Everything is rows of floats. All sizes that rows are cut by (hidden size, head size) are multiples of sixteen; ops.py sees to it.
 
    Easy to get wrong: the compiler's freedom. With -ffast-math it may assume that there are no NaN, and a sequence whose logits
    are NaN must be found, not computed away. So sums over lanes are written out, and no such flag is given. A row's
    result depends on that row alone, never on how rows are spread over threads. */
 
 #include <math.h>
-#include "cpu_threads.h"
-#include "cpu_vector.h"
+#include "threads.h"
+#include "vector.h"
 
 #define FLOATS_A_TASK 8192 /* some microseconds: handing over fewer takes as long as doing them */
 #define LONG_FROM 8 /* tasks */

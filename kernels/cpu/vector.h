@@ -4,7 +4,7 @@
 
    a * b + c rounds once as a fused multiply-add and twice as two operations. Left to itself, the compiler picks one or the other
    loop by loop (gcc 13 for Sapphire Rapids and Zen 4: fused, except in a loop with a single sum). A row would then get other bits
-   in a batch than alone. So cpu_library.py turns that choice off (-ffp-contract=off), and sums of products call multiply_add. */
+   in a batch than alone. So library.py turns that choice off (-ffp-contract=off), and sums of products call multiply_add. */
 
 #ifndef CPU_VECTOR_H
 #define CPU_VECTOR_H

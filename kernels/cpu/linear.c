@@ -8,8 +8,8 @@
    Easy to get wrong: the order of the sums. Here an output is one sum, from the first input to the last, however many rows there
    are and on however many threads, and each step of it is one multiply_add_16. So a row's result does not depend on its company, not in the last bit. */
 
-#include "cpu_threads.h"
-#include "cpu_vector.h"
+#include "threads.h"
+#include "vector.h"
 
 /* Whether this was built for registers of sixteen floats: with smaller ones the compiler has too few for the sums below. */
 int64_t linear_is_fast(void) {

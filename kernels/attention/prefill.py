@@ -16,9 +16,9 @@ Source: vLLM `triton_unified_attention.py` (Q blocks); FlashAttention-2 (Dao, 20
 
 import torch
 
+from minivllm.kernels.attention.online_softmax import LOG2_E, attend_rows, padded_head_size, wide_enough
 from minivllm.kernels.launch_table import prefill_launch
 from minivllm.kernels.mode import tl, triton
-from minivllm.kernels.online_softmax import LOG2_E, attend_rows, padded_head_size, wide_enough
 
 
 def list_query_tiles(
