@@ -6,7 +6,7 @@ not count, unless the model uses the same table again as its last layer.
 
 from dataclasses import dataclass
 
-from minivllm.runtime.model_config import ModelConfig
+from minivllm.runtime.model.model_config import ModelConfig
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ from minivllm.stepper import Runner, Stepper
 
 if TYPE_CHECKING:
     from minivllm.runtime.loader import LoadedModel
-    from minivllm.runtime.tokenizer import Tokenizer
+    from minivllm.runtime.text.tokenizer import Tokenizer
 
 
 _RECORDED_OPTIONS = (

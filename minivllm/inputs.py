@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, NotRequired, TypedDict
 from minivllm.errors import InvalidRequestError
 
 if TYPE_CHECKING:
-    from minivllm.runtime.tokenizer import Tokenizer
+    from minivllm.runtime.text.tokenizer import Tokenizer
 
 
 class TextPrompt(TypedDict):

@@ -25,7 +25,7 @@ from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
 
 if TYPE_CHECKING:
-    from minivllm.runtime.kernel_xray import DecodeSample
+    from minivllm.runtime.attention.xray import DecodeSample
     from minivllm.stepper import Runner
 
 
@@ -64,7 +64,7 @@ class KernelTracer:
             if find_spec("triton") is None:
                 self._answer_from_recording(seq_id, sample)
                 continue
-            from minivllm.runtime.kernel_xray import trace_decode
+            from minivllm.runtime.attention.xray import trace_decode
 
             try:
                 programs = msgspec.convert(trace_decode(sample), list[ev.TracedProgram], from_attributes=True)
@@ -81,7 +81,7 @@ class KernelTracer:
             self._answer(seq_id, 0, 0, [], f"{seq_id} has ended before its next decode.")
 
     def _answer_from_recording(self, seq_id: str, sample: DecodeSample) -> None:
-        from minivllm.runtime.recorded_xray import recorded_trace
+        from minivllm.runtime.attention.recorded_xray import recorded_trace
 
         found = recorded_trace(sample)
         programs = msgspec.convert(found.programs, list[ev.TracedProgram])

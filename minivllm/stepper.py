@@ -39,7 +39,7 @@ from minivllm.output_processor import OutputProcessor, PromptTokenLogprob, Sampl
 from minivllm.outputs import RequestOutput
 
 if TYPE_CHECKING:
-    from minivllm.runtime.kernel_xray import DecodeSample
+    from minivllm.runtime.attention.xray import DecodeSample
 
 
 class Runner(Protocol):

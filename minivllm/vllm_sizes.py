@@ -13,8 +13,8 @@ import math
 from dataclasses import dataclass
 
 from minivllm.errors import ConfigError
-from minivllm.runtime.model_config import ModelConfig
-from minivllm.runtime.models.weight_map import weight_shards
+from minivllm.runtime.model.model_config import ModelConfig
+from minivllm.runtime.model.weight_map import weight_shards
 
 GIB = 2**30
 RESERVED_BYTES = GIB

@@ -3,8 +3,8 @@
 import torch
 from attention_cases import StepCase
 
+from minivllm.runtime.attention.torch_backend import TorchAttentionBackend
 from minivllm.runtime.kv_cache import KVCacheSpec
-from minivllm.runtime.torch_attention import TorchAttentionBackend
 
 
 class BackendCase(StepCase):

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 with contextlib.suppress(ModuleNotFoundError):
     import minivllm.kernels.mode  # noqa: F401
 
-from minivllm.runtime.model_store import resolve_model
+from minivllm.runtime.store.model_store import resolve_model
 
 # For every test, and before any of them is read: how long an example takes says how busy this machine is.
 settings.register_profile("minivllm", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -16,7 +16,7 @@ from minivllm.lessons.facts import RunFacts
 from minivllm.lessons.player import ScenarioPlayer
 from minivllm.lessons.scenarios import Scenario
 from minivllm.outputs import RequestOutput
-from minivllm.runtime.tokenizer import Tokenizer
+from minivllm.runtime.text.tokenizer import Tokenizer
 
 MODELS = ("tiny-random", "smollm2-tokens")
 """A real model whose tokens are bytes, and SmolLM2's tokens with a fake model, which takes no time."""

@@ -98,13 +98,13 @@ def test_ctrl_c_is_status_130_without_a_traceback(capsys: pytest.CaptureFixture,
     def interrupted(model: str) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("minivllm.runtime.model_store.resolve_model", interrupted)
+    monkeypatch.setattr("minivllm.runtime.store.model_store.resolve_model", interrupted)
     assert main(["model", "path"]) == 130
     assert capsys.readouterr().err == ""
 
 
 def test_a_bug_is_not_dressed_up_as_an_error_of_the_user(monkeypatch):
-    monkeypatch.setattr("minivllm.runtime.model_store.resolve_model", lambda model: 1 / 0)
+    monkeypatch.setattr("minivllm.runtime.store.model_store.resolve_model", lambda model: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         main(["model", "path"])
 

@@ -13,8 +13,8 @@ from minivllm.engine_thread import EngineThread
 from minivllm.errors import RequestFailedError, SamplingError
 from minivllm.events import types as ev
 from minivllm.outputs import RequestOutput
-from minivllm.runtime import sampler
 from minivllm.runtime.loader import load_model
+from minivllm.runtime.sampling import sampler
 
 PROMPT = [7, 1, 2, 3, 4, 5, 6, 7, 8]
 

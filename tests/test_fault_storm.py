@@ -15,9 +15,9 @@ from minivllm.events import types as ev
 from minivllm.events.fold import Fold
 from minivllm.outputs import RequestOutput
 from minivllm.runtime.loader import LoadedModel, load_model
-from minivllm.runtime.models.decoder import Decoder
-from minivllm.runtime.sampler import Sampler
-from minivllm.runtime.tokenizer import Tokenizer
+from minivllm.runtime.model.decoder import Decoder
+from minivllm.runtime.sampling.sampler import Sampler
+from minivllm.runtime.text.tokenizer import Tokenizer
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 RATE = 0.05

@@ -11,7 +11,7 @@ from minivllm import LLM, EngineConfig, SamplingParams
 from minivllm.engine import LLMEngine
 from minivllm.errors import ConfigError, ModelDownloadError
 from minivllm.runtime.loader import LoadedModel, load_model
-from minivllm.runtime.model_store import resolve_model
+from minivllm.runtime.store.model_store import resolve_model
 
 pytestmark = [
     pytest.mark.gpu,

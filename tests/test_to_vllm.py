@@ -11,7 +11,7 @@ import pytest
 from minivllm.cli import main
 from minivllm.config import EngineConfig
 from minivllm.errors import ConfigError
-from minivllm.runtime.model_config import ModelConfig
+from minivllm.runtime.model.model_config import ModelConfig
 from minivllm.vllm_export import SAME, WITHOUT, Target, engine_options, vllm_commands, vllm_script
 from minivllm.vllm_sizes import GIB, Hardware, bytes_per_gpu, choose_sizes
 

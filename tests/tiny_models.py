@@ -13,9 +13,9 @@ from minivllm.core.block_pool import KVCacheBlock
 from minivllm.core.request import Request, Sequence
 from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
 from minivllm.runtime.loader import LoadedModel
-from minivllm.runtime.model_config import ModelConfig
+from minivllm.runtime.model.decoder import Decoder
+from minivllm.runtime.model.model_config import ModelConfig
 from minivllm.runtime.model_runner import ModelRunner
-from minivllm.runtime.models.decoder import Decoder
 from minivllm.sampling_params import SamplingParams
 
 VOCAB_SIZE = 256

@@ -4,7 +4,7 @@ import hashlib
 import zipfile
 from pathlib import Path
 
-from minivllm.runtime.pypi_wheel import PinnedWheel
+from minivllm.runtime.store.pypi_wheel import PinnedWheel
 
 MEMBER = "tiny_model/model.gguf"
 

@@ -112,7 +112,7 @@ def _answer(args: argparse.Namespace) -> None:
     import torch
 
     from minivllm.bench.peers import MinivllmEngine, TransformersPeer
-    from minivllm.runtime.model_store import resolve_model
+    from minivllm.runtime.store.model_store import resolve_model
 
     kind, _, num_threads = args.serve.partition(":")
     torch.set_num_threads(int(num_threads or 2))

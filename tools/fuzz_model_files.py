@@ -31,9 +31,9 @@ from gguf_files import write_gguf
 
 from minivllm import LLM, SamplingParams
 from minivllm.errors import MinivllmError
-from minivllm.runtime import gguf_conversion
-from minivllm.runtime.gguf_file import read_gguf_header
-from minivllm.runtime.model_store import resolve_model
+from minivllm.runtime.checkpoint import gguf_conversion
+from minivllm.runtime.checkpoint.gguf_file import read_gguf_header
+from minivllm.runtime.store.model_store import resolve_model
 
 MAX_SECONDS = 20
 MAX_BYTES = 8 << 30

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs lessons 5 and 12 where Triton is installed, and writes down what their kernels did, for machines without it.
 
-    tools/record_kernels.py     # minivllm/runtime/recorded_xray.json and lessons/recorded_kernels.json, in place
+    tools/record_kernels.py     # minivllm/runtime/attention/recorded_xray.json and lessons/recorded_kernels.json, in place
 
 Numbers of the softmax are rounded: their last digits differ from processor to processor. A test makes both anew and
 compares them with what is committed.
@@ -20,10 +20,10 @@ from minivllm.lessons.lesson_player import LessonPlayer
 from minivllm.lessons.library import find_lesson
 from minivllm.lessons.recorded import RecordedKernels
 from minivllm.lessons.rungs import Shape, look
-from minivllm.runtime.recorded_xray import RecordedTrace
+from minivllm.runtime.attention.recorded_xray import RecordedTrace
 
 ROOT = Path(__file__).resolve().parents[1]
-XRAY = ROOT / "minivllm/runtime/recorded_xray.json"
+XRAY = ROOT / "minivllm/runtime/attention/recorded_xray.json"
 KERNELS = ROOT / "lessons/recorded_kernels.json"
 LESSONS = ("5", "12")
 DIGITS = 5

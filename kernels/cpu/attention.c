@@ -1,5 +1,5 @@
 /* Paged attention for a CPU, in float32, reading the cache where it lies: what torch would need a gathered copy of every context
-   for. Work is cut by minivllm/runtime/attention_work.py, called by ops.py; the twin is minivllm/runtime/torch_attention.py.
+   for. Work is cut by minivllm/runtime/cpu/attention_work.py, called by ops.py; the twin is minivllm/runtime/attention/torch_backend.py.
 
    A part is up to sixteen pairs of a row and one of the query heads that share a key head, and the tokens that they look at. It is
    worked through in tiles of sixteen tokens: scores, their largest so far, and what was summed up before scaled down to it (online

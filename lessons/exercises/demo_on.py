@@ -17,8 +17,8 @@ from minivllm.tui.text import clean
 
 BACKENDS: Mapping[str, str] = MappingProxyType(
     {
-        "minivllm.runtime.torch_attention": "torch",
-        "minivllm.runtime.partial_attention": "torch",
+        "minivllm.runtime.attention.torch_backend": "torch",
+        "minivllm.runtime.attention.partial": "torch",
         "minivllm.kernels.attention.decode_naive": "triton:naive",
     }
 )

@@ -30,9 +30,9 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             (4, 6, 9, 11, 15),
             "sampling",
             (
-                ("minivllm/runtime/tokenizer.py#Tokenizer.encode", "text to tokens"),
+                ("minivllm/runtime/text/tokenizer.py#Tokenizer.encode", "text to tokens"),
                 ("minivllm/stepper.py#Stepper", "one step: schedule, run the model, sample"),
-                ("minivllm/runtime/sampler.py#Sampler", "scores to one token"),
+                ("minivllm/runtime/sampling/sampler.py#Sampler", "scores to one token"),
             ),
         ),
         "kv-cache": Picks(
@@ -41,7 +41,10 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             "kv-cache",
             (
                 ("minivllm/runtime/kv_cache.py", "how large the cache may be, and its tensors"),
-                ("minivllm/runtime/torch_attention.py#TorchAttentionBackend", "keys and values written and read"),
+                (
+                    "minivllm/runtime/attention/torch_backend.py#TorchAttentionBackend",
+                    "keys and values written and read",
+                ),
             ),
         ),
         "naive-serving": Picks(

@@ -34,8 +34,8 @@ def load_dummy_transformers(directory: Path, dtype: str, device: str, seed: int)
     from transformers import AutoConfig, AutoModelForCausalLM
     from transformers.utils import logging
 
-    from minivllm.runtime.checkpoint import read_model_config
-    from minivllm.runtime.models.decoder import random_weights
+    from minivllm.runtime.checkpoint.checkpoint import read_model_config
+    from minivllm.runtime.model.decoder import random_weights
 
     logging.disable_progress_bar()
     # Built where it will live: rotary frequencies are no weights and would not come along.

@@ -29,7 +29,7 @@ from minivllm.errors import BenchError, ConfigError
 if TYPE_CHECKING:
     import torch
 
-    from minivllm.runtime.linear_backend import Matrix
+    from minivllm.runtime.model.linear_backend import Matrix
 
 WAYS = ("cpu", "onednn", "torch")
 DEFAULT_ROWS = (1, 2, 4, 8, 16, 32, 64, 512)
@@ -44,9 +44,9 @@ Shape = tuple[int, int]
 
 def decoder_shapes(model: str) -> tuple[list[Shape], int]:
     """(out_features, in_features) of the linear layers of one decoder layer, as our decoder fuses them; number of layers."""
-    from minivllm.runtime.checkpoint import read_model_config
-    from minivllm.runtime.model_store import resolve_model
-    from minivllm.runtime.models.weight_map import weight_shards
+    from minivllm.runtime.checkpoint.checkpoint import read_model_config
+    from minivllm.runtime.model.weight_map import weight_shards
+    from minivllm.runtime.store.model_store import resolve_model
 
     config = read_model_config(resolve_model(model, weights=False))
     shapes: dict[str, Shape] = {}
@@ -63,7 +63,7 @@ class LinearBench:
     def __init__(self, shapes: list[Shape], num_layers: int, dtype: "torch.dtype", clock: Clock) -> None:
         import torch
 
-        from minivllm.runtime.linear_backend import choose_linear_backend
+        from minivllm.runtime.model.linear_backend import choose_linear_backend
 
         self.weight_bytes = num_layers * dtype.itemsize * sum(rows * columns for rows, columns in shapes)
         if self.weight_bytes > MAX_WEIGHT_BYTES:

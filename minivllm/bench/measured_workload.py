@@ -40,7 +40,7 @@ def measure(specs: list[WorkloadSpec], settings: Settings) -> list[dict[str, Any
     """The JSON object of each workload. What concerns a peer is null, and `peers` empty, without one."""
     import torch
 
-    from minivllm.runtime.model_store import resolve_model
+    from minivllm.runtime.store.model_store import resolve_model
 
     set_num_threads(settings.num_threads)
     device = "cuda" if torch.cuda.is_available() else "cpu"

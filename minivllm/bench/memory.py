@@ -38,7 +38,7 @@ def measure_this_process(spec: WorkloadSpec, *, model: str, dtype: str, num_thre
     # Imported, and its memory read, before the model is: what every torch program holds with no model at all.
     from minivllm.runtime.kv_cache import KVCacheSpec
     from minivllm.runtime.loader import load_model
-    from minivllm.runtime.models.weight_map import weight_shards
+    from minivllm.runtime.model.weight_map import weight_shards
 
     set_num_threads(num_threads)
     before_model = peak_rss_bytes()
@@ -100,7 +100,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measure in a fresh process and report; the exit status."""
-    from minivllm.runtime.model_store import resolve_model
+    from minivllm.runtime.store.model_store import resolve_model
 
     resolve_model(args.model)  # here, so that a wrong name is our caller's error and a download shows its progress
     command = [sys.executable, "-m", __spec__.name]

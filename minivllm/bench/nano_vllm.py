@@ -35,7 +35,7 @@ from minivllm.bench.report import print_report, progress_bar
 from minivllm.bench.workloads import NANO_VLLM, BenchRequest, WorkloadSpec, count_output_tokens, make_requests
 from minivllm.clock import Clock, MonotonicClock
 from minivllm.errors import BenchError
-from minivllm.runtime.qwen3_dummy import NAME as QWEN3_DUMMY
+from minivllm.runtime.store.toys.qwen3_dummy import NAME as QWEN3_DUMMY
 
 DEFAULT_MODEL = QWEN3_DUMMY
 DEFAULT_DTYPE = "bfloat16"
@@ -122,8 +122,8 @@ def _row(engine: dict[str, Any]) -> tuple[str, ...]:
 
 def measure(settings: Settings) -> dict[str, object]:
     """Load, run and drop one engine after the other; the JSON object."""
-    from minivllm.runtime.checkpoint import read_model_config
-    from minivllm.runtime.model_store import resolve_model
+    from minivllm.runtime.checkpoint.checkpoint import read_model_config
+    from minivllm.runtime.store.model_store import resolve_model
 
     set_num_threads(settings.num_threads)
     spec = settings.spec

@@ -25,7 +25,7 @@ from minivllm.lessons.scenarios import SCENARIOS
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 if TYPE_CHECKING:
-    from minivllm.runtime.tokenizer import Tokenizer
+    from minivllm.runtime.text.tokenizer import Tokenizer
 
 BLOCK_SIZE = 16
 

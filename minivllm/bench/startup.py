@@ -87,7 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measure and report; the exit status."""
-    from minivllm.runtime.model_store import resolve_model
+    from minivllm.runtime.store.model_store import resolve_model
 
     resolve_model(args.model)  # here, so that a wrong name is our caller's error and a download is not measured
     options = {"model": args.model, "dtype": args.dtype, "num_threads": args.num_threads}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def weight_bytes(model: "LoadedModel") -> int:
     """Of all weights that a step reads. The table of a model with tied embeddings is read as its head."""
-    from minivllm.runtime.models.weight_map import weight_shards
+    from minivllm.runtime.model.weight_map import weight_shards
 
     # From the checkpoint's shapes and not from the decoder's tensors: those may be laid out for a kernel.
     shards = weight_shards(model.config)

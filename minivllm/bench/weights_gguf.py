@@ -14,11 +14,11 @@ import numpy as np
 import torch
 
 from minivllm.errors import BenchError
-from minivllm.runtime.checkpoint import read_model_config
-from minivllm.runtime.gguf_conversion import GGUF_NAMES
-from minivllm.runtime.model_config import ModelConfig
-from minivllm.runtime.models.weight_map import is_redundant
-from minivllm.runtime.weights import stream_weights
+from minivllm.runtime.checkpoint.checkpoint import read_model_config
+from minivllm.runtime.checkpoint.gguf_conversion import GGUF_NAMES
+from minivllm.runtime.checkpoint.weights import stream_weights
+from minivllm.runtime.model.model_config import ModelConfig
+from minivllm.runtime.model.weight_map import is_redundant
 
 ARCHITECTURES = {"LlamaForCausalLM": "llama", "Qwen2ForCausalLM": "qwen2", "Qwen3ForCausalLM": "qwen3"}
 _TYPES = {

@@ -79,7 +79,7 @@ def _model(asked: str | None, lesson: Lesson) -> str:
         return asked
     if not lesson.text_matters:
         return INSTANT_MODEL
-    from minivllm.runtime.model_store import list_models
+    from minivllm.runtime.store.model_store import list_models
 
     here = any(listing.name == READABLE_MODEL and listing.path is not None for listing in list_models())
     if not here:

@@ -56,8 +56,8 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError(f"port must be a number from 1 to 65535; got {args.port}.")
     hardware = Hardware(args.gpus, args.machines, args.gpu_memory, config.gpu_memory_utilization)
 
-    from minivllm.runtime.checkpoint import read_model_config
-    from minivllm.runtime.model_store import resolve_model
+    from minivllm.runtime.checkpoint.checkpoint import read_model_config
+    from minivllm.runtime.store.model_store import resolve_model
 
     directory = resolve_model(config.model, weights=_is_local_file(config))
     model = read_model_config(directory)
@@ -105,7 +105,7 @@ def _counted(number: int, one: str, more: str | None = None) -> str:
 
 def vllm_model(name: str, directory: Path) -> tuple[str, str | None]:
     """What vLLM is to be told for our `name`, and a remark where that is another model file than ours."""
-    from minivllm.runtime.model_store import ALIASES, SMOLLM2_HUB_ID
+    from minivllm.runtime.store.model_store import ALIASES, SMOLLM2_HUB_ID
 
     if name == "smollm2":
         return SMOLLM2_HUB_ID, f"{name} is {SMOLLM2_HUB_ID} on the Hugging Face Hub."

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 from minivllm.errors import ConfigError
-from minivllm.runtime.model_config import ModelConfig
+from minivllm.runtime.model.model_config import ModelConfig
 
 GIB = 1 << 30
 DEFAULT_CPU_CACHE_BYTES = GIB

@@ -12,13 +12,13 @@ import torch
 
 from minivllm.config import EngineConfig
 from minivllm.errors import ConfigError
-from minivllm.runtime.checkpoint import read_model_config
-from minivllm.runtime.model_config import ModelConfig
-from minivllm.runtime.model_store import resolve_model
-from minivllm.runtime.models.decoder import Decoder
-from minivllm.runtime.progress import Progress, print_progress
-from minivllm.runtime.tokenizer import Tokenizer
-from minivllm.runtime.weights import stream_weights
+from minivllm.runtime.checkpoint.checkpoint import read_model_config
+from minivllm.runtime.checkpoint.weights import stream_weights
+from minivllm.runtime.model.decoder import Decoder
+from minivllm.runtime.model.model_config import ModelConfig
+from minivllm.runtime.store.model_store import resolve_model
+from minivllm.runtime.store.progress import Progress, print_progress
+from minivllm.runtime.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,17 +22,16 @@ from minivllm.clock import MonotonicClock
 from minivllm.config import EngineConfig
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.errors import ConfigError, SamplingError
-from minivllm.runtime.attention import (
+from minivllm.runtime.attention.backend import (
     AttentionBackend,
     choose_attention_backend,
     get_attention_backend,
     has_decode_graphs,
 )
-from minivllm.runtime.attention_mass import AttentionMassMeter
+from minivllm.runtime.attention.mass import AttentionMassMeter
+from minivllm.runtime.attention.xray import DecodeSample, DecodeSampler
 from minivllm.runtime.cuda_graphs import DecodeGraphs
-from minivllm.runtime.custom_ops import DecoderOps, choose_ops
 from minivllm.runtime.input_batch import NOT_WRITTEN, CommonAttentionMetadata, InputBatch, ModelInput, check_copies
-from minivllm.runtime.kernel_xray import DecodeSample, DecodeSampler
 from minivllm.runtime.kv_cache import (
     KVCacheSpec,
     default_cpu_cache_bytes,
@@ -40,9 +39,10 @@ from minivllm.runtime.kv_cache import (
     require_cpu_memory,
 )
 from minivllm.runtime.loader import LoadedModel
-from minivllm.runtime.models.decoder import Decoder
-from minivllm.runtime.prompt_logprobs import PromptLogprob, prompt_logprobs
-from minivllm.runtime.sampler import SampledToken, Sampler
+from minivllm.runtime.model.custom_ops import DecoderOps, choose_ops
+from minivllm.runtime.model.decoder import Decoder
+from minivllm.runtime.sampling.prompt_logprobs import PromptLogprob, prompt_logprobs
+from minivllm.runtime.sampling.sampler import SampledToken, Sampler
 
 
 class ModelRunner:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-from minivllm.runtime.heap import trim_heap
+from minivllm.runtime.cpu.heap import trim_heap
 
 T = TypeVar("T")
 

@@ -15,7 +15,7 @@ from minivllm.bench.peers import MinivllmEngine, StaticBatches
 from minivllm.bench.workloads import NANO_VLLM, WorkloadSpec, make_requests
 from minivllm.engine import LLMEngine
 from minivllm.errors import BenchError
-from minivllm.runtime.model_store import resolve_model
+from minivllm.runtime.store.model_store import resolve_model
 
 SMALL = WorkloadSpec("small", num_requests=3, prompt_len=(4, 20), output_len=(2, 20))
 VOCAB_SIZE = 259

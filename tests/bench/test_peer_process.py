@@ -129,7 +129,7 @@ def test_peers_and_pythons_that_do_not_fit_are_one_sentence(names: list[str], py
 @pytest.mark.skipif("MINIVLLM_PEER_PYTHON_VLLM" not in os.environ, reason="name a Python with vLLM in it")
 def test_the_real_vllm_says_what_we_say() -> None:
     from minivllm.bench.peers import MinivllmEngine
-    from minivllm.runtime.model_store import resolve_model
+    from minivllm.runtime.store.model_store import resolve_model
 
     settings = SETTINGS | {"model": str(resolve_model("smollm2"))}
     with PeerProcess("vllm", os.environ["MINIVLLM_PEER_PYTHON_VLLM"], settings) as peer:

@@ -20,7 +20,7 @@ from minivllm.clock import MonotonicClock
 from minivllm.config import EngineConfig
 from minivllm.engine import LLMEngine
 from minivllm.errors import BenchError
-from minivllm.runtime.model_store import resolve_model
+from minivllm.runtime.store.model_store import resolve_model
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from minivllm.bench.report import progress_bar
 from minivllm.bench.rounds import Difference, PeerRounds, Rounds, measure_rounds
 from minivllm.bench.workloads import WORKLOADS, BenchRequest, WorkloadSpec, make_requests
 from minivllm.errors import BenchError, ModelError
-from minivllm.runtime.model_store import resolve_model
+from minivllm.runtime.store.model_store import resolve_model
 
 SMALL = WorkloadSpec("small", num_requests=3, prompt_len=(4, 20), output_len=(2, 5), shared_prefix_len=8)
 PROMISED_KEYS = {

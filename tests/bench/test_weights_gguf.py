@@ -12,11 +12,11 @@ from minivllm.bench.peers import MinivllmEngine
 from minivllm.bench.weights_gguf import write_gguf
 from minivllm.bench.workloads import BenchRequest
 from minivllm.errors import BenchError
-from minivllm.runtime.checkpoint import read_model_config
-from minivllm.runtime.gguf_conversion import _weights
-from minivllm.runtime.gguf_file import read_gguf_header
-from minivllm.runtime.model_store import resolve_model
-from minivllm.runtime.weights import stream_weights
+from minivllm.runtime.checkpoint.checkpoint import read_model_config
+from minivllm.runtime.checkpoint.gguf_conversion import _weights
+from minivllm.runtime.checkpoint.gguf_file import read_gguf_header
+from minivllm.runtime.checkpoint.weights import stream_weights
+from minivllm.runtime.store.model_store import resolve_model
 
 
 def read_back(path: Path) -> dict[str, np.ndarray]:

@@ -168,7 +168,7 @@ def test_the_demo_runs_on_the_students_code(file: Path, capfd):
 
 
 def test_attention_in_torch_runs_in_the_demo_although_the_cpu_has_kernels(file: Path, capfd):
-    attention = file.parents[1] / "paged-attention" / "torch_attention.py"
+    attention = file.parents[1] / "paged-attention" / "torch_backend.py"
     assert main(["exercise", "start", "paged-attention"]) == 0
     assert attention.is_file()
     assert main(["exercise", "demo", "paged-attention"]) == 1

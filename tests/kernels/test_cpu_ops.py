@@ -15,7 +15,7 @@ from minivllm.kernels import reference_ops
 from minivllm.kernels.cpu import library
 from minivllm.kernels.cpu.library import CpuKernelsError, load_cpu_library
 from minivllm.kernels.cpu.ops import LANES, CpuOps
-from minivllm.runtime.cpu_kernels import load_cpu_ops
+from minivllm.runtime.cpu.load import load_cpu_ops
 
 
 @pytest.fixture(scope="module")

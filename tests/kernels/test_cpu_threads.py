@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from minivllm.kernels.cpu.ops import LANES
-from minivllm.runtime.cpu_kernels import load_cpu_ops
+from minivllm.runtime.cpu.load import load_cpu_ops
 
 TASK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
 FACE = '#include "threads.h"\nvoid call(task *run, int64_t items, int64_t threads, int is_long) { share(run, 0, items, threads, is_long); }'

@@ -12,7 +12,7 @@ import minivllm.kernels
 from minivllm.kernels import reference
 import torch
 from minivllm.errors import ConfigError
-from minivllm.runtime.attention import get_attention_backend
+from minivllm.runtime.attention.backend import get_attention_backend
 from minivllm.runtime.kv_cache import KVCacheSpec
 arguments = (KVCacheSpec(1, 1, 16, 4, torch.float32), 2, torch.device("cpu"), 1, 1, 8)
 print(type(get_attention_backend("auto", *arguments)).__name__)

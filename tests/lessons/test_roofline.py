@@ -5,9 +5,9 @@ import math
 import pytest
 
 from minivllm.lessons.roofline import H100, operations_per_byte, weights_per_pass
-from minivllm.runtime.checkpoint import read_model_config
-from minivllm.runtime.model_store import resolve_model
-from minivllm.runtime.weights import stream_weights
+from minivllm.runtime.checkpoint.checkpoint import read_model_config
+from minivllm.runtime.checkpoint.weights import stream_weights
+from minivllm.runtime.store.model_store import resolve_model
 
 
 def test_every_matrix_of_the_checkpoint_counts_but_the_embedding_that_is_only_looked_up():

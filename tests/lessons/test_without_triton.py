@@ -13,7 +13,7 @@ from tool_modules import load_tool
 
 from minivllm.lessons.library import lessons
 from minivllm.lessons.recorded import recorded
-from minivllm.runtime.recorded_xray import recordings
+from minivllm.runtime.attention.recorded_xray import recordings
 
 TESTS = Path(__file__).parents[1]
 ON_KERNELS = {lesson.number for lesson in lessons() if lesson.watches_kernels}

@@ -14,13 +14,13 @@ from minivllm.errors import ConfigError
 from minivllm.kernels.cpu import library
 from minivllm.kernels.cpu.library import load_cpu_library
 from minivllm.kernels.cpu.ops import LANES, CpuOps
-from minivllm.runtime.attention import choose_attention_backend
-from minivllm.runtime.attention_work import cut_into_parts
-from minivllm.runtime.cpu_attention import CpuAttentionBackend
-from minivllm.runtime.cpu_kernels import load_cpu_ops
+from minivllm.runtime.attention.backend import choose_attention_backend
+from minivllm.runtime.attention.cpu_backend import CpuAttentionBackend
+from minivllm.runtime.cpu.attention_work import cut_into_parts
+from minivllm.runtime.cpu.load import load_cpu_ops
 from minivllm.runtime.input_batch import CommonAttentionMetadata
 from minivllm.runtime.kv_cache import KVCacheSpec
-from minivllm.runtime.models.layers import RotaryEmbedding
+from minivllm.runtime.model.layers import RotaryEmbedding
 
 CPU = torch.device("cpu")
 HEAD_SIZE = 32

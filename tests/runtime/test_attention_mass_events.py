@@ -11,7 +11,7 @@ from minivllm.events import types as ev
 from minivllm.events.fold import Fold
 from minivllm.kernels import reference
 from minivllm.kernels.mode import INTERPRETED
-from minivllm.runtime.attention_mass import gathered_attention_mass
+from minivllm.runtime.attention.mass import gathered_attention_mass
 from minivllm.runtime.loader import load_model
 from minivllm.runtime.model_runner import ModelRunner
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from minivllm.runtime.prefix_groups import MIN_TOKENS_SAVED, find_prefix_groups
+from minivllm.runtime.attention.prefix_groups import MIN_TOKENS_SAVED, find_prefix_groups
 
 BLOCK_SIZE = 64  # two blocks are worth sharing, one is not unless three sequences have it
 

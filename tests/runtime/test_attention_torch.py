@@ -5,7 +5,7 @@ import torch
 from attention_cases import HEAD_SIZE, SHARING, Seq, random_case
 from backend_cases import BackendCase, as_backend_layout
 
-from minivllm.runtime.partial_attention import attend, attend_in_steps
+from minivllm.runtime.attention.partial import attend, attend_in_steps
 
 
 def check(case: BackendCase, dtype: torch.dtype = torch.float32) -> None:
@@ -90,6 +90,6 @@ def test_fused_attention_matches_attention_in_steps(is_causal: bool, dtype: torc
 
 @pytest.mark.parametrize("name", SHARING)
 def test_the_path_that_other_devices_take_matches_the_reference(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minivllm.runtime.torch_attention.attend", attend_in_steps)
+    monkeypatch.setattr("minivllm.runtime.attention.torch_backend.attend", attend_in_steps)
     check(BackendCase(SHARING[name]))
     check(BackendCase([Seq(7), Seq(5, 6), Seq(0), Seq(30), Seq(0, 9), Seq(8, 2), Seq(15)], group=7))

@@ -13,12 +13,12 @@ from minivllm.config import EngineConfig
 from minivllm.core.scheduler_output import BlockCopy
 from minivllm.errors import ConfigError
 from minivllm.kernels.mode import INTERPRETED
-from minivllm.runtime import triton_attention
-from minivllm.runtime.attention import choose_attention_backend, get_attention_backend
+from minivllm.runtime.attention import triton_backend
+from minivllm.runtime.attention.backend import choose_attention_backend, get_attention_backend
+from minivllm.runtime.attention.torch_backend import TorchAttentionBackend
+from minivllm.runtime.attention.triton_backend import TritonAttentionBackend
 from minivllm.runtime.input_batch import CommonAttentionMetadata
 from minivllm.runtime.kv_cache import KVCacheSpec
-from minivllm.runtime.torch_attention import TorchAttentionBackend
-from minivllm.runtime.triton_attention import TritonAttentionBackend
 
 __all__ = ["one_thread"]
 
@@ -158,7 +158,7 @@ def make(name: str, head_size: int = 16, dtype: torch.dtype = torch.float32, dev
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """What is asked of a device before anything is put on it, answered as an H100 would."""
-    monkeypatch.setattr(triton_attention, "INTERPRETED", False)
+    monkeypatch.setattr(triton_backend, "INTERPRETED", False)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "a GPU")
     return monkeypatch
@@ -168,7 +168,7 @@ def fail_to_import_triton(error: ImportError, monkeypatch: pytest.MonkeyPatch) -
     original = builtins.__import__
 
     def fail(name: str, *arguments: object) -> object:
-        if name == "minivllm.runtime.triton_attention":
+        if name == "minivllm.runtime.attention.triton_backend":
             raise error
         return original(name, *arguments)
 
@@ -227,7 +227,7 @@ def test_a_gpu_that_triton_does_not_compile_for_is_served_by_torch_or_refused(gp
 
 
 def test_interpreted_kernels_are_not_taken_for_those_of_a_gpu(gpu: pytest.MonkeyPatch) -> None:
-    gpu.setattr(triton_attention, "INTERPRETED", True)
+    gpu.setattr(triton_backend, "INTERPRETED", True)
     assert choose_attention_backend("auto", spec_of(), CUDA, lambda line: None) == "torch"
     with pytest.raises(ConfigError, match="because TRITON_INTERPRET=1 is set"):
         choose_attention_backend("triton", spec_of(), CUDA)
@@ -252,7 +252,7 @@ def test_a_model_that_the_kernels_cannot_serve_is_refused_before_memory_is_taken
 
 
 def test_a_cpu_is_refused_where_kernels_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(triton_attention, "INTERPRETED", False)
+    monkeypatch.setattr(triton_backend, "INTERPRETED", False)
     with pytest.raises(ConfigError, match="set TRITON_INTERPRET=1"):
         make("triton", device="cpu")
 

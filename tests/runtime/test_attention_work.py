@@ -8,7 +8,7 @@ import pytest
 from attention_cases import SHARING, Seq, StepCase, random_case
 
 from minivllm.kernels.cpu import ops
-from minivllm.runtime.attention_work import NUM_LANES, NUM_TOKENS_AT_ONCE, PART, AttentionWork, cut_into_parts
+from minivllm.runtime.cpu.attention_work import NUM_LANES, NUM_TOKENS_AT_ONCE, PART, AttentionWork, cut_into_parts
 
 
 def cut(case: StepCase) -> AttentionWork:

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from minivllm.errors import InvalidRequestError
-from minivllm.runtime import template_worker
-from minivllm.runtime.chat_template import ChatTemplate
+from minivllm.runtime.text import template_worker
+from minivllm.runtime.text.chat_template import ChatTemplate
 
 MESSAGES = [{"role": "user", "content": "Hi"}]
 LOOPS = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"
@@ -66,7 +66,7 @@ def test_no_worker_ever_holds_more_memory_than_it_may_have() -> None:
     code = f"""
 import resource
 from minivllm.errors import InvalidRequestError
-from minivllm.runtime.chat_template import ChatTemplate
+from minivllm.runtime.text.chat_template import ChatTemplate
 for source in {list(HUNGRY.values())!r}:
     try:
         ChatTemplate(source, {{}}, max_seconds=0.5).render({MESSAGES!r})
@@ -190,7 +190,7 @@ def test_a_template_that_nobody_holds_leaves_no_process_behind() -> None:
 def test_a_worker_ends_with_the_process_that_started_it_however_that_ended(tmp_path: Path) -> None:
     code = """
 import os, sys
-from minivllm.runtime.chat_template import ChatTemplate
+from minivllm.runtime.text.chat_template import ChatTemplate
 template = ChatTemplate("x", {})
 template.render([{"role": "user"}])
 print(template._idle[0]._process.pid, flush=True)

@@ -12,7 +12,7 @@ from minivllm.errors import ConfigError
 from minivllm.kernels import norm_act, reference_ops
 from minivllm.kernels.cpu.ops import LANES
 from minivllm.kernels.mode import INTERPRETED
-from minivllm.runtime.custom_ops import TORCH_OPS, DecoderOps, choose_ops
+from minivllm.runtime.model.custom_ops import TORCH_OPS, DecoderOps, choose_ops
 
 __all__ = ["one_thread"]
 

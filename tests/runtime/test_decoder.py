@@ -14,8 +14,8 @@ from tiny_models import (
 )
 
 from minivllm.errors import ModelIntegrityError
-from minivllm.runtime.models.decoder import Decoder
-from minivllm.runtime.models.weight_map import weight_shards
+from minivllm.runtime.model.decoder import Decoder
+from minivllm.runtime.model.weight_map import weight_shards
 
 
 def prompt(length: int, seed: int = 0) -> list[int]:

@@ -4,7 +4,7 @@ import pytest
 import transformers
 
 from minivllm.errors import ModelIntegrityError, UnsupportedModelError
-from minivllm.runtime.model_config import Llama3RopeScaling, ModelConfig
+from minivllm.runtime.model.model_config import Llama3RopeScaling, ModelConfig
 
 # As the Hub has it, written by transformers 4.
 SMOLLM2 = {

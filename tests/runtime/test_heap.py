@@ -7,11 +7,11 @@ import pytest
 import safetensors.torch
 import torch
 
-from minivllm.runtime import weights
+from minivllm.runtime.checkpoint import weights
 
 HOLES = """
 import numpy as np
-from minivllm.runtime.heap import trim_heap
+from minivllm.runtime.cpu.heap import trim_heap
 
 def resident():
     return int(open("/proc/self/statm").read().split()[1]) * 4096

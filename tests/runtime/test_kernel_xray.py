@@ -14,10 +14,10 @@ from minivllm.errors import EngineDeadError, InvalidRequestError, KernelTraceErr
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
 from minivllm.kernels.mode import INTERPRETED
-from minivllm.runtime import kernel_xray
+from minivllm.runtime.attention import xray
+from minivllm.runtime.attention.recorded_xray import recorded_trace, recordings
 from minivllm.runtime.loader import load_model
 from minivllm.runtime.model_runner import ModelRunner
-from minivllm.runtime.recorded_xray import recorded_trace, recordings
 
 PROMPTS = {"long": list(range(40, 117)), "short": list(range(80, 86))}
 BLOCK_SIZE = 8
@@ -72,8 +72,8 @@ class Run:
 @pytest.fixture
 def keep_samples(monkeypatch):
     """What the engine gave to be traced, as it comes."""
-    samples, original = [], kernel_xray.trace_decode
-    monkeypatch.setattr(kernel_xray, "trace_decode", lambda sample: (samples.append(sample), original(sample))[1])
+    samples, original = [], xray.trace_decode
+    monkeypatch.setattr(xray, "trace_decode", lambda sample: (samples.append(sample), original(sample))[1])
     return samples
 
 
@@ -145,9 +145,9 @@ def test_the_sample_holds_the_very_queries_and_keys_of_the_model(model, keep_sam
 def test_a_process_of_its_own_gives_the_same_trace_and_a_log_keeps_it(model, monkeypatch):
     run = Run(model)
     run.step(), run.step()
-    samples, here = [], kernel_xray.trace_here
-    monkeypatch.setattr(kernel_xray, "trace_here", lambda sample: 1 / 0)
-    monkeypatch.setattr(kernel_xray, "_interprets_here", lambda: samples.append(run.runner.decode_samples[0]))
+    samples, here = [], xray.trace_here
+    monkeypatch.setattr(xray, "trace_here", lambda sample: 1 / 0)
+    monkeypatch.setattr(xray, "_interprets_here", lambda: samples.append(run.runner.decode_samples[0]))
     run.engine.trace_kernel("long.0")
     run.step()
     (traced,) = run.traces()
@@ -160,7 +160,7 @@ def test_a_process_of_its_own_gives_the_same_trace_and_a_log_keeps_it(model, mon
 def test_a_worker_that_fails_is_a_problem_in_the_event_and_the_engine_goes_on(model, monkeypatch):
     run = Run(model)
     run.step(), run.step()
-    monkeypatch.setattr(kernel_xray, "_interprets_here", lambda: False)
+    monkeypatch.setattr(xray, "_interprets_here", lambda: False)
     monkeypatch.setattr(sys, "executable", "/bin/false")
     run.engine.trace_kernel("long.0")
     run.step()
@@ -171,14 +171,14 @@ def test_a_worker_that_fails_is_a_problem_in_the_event_and_the_engine_goes_on(mo
 
 
 def test_an_interpreter_that_fails_is_a_problem_and_no_end_of_the_engine(model, monkeypatch):
-    monkeypatch.setattr(kernel_xray, "_interprets_here", lambda: 1 / 0)
+    monkeypatch.setattr(xray, "_interprets_here", lambda: 1 / 0)
     run = Run(model)
     run.step(), run.step()
     run.engine.trace_kernel("long.0")
     run.finish()
     assert "ZeroDivisionError" in run.traces()[0].problem
     with pytest.raises(KernelTraceError):
-        kernel_xray.trace_decode(run.runner)
+        xray.trace_decode(run.runner)
 
 
 def test_who_ends_before_a_decode_gets_an_answer_too(model):
@@ -226,7 +226,7 @@ def test_a_recording_is_of_this_decode_only_if_its_scores_are(model):
     config = model.config
     block_ids = [read["block_id"] for tile in recording.programs[0]["tiles"] for read in tile["reads"]]
     shape = len(block_ids), 16, config.num_key_value_heads, config.head_size
-    sample = kernel_xray.DecodeSample(
+    sample = xray.DecodeSample(
         recording.layer, recording.num_tokens, block_ids,
         torch.randn(config.num_attention_heads, config.head_size), torch.randn(shape), torch.randn(shape),
     )  # fmt: skip

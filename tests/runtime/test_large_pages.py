@@ -5,7 +5,7 @@ import sys
 import pytest
 import torch
 
-from minivllm.runtime.large_pages import LARGE_PAGE_BYTES, LINE_BYTES, PIECE_BYTES, LargePages
+from minivllm.runtime.cpu.large_pages import LARGE_PAGE_BYTES, LINE_BYTES, PIECE_BYTES, LargePages
 
 
 def test_tensors_lie_one_after_another_and_overlap_nowhere() -> None:

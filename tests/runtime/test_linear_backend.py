@@ -9,7 +9,7 @@ from minivllm.kernels.cpu.library import load_cpu_library
 from minivllm.kernels.cpu.ops import CpuOps
 from minivllm.llm import LLM
 from minivllm.outputs import CompletionOutput
-from minivllm.runtime.linear_backend import CpuMatrix, OneDnnMatrix, TorchMatrix, choose_linear_backend
+from minivllm.runtime.model.linear_backend import CpuMatrix, OneDnnMatrix, TorchMatrix, choose_linear_backend
 from minivllm.sampling_params import SamplingParams
 
 CPU = torch.device("cpu")

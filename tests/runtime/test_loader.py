@@ -13,8 +13,8 @@ from transformers import AutoModelForCausalLM
 from minivllm.config import EngineConfig
 from minivllm.errors import ConfigError, ModelIntegrityError, UnknownModelError, UnsupportedModelError
 from minivllm.runtime.loader import load_model
-from minivllm.runtime.model_config import ModelConfig
-from minivllm.runtime.models.decoder import Decoder
+from minivllm.runtime.model.decoder import Decoder
+from minivllm.runtime.model.model_config import ModelConfig
 
 MIB = 1 << 20
 

@@ -11,8 +11,8 @@ import pytest
 from patience import SOON
 
 from minivllm.errors import ModelError, NotEnoughDiskSpaceError
-from minivllm.runtime.model_cache import ModelCache, default_cache_root, directory_bytes
-from minivllm.runtime.progress import silent
+from minivllm.runtime.store.model_cache import ModelCache, default_cache_root, directory_bytes
+from minivllm.runtime.store.progress import silent
 
 FILES = ["config.json", "minivllm.json", "model.safetensors"]
 
@@ -62,7 +62,7 @@ def test_a_failure_half_way_leaves_nothing_behind(tmp_path, error):
 CHILD = """
 import sys, time
 from pathlib import Path
-from minivllm.runtime.model_cache import ModelCache
+from minivllm.runtime.store.model_cache import ModelCache
 def fill(directory):
     (directory / "config.json").write_text("half")
     print("filling", flush=True)

@@ -18,11 +18,11 @@ from minivllm.errors import (
     UnknownModelError,
     UnsupportedModelError,
 )
-from minivllm.runtime.hub import HubUnreachableError
-from minivllm.runtime.model_cache import ModelCache
-from minivllm.runtime.model_store import SMOLLM2_HUB_ID, ModelStore
-from minivllm.runtime.progress import silent
-from minivllm.runtime.pypi_wheel import PinnedWheel
+from minivllm.runtime.store.hub import HubUnreachableError
+from minivllm.runtime.store.model_cache import ModelCache
+from minivllm.runtime.store.model_store import SMOLLM2_HUB_ID, ModelStore
+from minivllm.runtime.store.progress import silent
+from minivllm.runtime.store.pypi_wheel import PinnedWheel
 
 
 class FakeHub:

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minivllm.errors import InvalidRequestError
-from minivllm.runtime.plain_text import _PRIVATE
-from minivllm.runtime.tokenizer import Tokenizer
+from minivllm.runtime.text.plain_text import _PRIVATE
+from minivllm.runtime.text.tokenizer import Tokenizer
 
 
 @pytest.fixture(scope="module")

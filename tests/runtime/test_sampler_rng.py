@@ -7,7 +7,7 @@ import pytest
 import torch
 from sampler_twin import arrival_time, make_sequence
 
-from minivllm.runtime.sampling_rng import draw_key, exponentials, key_for_next_token, request_seed
+from minivllm.runtime.sampling.rng import draw_key, exponentials, key_for_next_token, request_seed
 from minivllm.sampling_params import SamplingParams
 
 

@@ -6,8 +6,8 @@ import time
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from minivllm.runtime.tiny_random import write_checkpoint
-from minivllm.runtime.weights import stream_weights
+from minivllm.runtime.checkpoint.weights import stream_weights
+from minivllm.runtime.store.toys.tiny_random import write_checkpoint
 
 
 def test_it_is_made_in_under_a_second_and_the_same_every_time(tmp_path):

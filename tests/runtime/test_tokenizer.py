@@ -14,8 +14,8 @@ from tokenizers import Tokenizer as Backend
 from transformers import AutoTokenizer
 
 from minivllm.errors import InvalidRequestError, ModelIntegrityError
-from minivllm.runtime.chat_template import ChatTemplate
-from minivllm.runtime.tokenizer import Tokenizer
+from minivllm.runtime.text.chat_template import ChatTemplate
+from minivllm.runtime.text.tokenizer import Tokenizer
 
 TEXTS = [
     "",

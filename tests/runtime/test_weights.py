@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minivllm.errors import ModelError, ModelIntegrityError, UnsupportedModelError
-from minivllm.runtime.checkpoint import weight_files
-from minivllm.runtime.safetensors_file import read_entries, write_float32
-from minivllm.runtime.weights import stream_weights
+from minivllm.runtime.checkpoint.checkpoint import weight_files
+from minivllm.runtime.checkpoint.safetensors_file import read_entries, write_float32
+from minivllm.runtime.checkpoint.weights import stream_weights
 
 
 def some_tensors() -> dict[str, torch.Tensor]:

@@ -9,8 +9,8 @@ from live_server import serving
 
 from minivllm.config import EngineConfig
 from minivllm.engine import LLMEngine
-from minivllm.runtime.chat_template import ChatTemplate
 from minivllm.runtime.loader import LoadedModel
+from minivllm.runtime.text.chat_template import ChatTemplate
 
 ENDLESS = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"
 SQUARES = "{% set ns = namespace(x='ab') %}" + "{% set ns.x = ns.x ~ ns.x %}" * 40 + "{{ ns.x }}"

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from live_server import LiveServer
 
 from minivllm.detokenizer import IncrementalDetokenizer
-from minivllm.runtime.tokenizer import Tokenizer
+from minivllm.runtime.text.tokenizer import Tokenizer
 from minivllm.stop_strings import StopStringChecker
 
 TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=24)

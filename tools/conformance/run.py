@@ -37,7 +37,7 @@ def main() -> int:
     parser.add_argument("--environments", type=Path, required=True, help="the folder with the clients' environments")
     parser.add_argument("--model", default="smollm2", help="default: %(default)s")
     args = parser.parse_args()
-    from minivllm.runtime.model_store import resolve_model
+    from minivllm.runtime.store.model_store import resolve_model
 
     checkpoint = str(resolve_model(args.model))
     clients: dict[str, Callable[..., str]] = {"lm-eval": _lm_eval, "litellm": _litellm, "guidellm": _guidellm}

@@ -17,7 +17,7 @@ from minivllm.events import types as ev
 from minivllm.events.log import LogWriter
 from minivllm.lessons.player import ScenarioPlayer
 from minivllm.lessons.scenarios import SCENARIOS, Scenario
-from minivllm.runtime.model_store import resolve_model
+from minivllm.runtime.store.model_store import resolve_model
 
 SCENARIO = "shared-prefix"
 """The default of `minivllm demo`. Its first request is long enough for two tiles of keys."""

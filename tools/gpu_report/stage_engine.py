@@ -24,9 +24,9 @@ from minivllm.bench.nano_vllm import (
 from minivllm.bench.peers import BenchEngine, StaticBatches
 from minivllm.bench.workloads import NANO_VLLM, BenchRequest, WorkloadSpec, make_requests
 from minivllm.clock import MonotonicClock
-from minivllm.runtime.checkpoint import read_model_config
-from minivllm.runtime.model_store import resolve_model
-from minivllm.runtime.qwen3_dummy import NAME as QWEN3_DUMMY
+from minivllm.runtime.checkpoint.checkpoint import read_model_config
+from minivllm.runtime.store.model_store import resolve_model
+from minivllm.runtime.store.toys.qwen3_dummy import NAME as QWEN3_DUMMY
 
 ROUNDS = 5
 PEER_SECONDS = 20.0

@@ -22,7 +22,7 @@ from minivllm.bench.workloads import NANO_VLLM, WorkloadSpec, make_requests
 from minivllm.clock import MonotonicClock
 from minivllm.config import EngineConfig
 from minivllm.engine import LLMEngine
-from minivllm.runtime.qwen3_dummy import NAME as QWEN3_DUMMY
+from minivllm.runtime.store.toys.qwen3_dummy import NAME as QWEN3_DUMMY
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 WARM_UP_STEPS = 5

@@ -43,9 +43,9 @@ def _backend(case: Case) -> tuple[Any, ...]:
     import numpy as np
     import torch
 
+    from minivllm.runtime.attention.torch_backend import TorchAttentionBackend
     from minivllm.runtime.input_batch import CommonAttentionMetadata
     from minivllm.runtime.kv_cache import KVCacheSpec
-    from minivllm.runtime.torch_attention import TorchAttentionBackend
 
     torch.set_num_threads(1)
     torch.manual_seed(case["seed"])

@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-from torch_attention import TorchAttentionBackend
+from torch_backend import TorchAttentionBackend
 
 from minivllm.runtime.input_batch import CommonAttentionMetadata
 from minivllm.runtime.kv_cache import KVCacheSpec

@@ -78,7 +78,7 @@ def _mask(case: Case, dtype: Any) -> Any:
 )
 def attends(case: Case) -> Iterator[str]:
     """Masks of all kinds, both dtypes, more queries than tokens and fewer."""
-    from minivllm.runtime.partial_attention import attend_in_steps
+    from minivllm.runtime.attention.partial import attend_in_steps
 
     query, key, value = _inputs(case)
     mask = _mask(case, query.dtype)
@@ -114,7 +114,7 @@ def merges(case: Case) -> Iterator[str]:
     """Three rows of two heads, two of which are extended; scores may be large, and one part far heavier than the other."""
     import torch
 
-    from minivllm.runtime.partial_attention import merge
+    from minivllm.runtime.attention.partial import merge
 
     dtype = getattr(torch, case["dtype"])
     rows = slice(1, 3) if case["rows"] == "slice" else torch.tensor([2, 0])
@@ -148,7 +148,7 @@ def merges(case: Case) -> Iterator[str]:
 )
 def splits(case: Case) -> Iterator[str]:
     """A context cut into parts, which are attended to one by one and merged."""
-    from minivllm.runtime.partial_attention import attend_in_steps, merge
+    from minivllm.runtime.attention.partial import attend_in_steps, merge
 
     query, key, value = _inputs(case)
     ends = sorted({cut % case["num_tokens"] for cut in case["cuts"]} | {0, case["num_tokens"]})

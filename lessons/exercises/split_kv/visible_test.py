@@ -3,7 +3,7 @@
 import math
 
 import torch
-from partial_attention import attend_in_steps, merge
+from partial import attend_in_steps, merge
 
 ROWS = slice(0, 1)
 

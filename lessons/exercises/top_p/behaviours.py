@@ -35,7 +35,7 @@ def small(draw: Draw, *which: str) -> Case:
 def _told(case: Case) -> Iterator[str]:
     import torch
 
-    from minivllm.runtime.logits_processors import to_weights
+    from minivllm.runtime.sampling.logits_processors import to_weights
     from minivllm.sampling_params import SamplingParams
 
     torch.set_num_threads(1)
@@ -134,7 +134,7 @@ def long_vocabulary(case: Case) -> Iterator[str]:
     """700 tokens, flat enough that the nucleus may be longer than the head."""
     import torch
 
-    from minivllm.runtime.logits_processors import to_weights
+    from minivllm.runtime.sampling.logits_processors import to_weights
     from minivllm.sampling_params import SamplingParams
 
     torch.set_num_threads(1)
@@ -157,7 +157,7 @@ def samples(case: Case) -> Iterator[str]:
     import torch
 
     from minivllm.core.request import Request
-    from minivllm.runtime.sampler import Sampler
+    from minivllm.runtime.sampling.sampler import Sampler
     from minivllm.sampling_params import SamplingParams
 
     torch.set_num_threads(1)

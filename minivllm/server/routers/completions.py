@@ -30,7 +30,7 @@ from minivllm.server.service import NewRequest
 from minivllm.server.serving import Serving, check_stream, choose_answer_id, count_tokens, new_id, usage
 
 if TYPE_CHECKING:
-    from minivllm.runtime.tokenizer import Tokenizer
+    from minivllm.runtime.text.tokenizer import Tokenizer
 
 DEFAULT_MAX_TOKENS = 16
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from minivllm.runtime import torch_attention as engine
+from minivllm.runtime.attention import torch_backend as engine
 
 HINT = "In memory a token's heads stand side by side. A view names what is there: tokens first, then transpose."
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from minivllm.runtime import torch_attention as engine
+from minivllm.runtime.attention import torch_backend as engine
 
 HINT = "Its weight is 0, and 0 * NaN is NaN. A stranger may have left NaN there."
 

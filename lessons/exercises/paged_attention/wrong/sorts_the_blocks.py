@@ -2,7 +2,7 @@
 
 import torch
 
-from minivllm.runtime import torch_attention as engine
+from minivllm.runtime.attention import torch_backend as engine
 
 HINT = "Table [7, 2] means that block 7 holds the first tokens, not block 2."
 

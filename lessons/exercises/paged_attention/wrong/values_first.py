@@ -2,7 +2,7 @@
 
 import torch
 
-from minivllm.runtime import torch_attention as engine
+from minivllm.runtime.attention import torch_backend as engine
 
 HINT = "The cache has the heads' keys first, and key_cache and value_cache read it so."
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from minivllm.runtime import torch_attention as engine
+from minivllm.runtime.attention import torch_backend as engine
 
 HINT = "A token that the cache has already has no slot. Which rows do the slots belong to?"
 

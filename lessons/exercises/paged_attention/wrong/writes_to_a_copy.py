@@ -2,7 +2,7 @@
 
 import torch
 
-from minivllm.runtime import torch_attention as engine
+from minivllm.runtime.attention import torch_backend as engine
 
 HINT = "Indexing with a tensor makes a new tensor. Is the cache itself any different afterwards?"
 

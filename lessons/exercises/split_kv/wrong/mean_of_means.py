@@ -2,7 +2,7 @@
 
 import torch
 
-from minivllm.runtime.partial_attention import Rows
+from minivllm.runtime.attention.partial import Rows
 
 HINT = "One part may be ten times as long as the other. Each counts as much as the weights in it."
 

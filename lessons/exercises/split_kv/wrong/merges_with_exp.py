@@ -2,7 +2,7 @@
 
 import torch
 
-from minivllm.runtime.partial_attention import Rows
+from minivllm.runtime.attention.partial import Rows
 
 HINT = "exp(150) is more than float32 holds, and exp(-150) is 0. Only the difference of the two log-sum-exps is small."
 

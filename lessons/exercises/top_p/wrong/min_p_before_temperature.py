@@ -2,7 +2,7 @@
 
 import torch
 
-from minivllm.runtime import logits_processors as engine
+from minivllm.runtime.sampling import logits_processors as engine
 from minivllm.sampling_params import SamplingParams
 
 HINT = "A high temperature would bring up tokens only to have them cut. Which of the two comes first in the README?"

@@ -2,7 +2,7 @@
 
 import torch
 
-from minivllm.runtime import logits_processors as engine
+from minivllm.runtime.sampling import logits_processors as engine
 from minivllm.sampling_params import SamplingParams
 
 HINT = "min_p is measured by the best token, so that a flat distribution keeps its many tokens. What is 1 here, the best or the sum?"

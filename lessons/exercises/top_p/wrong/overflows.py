@@ -2,7 +2,7 @@
 
 import torch
 
-from minivllm.runtime import logits_processors as engine
+from minivllm.runtime.sampling import logits_processors as engine
 from minivllm.sampling_params import SamplingParams
 
 HINT = "The largest float64 is about exp(709). What is exp(6 / 0.001)? Which number may be subtracted from all logits of a row?"

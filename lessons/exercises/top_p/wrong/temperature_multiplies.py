@@ -2,7 +2,7 @@
 
 import torch
 
-from minivllm.runtime import logits_processors as engine
+from minivllm.runtime.sampling import logits_processors as engine
 from minivllm.sampling_params import SamplingParams
 
 HINT = "A high temperature is to make the choice more even. What happens to the distance of two logits that are multiplied?"

@@ -2,7 +2,7 @@
 
 import torch
 
-from minivllm.runtime import logits_processors as engine
+from minivllm.runtime.sampling import logits_processors as engine
 from minivllm.sampling_params import SamplingParams
 
 HINT = "The order among equals must be the same everywhere, or a seed draws different tokens. It is the lower ids that stay."

@@ -1,0 +1,59 @@
+"""The kernel x-ray where Triton is not installed: recordings of the real kernel, made elsewhere and shipped with minivllm.
+
+`tools/record_kernels.py` makes them from the decodes of lessons 5 and 12. Those lessons run the same on every machine, so a
+student without Triton is shown the x-ray of the very decode before them. Whether it is that one is not assumed but
+computed: the recorded softmax must be that of the sample's own queries and keys. Any other decode gets the first recording,
+which says that it is another one's.
+"""
+
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+import torch
+
+if TYPE_CHECKING:
+    from minivllm.runtime.attention.xray import DecodeSample
+
+FILE = "recorded_xray.json"
+
+
+class RecordedTrace(msgspec.Struct, omit_defaults=True):
+    """One decode, as in the event `kernel.traced`."""
+
+    layer: int
+    num_tokens: int
+    programs: list[dict[str, Any]]
+    of: Literal["this", "another"] = "another"
+    """Whether the recording is of the decode that was asked for."""
+
+
+@cache
+def recordings() -> tuple[RecordedTrace, ...]:
+    """All that are shipped, in the order of the lessons."""
+    packed = files(__package__).joinpath(FILE).read_bytes()
+    return tuple(msgspec.json.decode(packed, type=list[RecordedTrace]))
+
+
+def recorded_trace(sample: "DecodeSample") -> RecordedTrace:
+    """The recording of this very decode if there is one, else the first."""
+    for recording in recordings():
+        if _is_of(sample, recording):
+            return msgspec.structs.replace(recording, of="this")
+    return recordings()[0]
+
+
+def _is_of(sample: "DecodeSample", recording: RecordedTrace) -> bool:
+    """The same layer, length and blocks, and the largest score of each query head is the one that was recorded."""
+    reads = [read["block_id"] for tile in recording.programs[0]["tiles"] for read in tile["reads"]]
+    if (sample.layer, sample.num_tokens, sample.block_ids) != (recording.layer, recording.num_tokens, reads):
+        return False
+    if sample.keys.shape[2] != len(recording.programs):  # a program for each key head
+        return False
+    keys = sample.keys.flatten(0, 1)[: sample.num_tokens].float()
+    queries = sample.query.float().unflatten(0, (keys.shape[1], -1))  # [num_kv_heads, group, head_size]
+    scores = torch.einsum("hgd,thd->hgt", queries, keys) * sample.query.shape[1] ** -0.5
+    recorded = torch.tensor([program["tiles"][-1]["running_max"] for program in recording.programs])
+    largest = scores.amax(dim=2)
+    return largest.shape == recorded.shape and torch.allclose(largest, recorded, rtol=1e-3, atol=1e-3)

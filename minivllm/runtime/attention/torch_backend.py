@@ -1,0 +1,280 @@
+"""The attention backend `torch`: paged attention out of PyTorch operations, on CPU and CUDA.
+
+PyTorch has no operation that reads through a block table, so contexts are gathered first. Per layer:
+
+    write     keys and values of all tokens go to their slots
+    chunks    the tokens of a prefill chunk attend to each other, causally, straight from this step's k and v
+    decodes   sequences with one token attend to their gathered context, in buckets of similar length
+    spans     stretches of earlier context that several queries see in full: a prefix that sequences share
+              (`prefix_groups`), or what came before a prefill chunk. Merged into the above (`partial`)
+
+The easy thing to get wrong is what lies in a gathered block after a sequence's end. It belongs to nobody, it
+may be NaN left behind by another request, and 0 * NaN is NaN: so it is zeroed, not merely masked.
+
+Cache layout, one tensor a layer: [num_blocks, block_size, 2 * num_kv_heads, head_size], the heads' keys, then their values.
+A block is one contiguous piece, which is what gathering runs at the speed of memory with; a block for each head
+would halve that. A head's tokens lie a constant distance apart, so the operations take them as they are.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from minivllm.core.scheduler_output import BlockCopy
+from minivllm.runtime.attention.mass import gathered_attention_mass
+from minivllm.runtime.attention.partial import Rows, attend, merge
+from minivllm.runtime.attention.prefix_groups import find_prefix_groups
+from minivllm.runtime.input_batch import NOT_WRITTEN, CommonAttentionMetadata
+from minivllm.runtime.kv_cache import KVCacheSpec
+
+MAX_PADDING_TOKENS = 256
+"""Padding that a bucket of decodes may hold: reading so much costs about what the operations of one more bucket do."""
+MAX_BUCKET_TOKENS = 8192
+"""Context that is gathered at once, unless one sequence alone has more: bounds the workspace."""
+
+
+@dataclass(slots=True)
+class Chunk:
+    """A prefill chunk's rows, which attend to each other."""
+
+    rows: slice
+
+
+@dataclass(slots=True)
+class DecodeBucket:
+    """Sequences with one query each, padded to the same number of blocks."""
+
+    rows: Rows
+    block_ids: torch.Tensor
+    """[num_seqs * num_blocks]"""
+    padding: torch.Tensor
+    """Of the gathered tokens, those after a sequence's end: indices into [num_seqs * num_tokens]."""
+    mask: torch.Tensor
+    """[num_seqs, 1, 1, num_tokens]: 0, and -inf on padding."""
+
+
+@dataclass(slots=True)
+class Span:
+    """Context that is seen in full by all these rows."""
+
+    rows: Rows
+    block_ids: torch.Tensor
+    """[num_blocks]"""
+    num_tokens: int
+    """The gathered blocks may hold more at their end, which is cut off."""
+
+
+@dataclass(slots=True)
+class TorchAttentionMetadata:
+    written_rows: torch.Tensor | None
+    """[num_written] rows of the batch; None: all."""
+    written_slots: torch.Tensor
+    """[num_written]"""
+    chunks: list[Chunk]
+    decodes: list[DecodeBucket]
+    spans: list[Span]
+
+
+class TorchAttentionBackend:
+    """Owns the KV cache of all layers and attends over it."""
+
+    def __init__(self, spec: KVCacheSpec, num_blocks: int, device: torch.device) -> None:
+        self._spec = spec
+        self._device = device
+        self._scale = spec.head_size**-0.5
+        shape = (num_blocks, spec.block_size, 2 * spec.num_kv_heads, spec.head_size)
+        # Zeros cost nothing on a CPU: the system hands out pages when they are first written.
+        self.kv_caches = [torch.zeros(shape, dtype=spec.dtype, device=device) for _ in range(spec.num_layers)]
+        self._workspace = self.kv_caches[0].new_empty(0)
+
+    attention_mass = staticmethod(gathered_attention_mass)
+
+    def key_cache(self, layer: int) -> torch.Tensor:
+        """See `AttentionBackend.key_cache`."""
+        return self.kv_caches[layer][:, :, : self._spec.num_kv_heads]
+
+    def value_cache(self, layer: int) -> torch.Tensor:
+        """See `AttentionBackend.value_cache`."""
+        return self.kv_caches[layer][:, :, self._spec.num_kv_heads :]
+
+    # ---- once a step ----
+
+    def copy_blocks(self, copies: list[BlockCopy]) -> None:
+        """See `AttentionBackend.copy_blocks`."""
+        src, dst = torch.tensor(copies, dtype=torch.int64, device=self._device).T  # [num_copies] each
+        for cache in self.kv_caches:
+            cache[dst] = cache[src]
+
+    def build(self, common: CommonAttentionMetadata) -> TorchAttentionMetadata:
+        """Sort the step's sequences into chunks, buckets and spans."""
+        starts, block_size = common.num_computed_tokens, self._spec.block_size
+        first_rows, lengths = common.query_start_loc[:-1], np.diff(common.query_start_loc)
+        groups, num_covered = find_prefix_groups(common.block_tables, starts // block_size, block_size)
+
+        spans = []
+        for group in groups:
+            rows = np.concatenate([np.arange(first_rows[i], first_rows[i] + lengths[i]) for i in group.members])
+            blocks = common.block_tables[group.members[0], group.first_block : group.end_block]
+            spans.append(Span(self._rows(rows), self._tensor(blocks), len(blocks) * block_size))
+
+        chunks = []
+        for i in np.flatnonzero(lengths > 1):
+            rows = slice(int(first_rows[i]), int(first_rows[i] + lengths[i]))
+            chunks.append(Chunk(rows))
+            num_before = int(starts[i] - num_covered[i] * block_size)
+            if num_before:
+                blocks = common.block_tables[i, num_covered[i] : -(-starts[i] // block_size)]
+                spans.append(Span(rows, self._tensor(blocks), num_before))
+
+        is_written = common.slot_mapping != NOT_WRITTEN
+        return TorchAttentionMetadata(
+            written_rows=None if is_written.all() else self._tensor(np.flatnonzero(is_written)),
+            written_slots=self._tensor(common.slot_mapping[is_written]),
+            chunks=chunks,
+            decodes=self._decode_buckets(common, np.flatnonzero(lengths == 1), num_covered),
+            spans=spans,
+        )
+
+    def _decode_buckets(
+        self, common: CommonAttentionMetadata, members: np.ndarray, num_covered: np.ndarray
+    ) -> list[DecodeBucket]:
+        """members: the sequences with one query. What spans cover of their contexts is left out here."""
+        block_size = self._spec.block_size
+        num_tokens = common.num_computed_tokens[members] + 1 - num_covered[members] * block_size
+        buckets = []
+        for bucket in _similar_lengths(num_tokens):
+            width = -(-int(num_tokens[bucket].max()) // block_size)
+            seqs, tokens = members[bucket], num_tokens[bucket]
+            # A short sequence's row is filled up with its own first block, which exists; the mask hides it.
+            columns = np.arange(width)
+            columns = np.where(columns * block_size < tokens[:, None], columns, 0) + num_covered[seqs, None]
+            blocks = common.block_tables[seqs[:, None], columns]  # [num_seqs, width]
+            is_padding = np.arange(width * block_size) >= tokens[:, None]  # [num_seqs, width * block_size]
+            mask = torch.zeros(is_padding.shape, dtype=self._spec.dtype)
+            mask.masked_fill_(torch.from_numpy(is_padding), float("-inf"))
+            buckets.append(
+                DecodeBucket(
+                    rows=self._rows(common.query_start_loc[seqs]),
+                    block_ids=self._tensor(blocks.reshape(-1)),
+                    padding=self._tensor(np.flatnonzero(is_padding)),
+                    mask=mask[:, None, None].to(self._device),
+                )
+            )
+        return buckets
+
+    def _rows(self, rows: np.ndarray) -> Rows:
+        first, last = int(rows[0]), int(rows[-1])
+        return slice(first, last + 1) if last - first + 1 == len(rows) else self._tensor(rows)
+
+    def _tensor(self, array: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(array).to(self._device)
+
+    # ---- once a layer ----
+
+    def forward(
+        self,
+        layer: int,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        metadata: TorchAttentionMetadata,
+        cos_sin: None = None,
+    ) -> torch.Tensor:
+        """See `AttentionBackend.forward`; queries and keys come rotated."""
+        cache = self.kv_caches[layer]
+        self._write(cache, key, value, metadata)
+        output = torch.empty_like(query)  # [num_tokens, num_heads, head_size]
+        log_sum_exp = query.new_empty(query.shape[:2], dtype=torch.float32)  # [num_tokens, num_heads]
+        for chunk in metadata.chunks:
+            rows = chunk.rows
+            # One "batch" entry and its heads first: [1, num_heads, num_tokens, head_size].
+            q, k, v = (x[rows].transpose(0, 1).unsqueeze(0) for x in (query, key, value))
+            out, lse = attend(q, k, v, self._scale, is_causal=True)
+            output[rows], log_sum_exp[rows] = out[0].transpose(0, 1), lse[0].T
+        self._attend_decodes(cache, query, metadata, output, log_sum_exp)
+        self._attend_spans(cache, query, metadata, output, log_sum_exp)
+        return output
+
+    def _attend_decodes(
+        self,
+        cache: torch.Tensor,
+        query: torch.Tensor,
+        metadata: TorchAttentionMetadata,
+        output: torch.Tensor,
+        log_sum_exp: torch.Tensor,
+    ) -> None:
+        """Fill in the rows of sequences with one query: what they have of their own."""
+        # BEGIN SOLUTION paged-attention
+        for bucket in metadata.decodes:
+            # A batch entry a sequence: [num_seqs, num_heads, 1, head_size].
+            k, v = self._read(cache, bucket.block_ids, len(bucket.mask), bucket.padding)
+            out, lse = attend(query[bucket.rows].unsqueeze(2), k, v, self._scale, mask=bucket.mask)
+            output[bucket.rows], log_sum_exp[bucket.rows] = out.squeeze(2), lse.squeeze(2)
+        # END SOLUTION
+
+    def _attend_spans(
+        self,
+        cache: torch.Tensor,
+        query: torch.Tensor,
+        metadata: TorchAttentionMetadata,
+        output: torch.Tensor,
+        log_sum_exp: torch.Tensor,
+    ) -> None:
+        """Merge into what all rows have so far what several of them see in full."""
+        # BEGIN SOLUTION paged-attention
+        for span in metadata.spans:
+            q = query[span.rows].transpose(0, 1).unsqueeze(0)
+            k, v = (x[:, :, : span.num_tokens] for x in self._read(cache, span.block_ids, num_seqs=1))
+            out, lse = attend(q, k, v, self._scale)
+            merge(output, log_sum_exp, span.rows, out[0].transpose(0, 1), lse[0].T)
+        # END SOLUTION
+
+    def _write(
+        self, cache: torch.Tensor, key: torch.Tensor, value: torch.Tensor, metadata: TorchAttentionMetadata
+    ) -> None:
+        # BEGIN SOLUTION paged-attention
+        key_value = torch.cat((key, value), dim=1)  # [num_tokens, 2 * num_kv_heads, head_size]
+        if metadata.written_rows is not None:
+            key_value = key_value[metadata.written_rows]
+        cache.flatten(0, 1).index_copy_(0, metadata.written_slots, key_value)
+        # END SOLUTION
+
+    def _read(
+        self, cache: torch.Tensor, block_ids: torch.Tensor, num_seqs: int, padding: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Keys and values of these blocks, each [num_seqs, num_kv_heads, num_tokens, head_size].
+
+        Good until the next call: all share one workspace, because fresh memory of this size has to be mapped
+        page by page, which takes longer than filling it.
+        """
+        blocks = cache.flatten(1)  # [num_blocks, block_size * 2 * num_kv_heads * head_size]
+        size = len(block_ids) * blocks.shape[1]
+        if self._workspace.numel() < size:
+            self._workspace = cache.new_empty(size)
+        gathered = self._workspace[:size].view(len(block_ids), -1)
+        # BEGIN SOLUTION paged-attention
+        torch.index_select(blocks, 0, block_ids, out=gathered)
+        tokens = gathered.view(-1, 2 * self._spec.num_kv_heads, self._spec.head_size)
+        if padding is not None:
+            tokens.index_fill_(0, padding, 0.0)
+        by_head = tokens.view(num_seqs, -1, *tokens.shape[1:]).transpose(1, 2)
+        return by_head[:, : self._spec.num_kv_heads], by_head[:, self._spec.num_kv_heads :]
+        # END SOLUTION
+
+
+def _similar_lengths(lengths: np.ndarray) -> list[np.ndarray]:
+    """Split indices of `lengths` into buckets that keep within the limits above, longest first."""
+    buckets: list[list[int]] = []
+    padding = 0
+    for index in np.argsort(-lengths, kind="stable").tolist():
+        if buckets:
+            longest = int(lengths[buckets[-1][0]])
+            padding += longest - int(lengths[index])
+            if padding <= MAX_PADDING_TOKENS and (len(buckets[-1]) + 1) * longest <= MAX_BUCKET_TOKENS:
+                buckets[-1].append(index)
+                continue
+        buckets.append([index])
+        padding = 0
+    # In the order of the batch, so that a bucket's rows are a slice where they can be.
+    return [np.sort(bucket) for bucket in buckets]

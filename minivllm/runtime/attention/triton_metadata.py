@@ -1,0 +1,62 @@
+"""What the attention backend `triton` prepares once a step: its sequences, sorted by the kernel that takes them.
+
+Source: vLLM `vllm/v1/attention/backends/triton_attn.py` (`TritonAttentionMetadata`).
+"""
+
+from dataclasses import dataclass
+
+import torch
+
+from minivllm.kernels.attention.decode_static import StaticDecode
+from minivllm.runtime.attention.partial import Rows
+
+
+@dataclass(slots=True)
+class Decodes:
+    """The sequences of a step that have one token."""
+
+    rows: Rows
+    """Their rows in the flat batch."""
+    block_tables: torch.Tensor
+    """[num_decodes, max_blocks] int32"""
+    seq_lens: torch.Tensor
+    """[num_decodes] int32, this step's token counted"""
+    num_splits: int
+
+
+@dataclass(slots=True)
+class Prefills:
+    """The sequences of a step that have several tokens; tensors of the whole batch, tiles of the prefills alone."""
+
+    block_tables: torch.Tensor
+    """[num_seqs, max_blocks] int32"""
+    query_start_loc: torch.Tensor
+    """[num_seqs + 1] int32"""
+    seq_lens: torch.Tensor
+    """[num_seqs] int32"""
+    tiles: torch.Tensor
+    """[num_tiles, 2] int32"""
+
+
+@dataclass(slots=True)
+class Mixed:
+    """All sequences of a step that has both chunks and decodes."""
+
+    block_tables: torch.Tensor
+    """[num_seqs, max_blocks] int32"""
+    query_start_loc: torch.Tensor
+    """[num_seqs + 1] int32"""
+    seq_lens: torch.Tensor
+    """[num_seqs] int32"""
+
+
+@dataclass(slots=True)
+class TritonAttentionMetadata:
+    slot_mapping: torch.Tensor
+    """[num_tokens] int64"""
+    decodes: Decodes | None = None
+    prefills: Prefills | None = None
+    mixed: Mixed | None = None
+    """Instead of both, for `triton:unified`."""
+    static: StaticDecode | None = None
+    """Instead of all: a step of decodes alone, one a row, the rows left over being padding."""

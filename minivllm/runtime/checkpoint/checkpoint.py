@@ -1,0 +1,107 @@
+"""What a checkpoint directory must hold before we believe in it: `config.json`, `tokenizer.json`, safetensors.
+
+Reads small files only and needs no torch, so a wrong directory or an unknown architecture is answered at
+once and not after a model load.
+
+Easy to get wrong: what *not* to read. Weights in pickle formats (`.bin`, `.pt`, `.pth`, ...) can run any code when
+they are opened, so they are refused by name and never touched; a config's `auto_map` points to Python files in
+the directory, and nothing here looks at it. A config is data.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from minivllm.errors import ModelIntegrityError, UnknownModelError, UnsupportedModelError
+from minivllm.runtime.model.model_config import ModelConfig
+
+PICKLE_SUFFIXES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+_INDEX = "model.safetensors.index.json"
+_MAX_JSON_BYTES = 64 << 20
+"""Largest seen: 34 MB, a tokenizer of 262,144 tokens."""
+
+
+def read_json_object(path: Path) -> dict[str, Any]:
+    """The JSON object in `path`; `ModelIntegrityError` if it is anything else."""
+    if path.stat().st_size > _MAX_JSON_BYTES:
+        raise ModelIntegrityError(f"{path} is larger than {_MAX_JSON_BYTES >> 20} MiB: download the model again.")
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise ModelIntegrityError(f"{path} is damaged (it is not a JSON object): download the model again.")
+    return value
+
+
+def read_json_object_if_there(path: Path) -> dict[str, Any]:
+    """As `read_json_object`, and {} for a file that does not exist."""
+    return read_json_object(path) if path.is_file() else {}
+
+
+def read_model_config(directory: Path) -> ModelConfig:
+    """The shape of the model in `directory`. Raises `UnsupportedModelError` for what we do not run."""
+    path = directory / "config.json"
+    if not path.is_file():
+        raise UnknownModelError(f"{directory} is not a model directory: it has no config.json.")
+    return ModelConfig.from_hf_dict(read_json_object(path))
+
+
+def check_checkpoint(directory: Path, *, weights: bool = True) -> None:
+    """Raise the `ModelError` that says what is wrong with `directory`, if anything is.
+
+    With `weights=False` the weight files may be absent (`load_format="dummy"`).
+    """
+    read_model_config(directory)
+    if not (directory / "tokenizer.json").is_file():
+        raise UnsupportedModelError(
+            f"{directory} has no tokenizer.json: write one with transformers, "
+            f"AutoTokenizer.from_pretrained(...).save_pretrained(...)."
+        )
+    if weights:
+        weight_files(directory)
+
+
+def weight_files(directory: Path) -> list[Path]:
+    """The safetensors files that make up the model: one, or the shards that the index names."""
+    index = directory / _INDEX
+    if index.is_file():
+        return _shards(index)
+    single = directory / "model.safetensors"
+    if single.is_file():
+        return [single]
+    names = sorted(path.name for path in directory.iterdir())
+    raise missing_weights(str(directory), names)
+
+
+def missing_weights(place: str, names: list[str]) -> ModelIntegrityError | UnsupportedModelError:
+    """The error for a place (a directory, a repository) whose files hold no safetensors."""
+    if any(name.endswith(PICKLE_SUFFIXES) for name in names):
+        return UnsupportedModelError(
+            f"{place} has its weights in a pickle format only, which can run code when it is opened: convert them to "
+            f"safetensors (transformers: model.save_pretrained(...)) somewhere you trust."
+        )
+    if ggufs := [name for name in names if name.endswith(".gguf")]:
+        return UnsupportedModelError(
+            f"{place} holds GGUF files: give the path of one of them, such as {ggufs[0]}, as the model."
+        )
+    return ModelIntegrityError(f"{place} has no model.safetensors: the download is incomplete, fetch the model again.")
+
+
+def _shards(index: Path) -> list[Path]:
+    weight_map = read_json_object(index).get("weight_map")
+    if not isinstance(weight_map, dict) or not all(isinstance(name, str) for name in weight_map.values()):
+        raise ModelIntegrityError(f"{index} is damaged (it has no weight_map): download the model again.")
+    names = sorted(set(weight_map.values()))
+    for name in names:
+        # A path would let an index reach for files outside its own directory.
+        if Path(name).name != name or not name.endswith(".safetensors"):
+            raise ModelIntegrityError(f"{index} names {name!r:.100}, which is not a safetensors file beside it.")
+        if not os.path.isfile(index.parent / name):  # says no to names that no file can have, where pathlib raises
+            raise ModelIntegrityError(
+                f"{index.parent} lacks {name!r:.100}: the download is incomplete, fetch the model again."
+            )
+    if not names:
+        raise ModelIntegrityError(f"{index} names no files: download the model again.")
+    return [index.parent / name for name in names]

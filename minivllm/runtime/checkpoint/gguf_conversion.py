@@ -1,0 +1,245 @@
+"""Turn a GGUF file into a checkpoint directory that we and `transformers` read alike.
+
+Out come `config.json`, `generation_config.json`, the tokenizer's files with the chat template, and
+`model.safetensors` in float32. `transformers` rebuilds the tokenizer. The weights we rename and unpack
+ourselves, one tensor at a time: `AutoModelForCausalLM.from_pretrained(gguf_file=...)` wants the `accelerate`
+package, holds the whole model in memory twice, and returns one that it then refuses to save. The tests
+compare the result with transformers' own reading, bit for bit.
+
+Easy to get wrong: llama.cpp stores the query and key projections of the `llama` architecture with their rows
+in another order (see `_restore_rotary_order`). Every tensor has the right shape either way, and the model
+still babbles something like language.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from minivllm.errors import ModelIntegrityError, UnsupportedModelError
+from minivllm.runtime.checkpoint.gguf_file import GgufHeader, read_gguf_header, read_gguf_tensor
+from minivllm.runtime.checkpoint.safetensors_file import write_float32
+from minivllm.runtime.model.model_config import ModelConfig
+from minivllm.runtime.model.weight_map import Shard, weight_shards
+from minivllm.runtime.store.progress import Progress
+from minivllm.runtime.text.tokenizer import is_panic
+
+T = TypeVar("T")
+
+_MODEL_CLASSES = {"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM"}
+"""GGUF architecture -> Hugging Face class; the architecture's name is also the `model_type`."""
+GGUF_NAMES = {
+    "token_embd": "model.embed_tokens",
+    "output_norm": "model.norm",
+    "output": "lm_head",
+    "attn_norm": "input_layernorm",
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_output": "self_attn.o_proj",
+    "attn_q_norm": "self_attn.q_norm",
+    "attn_k_norm": "self_attn.k_norm",
+    "ffn_norm": "post_attention_layernorm",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+}
+"""llama.cpp's name of a module -> Hugging Face's. Those in a layer stand behind `blk.3.` and `model.layers.3.`."""
+_TENSOR_NAME = re.compile(r"(?:blk\.(?P<layer>\d+)\.)?(?P<module>\w+)\.(?P<kind>weight|bias)")
+_SPLIT_RULES = {"default", "gpt-2", "smollm", "llama3", "llama-v3", "llama-bpe", "qwen2", "deepseek-r1-qwen"}
+"""`tokenizer.ggml.pre` of byte-level tokenizers whose way of cutting text into words we are sure of."""
+
+
+def converted_bytes(header: GgufHeader) -> int:
+    """Disk that the converted checkpoint takes, nearly."""
+    weights = sum(4 * int(np.prod(tensor.shape)) for tensor in header.tensors.values())
+    return weights + 200 * len(_value(header, "tokenizer.ggml.tokens", list))
+
+
+def check_convertible(header: GgufHeader) -> dict[str, Any]:
+    """The `config.json` that the converted model will have.
+
+    Reads nothing but the header, so an answer costs a fraction of a second. Raises `UnsupportedModelError`
+    for a model that we cannot run, `ModelIntegrityError` for a header that lacks what it must have.
+    """
+    arch = _value(header, "general.architecture", str)
+    if arch not in _MODEL_CLASSES:
+        raise UnsupportedModelError(
+            f"{header.path} is a GGUF file of architecture {arch!r:.50}; minivllm runs {', '.join(_MODEL_CLASSES)}."
+        )
+    config = _build_config(header, arch)
+    _refuse_unless_plain(header, arch, config["head_dim"])
+    _compare_tensors(header, weight_shards(ModelConfig.from_hf_dict(config)))
+    return config
+
+
+def _value(header: GgufHeader, key: str, kind: type[T], default: T | None = None) -> T:
+    """One entry of the header; a default of None means that it must be there."""
+    value = header.metadata.get(key, default)
+    if value is None:
+        raise ModelIntegrityError(f"{header.path} lacks {key}: it is not a complete language model.")
+    if not isinstance(value, kind):
+        raise ModelIntegrityError(f"{header.path} has {value!r:.50} as its {key}: download it again.")
+    return value
+
+
+def _refuse_unless_plain(header: GgufHeader, arch: str, head_size: int) -> None:
+    """Refuse variants of a known architecture that would load and then compute something else."""
+    metadata, path = header.metadata, header.path
+    scaling = _value(header, f"{arch}.rope.scaling.type", str, "none")
+    if scaling != "none" or "rope_freqs.weight" in header.tensors:
+        raise UnsupportedModelError(
+            f"{path} uses scaled rotary embeddings, whose settings a GGUF file does not carry in full: use the model's "
+            f"safetensors checkpoint instead."
+        )
+    if f"{arch}.attention.sliding_window" in metadata:
+        raise UnsupportedModelError(f"{path} uses sliding-window attention, which minivllm does not run.")
+    for key in ("attention.value_length", "rope.dimension_count"):
+        if metadata.get(f"{arch}.{key}", head_size) != head_size:
+            raise UnsupportedModelError(f"{path} has {arch}.{key} other than its head size, which is not supported.")
+    model, rule = _value(header, "tokenizer.ggml.model", str), _value(header, "tokenizer.ggml.pre", str, "default")
+    if model not in ("gpt2", "llama") or (model == "gpt2" and rule not in _SPLIT_RULES):
+        raise UnsupportedModelError(
+            f"{path} has a tokenizer of kind {f'{model}/{rule}'!r:.100}, which cannot be rebuilt faithfully: use the model's "
+            f"safetensors checkpoint instead."
+        )
+
+
+def _compare_tensors(header: GgufHeader, expected: dict[str, Shard]) -> None:
+    """Refuse a file that has more, fewer or other tensors than its own description promises."""
+    found = {_hf_name(header, tensor.name): tensor.shape for tensor in header.tensors.values()}
+    for name, shape in found.items():
+        if name not in expected:
+            raise _unknown_tensor(header, name)
+        if shape != expected[name].shape:
+            raise ModelIntegrityError(f"{header.path} contradicts itself on the shape of {name}: download it again.")
+    if missing := expected.keys() - found.keys():
+        raise ModelIntegrityError(f"{header.path} lacks the tensor {min(missing)}: it is not a complete model.")
+
+
+def _unknown_tensor(header: GgufHeader, name: str) -> UnsupportedModelError:
+    return UnsupportedModelError(
+        f"{header.path} holds a tensor {name!r:.100}, which the models that minivllm runs lack."
+    )
+
+
+def _build_config(header: GgufHeader, arch: str) -> dict[str, Any]:
+    def number(key: str, default: int | None = None) -> int:
+        return _value(header, f"{arch}.{key}", int, default)
+
+    if "token_embd.weight" not in header.tensors:
+        raise ModelIntegrityError(f"{header.path} has no token embeddings: it is not a complete language model.")
+    if number("block_count") > len(header.tensors):  # a wild number here must not become a list of that many layers
+        raise ModelIntegrityError(f"{header.path} has fewer tensors than layers: it is not a complete model.")
+    num_heads = number("attention.head_count")
+    hidden_size = number("embedding_length")
+    return {
+        "architectures": [_MODEL_CLASSES[arch]],
+        "model_type": arch,
+        "dtype": "float32",
+        "vocab_size": header.tensors["token_embd.weight"].shape[0],
+        "hidden_size": hidden_size,
+        "intermediate_size": number("feed_forward_length"),
+        "num_hidden_layers": number("block_count"),
+        "num_attention_heads": num_heads,
+        "num_key_value_heads": number("attention.head_count_kv", num_heads),
+        "head_dim": number("attention.key_length", hidden_size // max(num_heads, 1)),
+        "hidden_act": "silu",
+        "rms_norm_eps": _value(header, f"{arch}.attention.layer_norm_rms_epsilon", float),
+        "rope_theta": _value(header, f"{arch}.rope.freq_base", float, 10000.0),
+        "max_position_embeddings": number("context_length"),
+        # llama.cpp writes the output projection only where it is not the embedding matrix.
+        "tie_word_embeddings": "output.weight" not in header.tensors,
+        # Qwen2 always has these biases and its config does not mention them.
+        "attention_bias": "blk.0.attn_q.bias" in header.tensors,
+        "bos_token_id": header.metadata.get("tokenizer.ggml.bos_token_id"),
+        "eos_token_id": header.metadata.get("tokenizer.ggml.eos_token_id"),
+    }
+
+
+def _hf_name(header: GgufHeader, name: str) -> str:
+    match = _TENSOR_NAME.fullmatch(name)
+    if match is None or match["module"] not in GGUF_NAMES:
+        raise _unknown_tensor(header, name)
+    layer = "" if match["layer"] is None else f"model.layers.{match['layer']}."
+    return f"{layer}{GGUF_NAMES[match['module']]}.{match['kind']}"
+
+
+def convert_gguf(path: Path, directory: Path, progress: Progress) -> None:
+    """Convert the file into `directory`, which exists and is empty. Raises `ModelError`s."""
+    header = read_gguf_header(path)
+    config = check_convertible(header)
+    progress(f"Converting {path.name} to safetensors (once; the result is kept).")
+    _write_json(directory / "config.json", config)
+    eos = {key: config[key] for key in ("bos_token_id", "eos_token_id") if config[key] is not None}
+    _write_json(directory / "generation_config.json", eos)
+    _convert_tokenizer(header, directory)
+    progress("Unpacking the weights to float32.")
+    shapes = {_hf_name(header, tensor.name): tensor.shape for tensor in header.tensors.values()}
+    write_float32(directory / "model.safetensors", shapes, _weights(header, config))
+
+
+def _weights(header: GgufHeader, config: dict[str, Any]) -> Iterator[tuple[str, np.ndarray]]:
+    """(Hugging Face name, float32 array [out_features, in_features] or [features]) in the file's order."""
+    permuted = {}
+    if config["model_type"] == "llama":
+        permuted = {"attn_q": config["num_attention_heads"], "attn_k": config["num_key_value_heads"]}
+    for tensor in header.tensors.values():
+        array = read_gguf_tensor(header, tensor)
+        module = tensor.name.split(".")[-2]
+        if module in permuted:
+            array = _restore_rotary_order(array, permuted[module])
+        yield _hf_name(header, tensor.name), array
+
+
+def _restore_rotary_order(array: np.ndarray, num_heads: int) -> np.ndarray:
+    """Undo llama.cpp's reordering of a query or key projection, [num_heads * head_size, ...].
+
+    A rotary embedding turns pairs of features. Hugging Face pairs feature i of a head with i + head_size/2,
+    llama.cpp pairs neighbours, 2i with 2i + 1. So its files hold the rows of each head as [half, 2] where
+    Hugging Face has [2, half]; swapping the two axes brings them back.
+    """
+    half = array.shape[0] // num_heads // 2
+    return array.reshape(num_heads, half, 2, *array.shape[1:]).swapaxes(1, 2).reshape(array.shape)
+
+
+def _convert_tokenizer(header: GgufHeader, directory: Path) -> None:
+    from transformers import AutoTokenizer  # seconds to import, so only when a file is really converted
+
+    # transformers also looks at the files *beside* the GGUF, so it gets to see it through a link in an empty directory.
+    beside = directory / "source"
+    beside.mkdir()
+    link = beside / "model.gguf"
+    os.symlink(header.path.resolve(), link)
+    try:
+        AutoTokenizer.from_pretrained(beside, gguf_file=link.name, trust_remote_code=False).save_pretrained(directory)
+    except OSError:  # the disk, not the file
+        raise
+    except BaseException as error:  # nothing says what it raises for lists that do not fit together
+        if not isinstance(error, Exception) and not is_panic(error):
+            raise
+        raise ModelIntegrityError(
+            f"The tokenizer in {header.path} cannot be rebuilt ({str(error)!r:.100}): download it again."
+        ) from error
+    link.unlink()
+    beside.rmdir()
+    if header.metadata.get("tokenizer.ggml.pre") == "smollm":
+        _split_digits(directory / "tokenizer.json")
+
+
+def _split_digits(tokenizer_json: Path) -> None:
+    """SmolLM cuts text at every digit before anything else, which transformers does not read from a GGUF."""
+    from tokenizers import Tokenizer, pre_tokenizers
+
+    tokenizer = Tokenizer.from_file(str(tokenizer_json))
+    digits, byte_level = pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([digits, byte_level])
+    tokenizer.save(str(tokenizer_json))
+
+
+def _write_json(path: Path, value: dict[str, Any]) -> None:
+    path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")

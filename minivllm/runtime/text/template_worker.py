@@ -1,0 +1,95 @@
+"""`python -m minivllm.runtime.text.template_worker`: renders one chat template in a process of its own.
+
+Standard input has one JSON value per line: first the template with its special tokens, then a conversation per line. Standard
+output has one line for each: `{"text": ...}`, or `{"error": ...}` with what the template raised. A conversation that takes too
+long or too much memory gets no answer, because the system ends the process.
+
+Jinja's sandbox keeps a template away from our objects and files. It does not bound one operation: `'a' * 10**9` takes a
+gigabyte and doubling a string forty times takes a terabyte, both without a single loop.
+
+The time that counts is the processor's: a template cannot sleep, and on a busy machine a long chat waits without being wrong.
+"""
+
+import json
+import resource
+import signal
+import sys
+from datetime import datetime
+from typing import Any, NoReturn
+
+import jinja2
+from jinja2 import nodes
+from jinja2.ext import Extension, loopcontrols
+from jinja2.parser import Parser
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+MAX_BYTES = 256 << 20
+"""Address space, of which Python and Jinja take 25 MiB. Only Linux keeps this limit."""
+MAX_CHARACTERS = 1 << 22
+"""Four times what a client of the server can send."""
+
+
+def compile_template(source: str) -> jinja2.Template:
+    """As transformers does it. Raises whatever Jinja raises."""
+    # White space is part of the format: a newline more or less makes a model noticeably worse.
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[_GenerationTag, loopcontrols]
+    )
+    environment.filters["tojson"] = _to_json
+    environment.globals["raise_exception"] = _raise_exception
+    environment.globals["strftime_now"] = lambda pattern: datetime.now().strftime(pattern)
+    return environment.from_string(source)
+
+
+def render(template: jinja2.Template, messages: list[dict[str, Any]], special_tokens: dict[str, str]) -> str:
+    text = template.render(messages=messages, tools=None, documents=None, add_generation_prompt=True, **special_tokens)
+    if len(text) > MAX_CHARACTERS:
+        raise OverflowError(f"the template wrote more than {MAX_CHARACTERS} characters")
+    return text
+
+
+def _raise_exception(message: str) -> NoReturn:
+    raise jinja2.TemplateError(message)
+
+
+def _to_json(value: Any, ensure_ascii: bool = False, indent: int | None = None, **options: Any) -> str:
+    # Jinja's own filter escapes for HTML, which no model was trained on.
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, **options)
+
+
+class _GenerationTag(Extension):
+    """`{% generation %}...{% endgeneration %}` marks an answer for training; here it is just its contents."""
+
+    tags = {"generation"}  # noqa: RUF012  (Jinja reads it from the class)
+
+    def parse(self, parser: Parser) -> nodes.Scope:
+        line = next(parser.stream).lineno
+        return nodes.Scope(parser.parse_statements(("name:endgeneration",), drop_needle=True), lineno=line)
+
+
+def main() -> None:
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)  # which ends the process, whatever it is doing
+    if sys.platform == "linux":
+        resource.setrlimit(resource.RLIMIT_AS, (MAX_BYTES, MAX_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    setup, template = None, None
+    while line := sys.stdin.buffer.readline():
+        request = json.loads(line)
+        setup = setup or request
+        signal.setitimer(signal.ITIMER_PROF, setup["max_seconds"])
+        try:
+            if template is None:
+                template, answer = compile_template(setup["source"]), {"text": ""}
+            else:
+                answer = {"text": render(template, request, setup["special_tokens"])}
+        except MemoryError:
+            raise  # no state to go on from: the next conversation gets a new process
+        except Exception as error:
+            answer = {"error": f"{type(error).__name__}: {error}"[:500]}
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n")
+        sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,242 @@
+"""`Tokenizer`: text to token ids and back, chat messages to token ids, and which tokens end an answer.
+
+A thin layer over the `tokenizers` library and the files of a checkpoint. `transformers` would read the same
+files and give the same ids (the tests compare), but importing it takes longer than loading a small model.
+
+Easy to get wrong: the end of an answer. A chat model may have several end tokens, and they are spread over
+three files: `generation_config.json` (one id or a list), `config.json` (older models), and the tokenizer's own
+`eos_token`. Missing one of them means answers that run on as a conversation with itself.
+"""
+
+import json
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import tokenizers
+
+from minivllm.errors import InvalidRequestError, ModelIntegrityError
+from minivllm.runtime.checkpoint.checkpoint import read_json_object_if_there
+from minivllm.runtime.text.plain_text import ControlTokens
+
+if TYPE_CHECKING:
+    from minivllm.runtime.text.chat_template import ChatMessage, ChatTemplate
+
+_NAMED_TOKENS = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
+
+_TEXTS_AT_ONCE = 512
+"""A message with a control token's text at every tenth character has a hundred thousand pieces, of a kilobyte each while encoded."""
+
+
+class Tokenizer:
+    """The tokenizer of one checkpoint."""
+
+    def __init__(
+        self,
+        backend: tokenizers.Tokenizer,
+        *,
+        named_tokens: dict[str, str],
+        eos_token_ids: frozenset[int],
+        chat_template: str | None,
+        num_embeddings: int | None = None,
+    ) -> None:
+        """`num_embeddings`: rows of the model's embedding table, where known. A token beyond them is none of this model's."""
+        backend.no_truncation()
+        backend.no_padding()
+        in_vocabulary = [token for token in named_tokens.values() if backend.token_to_id(token) is not None]
+        backend.add_special_tokens(in_vocabulary)  # adds nothing: marks them as special, should the file not say so
+        self._backend = backend
+        self.named_tokens = named_tokens
+        """Such as `{"eos_token": "<|im_end|>"}`."""
+        self._template_source = chat_template
+        self._control_tokens = ControlTokens(backend)
+        self._special_ids = frozenset(id_ for id_, token in backend.get_added_tokens_decoder().items() if token.special)
+        self._byte_fallback_ids = _byte_fallback_ids(backend)
+        limit = float("inf") if num_embeddings is None else num_embeddings
+        self.eos_token_ids = frozenset(id_ for id_ in eos_token_ids if id_ < limit)
+        """Each of these ends an answer."""
+        self.vocab_size: int = min(backend.get_vocab_size(with_added_tokens=True), limit)
+        """Tokens that have a text. A model may have more (padding of its embedding table)."""
+
+    @classmethod
+    def from_directory(cls, directory: Path) -> "Tokenizer":
+        """Read the tokenizer's files. Raises `ModelIntegrityError` if one is damaged."""
+        path = directory / "tokenizer.json"
+        try:
+            backend = tokenizers.Tokenizer.from_file(str(path))
+        except BaseException as error:  # the library raises plain Exception
+            if not isinstance(error, Exception) and not is_panic(error):
+                raise
+            raise ModelIntegrityError(
+                f"{path} cannot be read ({str(error)!r:.100}): download the model again."
+            ) from error
+        config = read_json_object_if_there(directory / "tokenizer_config.json")
+        named_tokens = {name: text for name in _NAMED_TOKENS if (text := _token_text(config.get(name))) is not None}
+        generation_config = read_json_object_if_there(directory / "generation_config.json")
+        model_config = read_json_object_if_there(directory / "config.json")
+        eos = _ids(generation_config.get("eos_token_id", model_config.get("eos_token_id")))
+        if (own := backend.token_to_id(named_tokens.get("eos_token", ""))) is not None:
+            eos |= {own}
+        return cls(
+            backend,
+            named_tokens=named_tokens,
+            eos_token_ids=frozenset(eos),
+            chat_template=_read_chat_template(directory, config),
+            num_embeddings=rows if type(rows := model_config.get("vocab_size")) is int else None,
+        )
+
+    def encode(self, text: str, add_special_tokens: bool = True) -> list[int]:
+        """The token ids of a prompt, with the special tokens that the model wants around one (often a BOS).
+
+        A control token's text in a prompt is that token, as in vLLM: whoever writes a raw prompt writes the format, too.
+        """
+        return self._encode([text], add_special_tokens)[0]
+
+    def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = True) -> str:
+        """The text of `token_ids`, with U+FFFD for bytes that are no UTF-8. Ids without a text give nothing."""
+        try:
+            return self._backend.decode(token_ids, skip_special_tokens=skip_special_tokens)
+        except BaseException as error:
+            if not is_panic(error):
+                raise
+            raise RuntimeError("The tokenizer panicked.") from error
+
+    def apply_chat_template(self, messages: Sequence["ChatMessage"]) -> list[int]:
+        """The prompt for the assistant's next message. Raises `InvalidRequestError`.
+
+        Control tokens come from the template alone: their texts inside a message are ordinary text (see `plain_text`).
+        """
+        hidden = self._control_tokens.hide(messages)
+        pieces = list(hidden.pieces(self._render(hidden.messages)))
+        # The template writes the BOS itself, where there is one.
+        encoded = iter(self._encode([piece for piece in pieces if hidden.original(piece) is None], False))
+        token_ids: list[int] = []
+        for piece in pieces:
+            written = hidden.original(piece)
+            token_ids += next(encoded) if written is None else self._control_tokens.plain_ids(written)
+        return token_ids
+
+    def render_chat_template(self, messages: Sequence["ChatMessage"]) -> str:
+        """As `apply_chat_template`, before it is cut into tokens."""
+        hidden = self._control_tokens.hide(messages)
+        return hidden.restore(self._render(hidden.messages))
+
+    def _render(self, messages: Sequence["ChatMessage"]) -> str:
+        if not messages:
+            raise InvalidRequestError("The conversation is empty: send at least one message.")
+        return self._chat_template.render(messages)
+
+    @property
+    def has_chat_template(self) -> bool:
+        """Whether the model was trained on conversations, so that `apply_chat_template` has something to apply."""
+        return self._template_source is not None
+
+    def is_silent(self, token_id: int, skip_special_tokens: bool) -> bool:
+        """Whether the token never shows in a text (see `minivllm.detokenizer`)."""
+        if skip_special_tokens and token_id in self._special_ids:
+            return True
+        return self._backend.id_to_token(token_id) is None
+
+    def is_byte_fallback(self, token_id: int) -> bool:
+        """Whether the token is a raw byte of a sentencepiece vocabulary (see `minivllm.detokenizer`)."""
+        return token_id in self._byte_fallback_ids
+
+    @cached_property
+    def most_characters_per_token(self) -> int | None:
+        """A text of more than n times as many characters is more than n tokens; None if there is no telling."""
+        return _most_characters_per_token(self._backend)
+
+    @cached_property
+    def _chat_template(self) -> "ChatTemplate":
+        from minivllm.runtime.text.chat_template import ChatTemplate  # Jinja only for those who chat
+
+        if self._template_source is None:
+            raise InvalidRequestError("This model has no chat template: use `generate` with a plain prompt.")
+        return ChatTemplate(self._template_source, self.named_tokens)
+
+    def _encode(self, texts: list[str], add_special_tokens: bool) -> list[list[int]]:
+        token_ids: list[list[int]] = []
+        try:
+            for start in range(0, len(texts), _TEXTS_AT_ONCE):
+                # The library's `encode` keeps the GIL, half a second for a long text, and all other threads wait for it. The "fast"
+                # one of the two that do not leaves out each token's text and place: a tenth of the time and of the memory.
+                batch = self._backend.encode_batch_fast(
+                    texts[start : start + _TEXTS_AT_ONCE], add_special_tokens=add_special_tokens
+                )
+                token_ids += [encoding.ids for encoding in batch]
+        except TypeError:
+            raise InvalidRequestError(
+                "The prompt must be a string of valid Unicode; it has half of a surrogate pair, or is no string at all."
+            ) from None
+        except BaseException as error:
+            if not is_panic(error):
+                raise
+            raise InvalidRequestError("The model's tokenizer cannot cut this text into tokens: send another.") from None
+        return token_ids
+
+
+def is_panic(error: BaseException) -> bool:
+    """Whether the library's Rust code panicked, which a regex does that gives up. The class cannot be imported, and is no `Exception`."""
+    return type(error).__name__ == "PanicException"
+
+
+def _token_text(value: Any) -> str | None:
+    """A token in tokenizer_config.json: a string, or an object with more about it."""
+    text = value.get("content") if isinstance(value, dict) else value
+    # JSON may hold half of a surrogate pair, which is no text.
+    return text if isinstance(text, str) and text == text.encode("utf-8", "ignore").decode() else None
+
+
+def _ids(value: Any) -> set[int]:
+    """`eos_token_id`: absent, one id, or several."""
+    values = value if isinstance(value, list) else [value]
+    return {id_ for id_ in values if type(id_) is int and id_ >= 0}
+
+
+def _byte_fallback_ids(backend: tokenizers.Tokenizer) -> frozenset[int]:
+    decoder = json.loads(backend.decoder.__getstate__()) if backend.decoder is not None else {}
+    if not any(part["type"] == "ByteFallback" for part in decoder.get("decoders", [])):
+        return frozenset()
+    ids = (backend.token_to_id(f"<0x{byte:02X}>") for byte in range(256))
+    return frozenset(id_ for id_ in ids if id_ is not None)
+
+
+def _most_characters_per_token(backend: tokenizers.Tokenizer) -> int | None:
+    """The length of the longest token, where each character of a text is sure to end up in a token.
+
+    So it is with byte-level tokenizers, the usual ones. Others may drop white space, or make one token of any number of
+    unknown characters.
+    """
+    state = json.loads(backend.to_str())
+    pre_tokenizer = state["pre_tokenizer"] or {}
+    steps = pre_tokenizer.get("pretokenizers", [pre_tokenizer])
+    kinds = {step.get("type") for step in steps}
+    # NFC makes one character of up to four (Unicode's annex 15), and other normalizers may do anything.
+    shrinks = {None: 1, "NFC": 4}.get((state["normalizer"] or {"type": None})["type"])
+    if (
+        shrinks is None
+        or "ByteLevel" not in kinds
+        or not kinds <= {"ByteLevel", "Digits", "Split"}
+        or any(step.get("behavior") == "Removed" for step in steps)
+        or any(token["lstrip"] or token["rstrip"] for token in state["added_tokens"])
+    ):
+        return None
+    vocab = backend.get_vocab(with_added_tokens=True)
+    if any(character not in vocab for character in tokenizers.pre_tokenizers.ByteLevel.alphabet()):
+        return None  # what has no token is left out
+    return shrinks * max(map(len, vocab))
+
+
+def _read_chat_template(directory: Path, tokenizer_config: dict[str, Any]) -> str | None:
+    """A file of its own since 2025; before, an entry of the config, which may hold several under names."""
+    file = directory / "chat_template.jinja"
+    if file.is_file():
+        try:
+            return file.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            raise ModelIntegrityError(f"{file} is damaged (it is not UTF-8): download the model again.") from None
+    entry = tokenizer_config.get("chat_template")
+    if isinstance(entry, list):
+        entry = {item.get("name"): item.get("template") for item in entry if isinstance(item, dict)}.get("default")
+    return entry if isinstance(entry, str) else None
