@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from minivllm.errors import LessonError
-from minivllm.events.whole_file import write_whole
+from minivllm.events.recording.whole_file import write_whole
 
 
 class FirstAnswer(msgspec.Struct):

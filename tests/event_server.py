@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from minivllm.events.lines import encode_event, encode_header
+from minivllm.events.recording.lines import encode_event, encode_header
 from minivllm.events.types import Event, LogHeader
 
 

@@ -12,8 +12,8 @@ from fake_control import FakeControl
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from minivllm.events.event_index import NOTABLE_KINDS
 from minivllm.events.fold import fold
+from minivllm.events.recording.event_index import NOTABLE_KINDS
 from minivllm.tui.app import DashboardApp
 from minivllm.tui.screens.dialogs import AskScreen
 from minivllm.tui.selection import Target

@@ -23,7 +23,7 @@ from patience import SOON
 from minivllm.cli import main
 from minivllm.core.invariants import Violation
 from minivllm.engine_control import EngineThreadControl
-from minivllm.events.recording import Recording
+from minivllm.events.recording.recording import Recording
 from minivllm.events.types import EVENT_KINDS, BeamPruned, BeamsFound, RequestFinished
 from minivllm.lessons.scenarios import SCENARIOS
 from minivllm.tui.source import InProcessSource

@@ -10,7 +10,7 @@ import pytest
 from chrome_checker import CheckedTrace
 
 from minivllm.cli import main
-from minivllm.events.recording import Recording
+from minivllm.events.recording.recording import Recording
 
 TRACES = Path(__file__).parents[1] / "docs/assets/traces"
 LOG = TRACES / "memory-pressure.jsonl"

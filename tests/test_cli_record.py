@@ -11,10 +11,10 @@ from full_disk import REASON, files_no_larger_than
 
 from minivllm.cli import main
 from minivllm.errors import EventLogError
-from minivllm.events.log import LogWriter
-from minivllm.events.recording import Recording
+from minivllm.events.recording.log import LogWriter
+from minivllm.events.recording.recording import Recording
+from minivllm.events.recording.whole_file import whole_file
 from minivllm.events.types import Gap, StepEnd
-from minivllm.events.whole_file import whole_file
 
 LOG = Path(__file__).parents[1] / "docs/assets/traces/memory-pressure.jsonl"
 ROOM = 64 << 10
@@ -107,7 +107,7 @@ def test_a_device_is_written_to_and_not_replaced(tmp_path: Path):
 
 
 def test_standard_output_may_be_a_pipe():
-    code = "from minivllm.events.whole_file import write_whole; write_whole('/dev/stdout', 'all of it')"
+    code = "from minivllm.events.recording.whole_file import write_whole; write_whole('/dev/stdout', 'all of it')"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "all of it"
 
 

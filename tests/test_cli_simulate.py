@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from minivllm import cli
-from minivllm.events.recording import Recording
+from minivllm.events.recording.recording import Recording
 
 SMALL = ("--requests", "60", "--random-output-len", "16")
 

@@ -10,7 +10,7 @@ import pytest
 from tool_modules import load_tool
 
 from minivllm.events import types as ev
-from minivllm.events.recording import Recording
+from minivllm.events.recording.recording import Recording
 from minivllm.events.types import SCHEMA_NAME, SCHEMA_VERSION
 from minivllm.lessons.scenarios import SCENARIOS
 

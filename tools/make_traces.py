@@ -25,7 +25,7 @@ from minivllm.compare.run import play
 from minivllm.compare.trace import make_trace
 from minivllm.config import EngineConfig
 from minivllm.engine import LLMEngine
-from minivllm.events.log import LogWriter
+from minivllm.events.recording.log import LogWriter
 from minivllm.lessons.player import ScenarioPlayer
 from minivllm.lessons.scenarios import SCENARIOS, Scenario
 from minivllm.runtime.loader import load_model

@@ -166,8 +166,8 @@ class Actions:
 
     def action_export(self) -> None:
         """Save the recording, and a trace of it for Perfetto."""
-        from minivllm.events.perfetto import export_perfetto
-        from minivllm.events.whole_file import whole_file
+        from minivllm.events.perfetto.export import export_perfetto
+        from minivllm.events.recording.whole_file import whole_file
 
         name = f"minivllm-{time.strftime('%Y%m%d-%H%M%S')}"
         try:

@@ -22,7 +22,7 @@ from textual.app import App
 from textual.binding import Binding, BindingType
 
 from minivllm.errors import EventLogError
-from minivllm.events.log import LogWriter
+from minivllm.events.recording.log import LogWriter
 from minivllm.tui.actions import NO_FOCUS, Actions
 from minivllm.tui.ascii import to_ascii
 from minivllm.tui.commands import bindings

@@ -7,7 +7,7 @@ whether the engine can be steered, and how to draw. Panels read it and change on
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from minivllm.events.log import LogWriter
+from minivllm.events.recording.log import LogWriter
 from minivllm.tui.control import EngineControl
 from minivllm.tui.lesson import LessonControl
 from minivllm.tui.model import DashboardModel

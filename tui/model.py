@@ -16,8 +16,8 @@ import msgspec
 
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
-from minivllm.events.fold_codec import FOLD
 from minivllm.events.pool_use import PoolUse, pool_use
+from minivllm.events.recording.fold_codec import FOLD
 from minivllm.events.state import EngineState
 from minivllm.tui.block_histories import BlockAge, BlockAges, Lookups
 from minivllm.tui.decisions import TOLD_KINDS, DecisionLog
@@ -223,7 +223,7 @@ class _Head(msgspec.Struct):
 
 
 class ModelCodec:
-    """How a recording makes, packs and restores models: a `ViewCodec` (`minivllm.events.keyframes`).
+    """How a recording makes, packs and restores models: a `ViewCodec` (`minivllm.events.recording.keyframes`).
 
     Past steps, lives and ages of blocks have pieces of their own, because most of them do not change from one keyframe to
     the next.

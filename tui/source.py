@@ -8,9 +8,9 @@ nothing of screens. The easy thing to get wrong is to wait: the dashboard asks f
 
 from typing import Protocol
 
-from minivllm.events.fold_codec import FOLD
-from minivllm.events.keyframes import V, ViewCodec
-from minivllm.events.recording import Recording
+from minivllm.events.recording.fold_codec import FOLD
+from minivllm.events.recording.keyframes import V, ViewCodec
+from minivllm.events.recording.recording import Recording
 from minivllm.tui.sources.in_process import InProcessSource
 from minivllm.tui.sources.replay import ReplaySource
 from minivllm.tui.sources.status import SourceState, SourceStatus

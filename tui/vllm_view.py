@@ -13,7 +13,7 @@ from collections import deque
 from dataclasses import dataclass
 from itertools import pairwise
 
-from minivllm.events.kv_wire import AllBlocksCleared, BlockName, BlockRemoved, BlockStored, KVEvent
+from minivllm.events.vllm_kv_wire import AllBlocksCleared, BlockName, BlockRemoved, BlockStored, KVEvent
 from minivllm.tui.sources.vllm_kv import Numbered
 from minivllm.tui.sources.vllm_metrics import Scrape
 

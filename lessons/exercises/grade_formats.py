@@ -11,7 +11,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from minivllm import __version__
-from minivllm.events.whole_file import whole_file
+from minivllm.events.recording.whole_file import whole_file
 from minivllm.lessons.exercises.check import VISIBLE_POINTS, BehaviourResult, Result
 from minivllm.lessons.exercises.grade import Grade
 from minivllm.lessons.exercises.report import VISIBLE, hint_for, not_loaded, yours_at

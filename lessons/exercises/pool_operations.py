@@ -34,7 +34,7 @@ def tell_operations(case: Case) -> Iterator[str]:
     from minivllm.clock import VirtualClock
     from minivllm.core.block_pool import BlockPool
     from minivllm.events.bus import EventBus
-    from minivllm.events.lines import encode_event
+    from minivllm.events.recording.lines import encode_event
 
     bus = EventBus(VirtualClock())
     events: list[Any] = []

@@ -15,7 +15,7 @@ from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
 from minivllm.engine import LLMEngine
 from minivllm.errors import InvalidRequestError
-from minivllm.events.lines import encode_event, encode_header
+from minivllm.events.recording.lines import encode_event, encode_header
 from minivllm.events.types import Event
 from minivllm.lessons.exercises.draw import Draw
 from minivllm.lessons.exercises.toy import ToyRunner, ToyTokenizer

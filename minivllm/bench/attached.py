@@ -21,7 +21,7 @@ from minivllm.bench.terminal import COLUMNS, ROWS, DashboardProcess
 from minivllm.bench.workloads import MAX_NUM_SEQS, WorkloadSpec, make_requests
 from minivllm.clock import MonotonicClock
 from minivllm.engine import LLMEngine
-from minivllm.events.log import LogWriter
+from minivllm.events.recording.log import LogWriter
 from minivllm.sampling_params import SamplingParams
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from minivllm.core.policies import create_request_queue
 from minivllm.core.request import Request
 from minivllm.core.scheduler import Scheduler
 from minivllm.events.bus import EventBus
-from minivllm.events.log import LogWriter
+from minivllm.events.recording.log import LogWriter
 from minivllm.events.types import LogHeader
 from minivllm.sampling_params import SamplingParams
 

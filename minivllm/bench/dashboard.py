@@ -36,7 +36,7 @@ from minivllm.bench.workloads import MAX_NUM_SEQS
 from minivllm.config import EngineConfig
 from minivllm.engine import LLMEngine
 from minivllm.errors import BenchError
-from minivllm.events.fold_codec import FOLD
+from minivllm.events.recording.fold_codec import FOLD
 from minivllm.tui.model import MODELS
 
 NUM_EVENTS = 1_000_000

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from minivllm.bench.terminal import COLUMNS, ROWS, DashboardProcess
 from minivllm.clock import MonotonicClock
 from minivllm.errors import BenchError
-from minivllm.events.recording import Recording
+from minivllm.events.recording.recording import Recording
 
 if TYPE_CHECKING:
     from textual.pilot import Pilot

@@ -34,10 +34,10 @@ from minivllm.config import EngineConfig
 from minivllm.engine import LLMEngine
 from minivllm.errors import BenchError
 from minivllm.events.fold import Fold
-from minivllm.events.fold_codec import FOLD
-from minivllm.events.keyframes import Keyframes, V, ViewCodec
-from minivllm.events.log import LogWriter
-from minivllm.events.recording import Recording
+from minivllm.events.recording.fold_codec import FOLD
+from minivllm.events.recording.keyframes import Keyframes, V, ViewCodec
+from minivllm.events.recording.log import LogWriter
+from minivllm.events.recording.recording import Recording
 from minivllm.sampling_params import SamplingParams
 
 NUM_EVENTS = 1_000_000

@@ -2,7 +2,7 @@
 
 The profiler tells each operation of torch and its threads. It knows nothing of kernels that are not torch's, so the parts of the step
 are ranges in its trace, by the names that `bench step` has for them. The events tell whose tokens a step held and what was decided.
-Both are Chrome traces. Knows the two formats as JSON; what the engine's part looks like is `minivllm.events.perfetto`'s business.
+Both are Chrome traces. Knows the two formats as JSON; what the engine's part looks like is `minivllm.events.perfetto.export`'s business.
 
 Easy to get wrong: that the two clocks have nothing in common. A mark is put into the profiler's trace at a moment
 that the engine's clock is asked for, and all of the engine's records are moved by the difference.
@@ -22,9 +22,9 @@ from minivllm.bench.stopwatch import PartWatcher
 from minivllm.clock import MonotonicClock
 from minivllm.engine import LLMEngine
 from minivllm.errors import BenchError
-from minivllm.events.log import LogWriter
-from minivllm.events.perfetto import export_perfetto
-from minivllm.events.whole_file import write_whole
+from minivllm.events.perfetto.export import export_perfetto
+from minivllm.events.recording.log import LogWriter
+from minivllm.events.recording.whole_file import write_whole
 
 NUM_STEPS = 6
 NUM_MARKS = 8

@@ -16,7 +16,7 @@ from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.engine import LLMEngine
-from minivllm.events.log import LogWriter
+from minivllm.events.recording.log import LogWriter
 from minivllm.events.state import EngineState
 from minivllm.events.types import Event
 from minivllm.sampling_params import RequestOutputKind, SamplingParams

@@ -23,7 +23,7 @@ from minivllm.cli.terminal import print_json, terminal_attached
 from minivllm.engine import LLMEngine
 from minivllm.engine_thread import EngineThread
 from minivllm.errors import InvariantError
-from minivllm.events.log import LogWriter
+from minivllm.events.recording.log import LogWriter
 from minivllm.lessons.facts import RunFacts
 from minivllm.lessons.player import ScenarioPlayer
 from minivllm.lessons.scenarios import SCENARIOS, Scenario

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from minivllm.cli.terminal import note, print_json
 from minivllm.errors import ExerciseError
-from minivllm.events.whole_file import write_whole
+from minivllm.events.recording.whole_file import write_whole
 from minivllm.lessons.exercises import walls
 from minivllm.lessons.exercises.catalogue import exercises, find_exercise
 from minivllm.lessons.progress import Progress

@@ -2,7 +2,7 @@
 
     minivllm export run.jsonl --perfetto run.json      # then open run.json in ui.perfetto.dev
 
-Knows files and what to say of them; the format is `minivllm.events.perfetto`. The easy thing to get wrong is
+Knows files and what to say of them; the format is `minivllm.events.perfetto.export`. The easy thing to get wrong is
 the file that would be overwritten: a recording cannot be made again, so it is never written to.
 """
 
@@ -11,9 +11,9 @@ import os
 
 from minivllm.cli.terminal import note
 from minivllm.errors import ConfigError, EventLogError
-from minivllm.events.perfetto import export_perfetto
-from minivllm.events.stream import EventStream
-from minivllm.events.whole_file import whole_file
+from minivllm.events.perfetto.export import export_perfetto
+from minivllm.events.recording.reader import EventStream
+from minivllm.events.recording.whole_file import whole_file
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -12,7 +12,7 @@ from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
 from minivllm.cli.loading import loading
 from minivllm.cli.terminal import note, show, terminal_attached
 from minivllm.errors import LessonError, TritonMissingError
-from minivllm.events.whole_file import write_whole
+from minivllm.events.recording.whole_file import write_whole
 from minivllm.lessons.lesson_engine import ModelShelf
 from minivllm.lessons.lesson_player import LessonPlayer
 from minivllm.lessons.library import find_lesson, lessons

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from minivllm.cli.terminal import note
 from minivllm.events.bus import Listener
-from minivllm.events.log import LogWriter
+from minivllm.events.recording.log import LogWriter
 from minivllm.events.types import LogHeader
 
 

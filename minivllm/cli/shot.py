@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from minivllm.cli.terminal import note
 from minivllm.errors import ConfigError
-from minivllm.events.whole_file import write_whole
+from minivllm.events.recording.whole_file import write_whole
 
 if TYPE_CHECKING:
     from minivllm.tui.app import DashboardApp

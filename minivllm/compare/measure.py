@@ -14,7 +14,7 @@ from minivllm.compare.latency import Latencies, measure_latencies
 from minivllm.errors import BenchError
 from minivllm.events import types as ev
 from minivllm.events.kv_usage import KVUsage, KVUsageMeter, mean
-from minivllm.events.recording import Recording
+from minivllm.events.recording.recording import Recording
 
 
 @dataclass(frozen=True, slots=True)

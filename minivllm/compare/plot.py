@@ -14,7 +14,7 @@ from typing import Any
 from minivllm.compare.measure import Measured
 from minivllm.errors import ConfigError
 from minivllm.events.kv_usage import KVUsage
-from minivllm.events.whole_file import whole_file
+from minivllm.events.recording.whole_file import whole_file
 
 _COLORS = ("#d95f02", "#1b6ca8")
 """Of `a` and `b`: told apart by people who do not see red and green, and in print."""

@@ -16,7 +16,7 @@ from minivllm.clock import MonotonicClock, ProcessorClock
 from minivllm.compare.trace import Trace, TraceRequest
 from minivllm.config import EngineConfig
 from minivllm.engine import LLMEngine
-from minivllm.events.log import LogWriter
+from minivllm.events.recording.log import LogWriter
 from minivllm.lessons.player import ScenarioPlayer
 from minivllm.sampling_params import SamplingParams
 

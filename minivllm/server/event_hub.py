@@ -26,7 +26,7 @@ from fastapi import APIRouter, Header, Response
 from minivllm.engine import LLMEngine
 from minivllm.errors import InvalidRequestError, MinivllmError, OverloadedError
 from minivllm.events import types as ev
-from minivllm.events.lines import encode_header
+from minivllm.events.recording.lines import encode_header
 from minivllm.events.state import EngineState
 from minivllm.server import sse
 from minivllm.server.disconnect import StreamedResponse

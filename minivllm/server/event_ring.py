@@ -11,7 +11,7 @@ the others: prompts are counted, and the oldest are forgotten when they are too 
 from collections import deque
 from typing import NamedTuple
 
-from minivllm.events.lines import encode_event
+from minivllm.events.recording.lines import encode_event
 from minivllm.events.types import Event, Gap, RequestArrived
 
 BYTES_PER_PIECE = 1 << 18

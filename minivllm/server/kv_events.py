@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from minivllm.events import types as ev
-from minivllm.events.kv_wire import AllBlocksCleared, BlockRemoved, BlockStored, KVEvent
+from minivllm.events.vllm_kv_wire import AllBlocksCleared, BlockRemoved, BlockStored, KVEvent
 
 MEDIUM = "GPU"
 """vLLM's word for the engine's own memory, as against what it was offloaded to; also where that is a CPU's."""

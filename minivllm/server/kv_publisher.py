@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 import zmq
 
 from minivllm.errors import ConfigError
-from minivllm.events.kv_wire import END_SEQ, KVEvent, KVEventEncoding, encode_batch
+from minivllm.events.vllm_kv_wire import END_SEQ, KVEvent, KVEventEncoding, encode_batch
 
 DEFAULT_ENDPOINT = "tcp://127.0.0.1:5557"
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")

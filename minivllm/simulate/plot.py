@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from minivllm.events.whole_file import whole_file
+from minivllm.events.recording.whole_file import whole_file
 from minivllm.simulate.charts import over_time
 from minivllm.simulate.measure import latencies
 from minivllm.simulate.replica import Replica

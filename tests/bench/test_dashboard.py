@@ -14,7 +14,7 @@ from minivllm.cli import main
 from minivllm.config import EngineConfig
 from minivllm.engine import LLMEngine
 from minivllm.errors import BenchError
-from minivllm.events.recording import Recording
+from minivllm.events.recording.recording import Recording
 
 
 @pytest.fixture(scope="module")

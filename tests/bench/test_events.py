@@ -9,7 +9,7 @@ from minivllm.bench.traffic import record_traffic
 from minivllm.config import EngineConfig
 from minivllm.engine import LLMEngine
 from minivllm.events import types as ev
-from minivllm.events.recording import Recording
+from minivllm.events.recording.recording import Recording
 
 
 def test_recorded_traffic_holds_every_kind_of_decision_about_memory(tmp_path: Path) -> None:

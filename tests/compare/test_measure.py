@@ -11,7 +11,7 @@ from minivllm.compare.trace import make_trace
 from minivllm.config import EngineConfig
 from minivllm.engine import LLMEngine
 from minivllm.errors import BenchError
-from minivllm.events.log import LogWriter
+from minivllm.events.recording.log import LogWriter
 
 
 class ChatTokenizer(WordTokenizer):

@@ -12,7 +12,7 @@ from tool_modules import load_tool
 
 from minivllm.cli import COMMANDS, build_parser
 from minivllm.errors import ConfigError, InvalidSamplingParamsError
-from minivllm.events.lines import decode_header, decode_line
+from minivllm.events.recording.lines import decode_header, decode_line
 from minivllm.events.types import EVENT_KINDS
 
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ from engine_fakes import WatchedEngine
 from minivllm.events import fold as fold_module
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold, fold
-from minivllm.events.fold_codec import FOLD
+from minivllm.events.recording.fold_codec import FOLD
 
 
 def busy_engine(num_steps: int = 0) -> WatchedEngine:

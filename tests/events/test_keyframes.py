@@ -3,7 +3,7 @@
 import random
 from itertools import pairwise
 
-from minivllm.events.keyframes import _PIECE_OVERHEAD, Keyframes
+from minivllm.events.recording.keyframes import _PIECE_OVERHEAD, Keyframes
 
 
 def test_equal_pieces_of_neighbours_are_held_once() -> None:

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from minivllm.errors import EventLogError
-from minivllm.events.kv_wire import AllBlocksCleared, BlockRemoved, BlockStored, decode_batch, encode_batch
+from minivllm.events.vllm_kv_wire import AllBlocksCleared, BlockRemoved, BlockStored, decode_batch, encode_batch
 
 # One batch, written by vLLM 0.32.0's own types; then by the same with events as arrays, as they were before June 2026.
 RECORDED_MAPS = bytes.fromhex(

@@ -9,8 +9,8 @@ from engine_fakes import WatchedEngine
 from full_disk import REASON, files_no_larger_than
 
 from minivllm.errors import EventLogError
-from minivllm.events.log import LogWriter
-from minivllm.events.recording import Recording
+from minivllm.events.recording.log import LogWriter
+from minivllm.events.recording.recording import Recording
 from minivllm.events.types import Gap
 
 

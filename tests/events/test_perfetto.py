@@ -18,14 +18,14 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from minivllm.errors import EventLogError
 from minivllm.events import types as ev
-from minivllm.events.chrome_trace import ChromeTrace
-from minivllm.events.drawn_time import STEP_US, drawn_time
 from minivllm.events.fold import Fold
-from minivllm.events.log import LogWriter
-from minivllm.events.perfetto import export_perfetto
+from minivllm.events.perfetto.chrome_trace import ChromeTrace
+from minivllm.events.perfetto.drawn_time import STEP_US, drawn_time
+from minivllm.events.perfetto.export import export_perfetto
+from minivllm.events.perfetto.slot_turns import SlotTurns
 from minivllm.events.pool_use import pool_use
-from minivllm.events.slot_turns import SlotTurns
-from minivllm.events.stream import EventStream
+from minivllm.events.recording.log import LogWriter
+from minivllm.events.recording.reader import EventStream
 
 TRACES = sorted((Path(__file__).parents[2] / "docs/assets/traces").glob("*.jsonl"))
 PHASES_OF_A_LIFE = {"queued", "prefill", "decode", "preempted"}

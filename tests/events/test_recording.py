@@ -9,9 +9,9 @@ from engine_fakes import WatchedEngine
 
 from minivllm.errors import EventLogError
 from minivllm.events.fold import Fold
-from minivllm.events.keyframes import Keyframes
-from minivllm.events.log import LogWriter
-from minivllm.events.recording import Recording
+from minivllm.events.recording.keyframes import Keyframes
+from minivllm.events.recording.log import LogWriter
+from minivllm.events.recording.recording import Recording
 from minivllm.events.types import Gap, RequestArrived
 
 

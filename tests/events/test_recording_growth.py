@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minivllm.errors import EventLogError
-from minivllm.events.event_index import NOTABLE_KINDS
 from minivllm.events.fold import Fold
 from minivllm.events.fold import fold as fold_all
-from minivllm.events.keyframes import Keyframes
-from minivllm.events.lines import encode_event, encode_header, encode_state
-from minivllm.events.log import LogWriter
-from minivllm.events.recording import Recording
+from minivllm.events.recording.event_index import NOTABLE_KINDS
+from minivllm.events.recording.keyframes import Keyframes
+from minivllm.events.recording.lines import encode_event, encode_header, encode_state
+from minivllm.events.recording.log import LogWriter
+from minivllm.events.recording.recording import Recording
 from minivllm.events.state import EngineState
 from minivllm.events.types import Event, Gap, LogHeader
 

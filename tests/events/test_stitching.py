@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from minivllm.errors import EventLogError
-from minivllm.events.lines import decode_line, encode_event
-from minivllm.events.stitching import Stitcher
+from minivllm.events.recording.lines import decode_line, encode_event
+from minivllm.events.recording.stitching import Stitcher
 from minivllm.events.types import BlockEvicted, Event, Gap, LogHeader
 
 HEADER = LogHeader(

@@ -6,9 +6,9 @@ import pytest
 from engine_fakes import WatchedEngine
 
 from minivllm.errors import EventLogError
-from minivllm.events.log import LogWriter
-from minivllm.events.recording import Recording
-from minivllm.events.stream import EventStream
+from minivllm.events.recording.log import LogWriter
+from minivllm.events.recording.reader import EventStream
+from minivllm.events.recording.recording import Recording
 from minivllm.events.types import Gap
 
 

@@ -155,7 +155,7 @@ def test_a_module_that_patches_others_of_minivllm_is_told_so(submit: Submit, lin
 
 
 def test_patching_while_it_runs_is_found_too(submit: Submit):
-    patch = "import minivllm.events.lines as other; other.encode_event = lambda event: b''"
+    patch = "import minivllm.events.recording.lines as other; other.encode_event = lambda event: b''"
     result = check(EXERCISE, submit(only_in_double_frees(patch)))
     assert failed(result) == {DOUBLE_FREES: "patched"}
 

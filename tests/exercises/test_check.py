@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from minivllm.events.recording import Recording
+from minivllm.events.recording.recording import Recording
 from minivllm.lessons.exercises.catalogue import find_exercise
 from minivllm.lessons.exercises.check import check
 from minivllm.lessons.exercises.diagnosis import read_misconception

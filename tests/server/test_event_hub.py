@@ -18,7 +18,7 @@ from minivllm.engine_thread import EngineThread
 from minivllm.errors import EngineDeadError, ShuttingDownError
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
-from minivllm.events.lines import decode_header, decode_line
+from minivllm.events.recording.lines import decode_header, decode_line
 from minivllm.sampling_params import SamplingParams
 from minivllm.server import event_hub
 from minivllm.server.event_hub import EventHub, Snapshot, router, take_snapshot

@@ -10,7 +10,7 @@ from server_on_loopback import wait_until
 from watched_hub import Watched
 
 from minivllm.events import types as ev
-from minivllm.events.lines import decode_line
+from minivllm.events.recording.lines import decode_line
 from minivllm.server import event_hub
 from minivllm.tui.sources.http_source import HttpSource
 from minivllm.tui.sources.sse import SseParser

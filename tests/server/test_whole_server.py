@@ -19,7 +19,7 @@ from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.engine import LLMEngine
 from minivllm.errors import EventLogError, SamplingError
 from minivllm.events import types as ev
-from minivllm.events.kv_wire import AllBlocksCleared, BlockStored, KVEvent
+from minivllm.events.vllm_kv_wire import AllBlocksCleared, BlockStored, KVEvent
 from minivllm.server import event_hub, metrics
 from minivllm.tui.sources import event_stream
 from minivllm.tui.sources.http_source import HttpSource

@@ -10,8 +10,8 @@ from minivllm.engine import LLMEngine
 from minivllm.errors import SimulationError
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
-from minivllm.events.log import LogWriter
-from minivllm.events.recording import Recording
+from minivllm.events.recording.log import LogWriter
+from minivllm.events.recording.recording import Recording
 from minivllm.sampling_params import SamplingParams
 from minivllm.simulate.replica import Replica, make_request
 from minivllm.simulate.run import Setup, build_replicas, simulate

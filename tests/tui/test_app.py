@@ -12,7 +12,7 @@ from textual.geometry import Region
 from textual.pilot import Pilot
 
 from minivllm.events import types as ev
-from minivllm.events.log import LogWriter
+from minivllm.events.recording.log import LogWriter
 from minivllm.sampling_params import SamplingParams
 from minivllm.tui.app import DashboardApp
 from minivllm.tui.model import MODELS

@@ -19,7 +19,7 @@ from minivllm.engine import LLMEngine
 from minivllm.engine_control import EngineThreadControl
 from minivllm.engine_thread import EngineThread
 from minivllm.events.fold import fold
-from minivllm.events.lines import encode_event, encode_header
+from minivllm.events.recording.lines import encode_event, encode_header
 from minivllm.tui.app import DashboardApp
 from minivllm.tui.model import MODELS
 from minivllm.tui.source import InProcessSource, ReplaySource, TailSource, open_source

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from memory_recording import MemoryRecording
 
-from minivllm.events.log import LogWriter
-from minivllm.events.recording import Recording
+from minivllm.events.recording.log import LogWriter
+from minivllm.events.recording.recording import Recording
 from minivllm.tui.model import ModelCodec
 
 

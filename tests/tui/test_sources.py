@@ -15,8 +15,8 @@ from polled_sources import all_events, poll_until
 
 from minivllm.errors import EventLogError
 from minivllm.events.fold import fold
-from minivllm.events.lines import encode_event, encode_header
-from minivllm.events.log import LogWriter
+from minivllm.events.recording.lines import encode_event, encode_header
+from minivllm.events.recording.log import LogWriter
 from minivllm.tui.source import InProcessSource, ReplaySource, TailSource, open_source
 from minivllm.tui.sources.http_source import HttpSource
 

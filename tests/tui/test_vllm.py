@@ -16,7 +16,14 @@ from textual.pilot import Pilot
 
 from minivllm.cli import main
 from minivllm.errors import ConfigError, EventLogError
-from minivllm.events.kv_wire import AllBlocksCleared, BlockRemoved, BlockStored, KVEvent, KVEventBatch, encode_batch
+from minivllm.events.vllm_kv_wire import (
+    AllBlocksCleared,
+    BlockRemoved,
+    BlockStored,
+    KVEvent,
+    KVEventBatch,
+    encode_batch,
+)
 from minivllm.server.kv_events import KVEventFeed
 from minivllm.server.kv_publisher import KVEventPublisher
 from minivllm.server.metrics import EngineMetrics

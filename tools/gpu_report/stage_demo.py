@@ -14,7 +14,7 @@ from minivllm.config import EngineConfig
 from minivllm.engine import LLMEngine
 from minivllm.errors import ModelError
 from minivllm.events import types as ev
-from minivllm.events.log import LogWriter
+from minivllm.events.recording.log import LogWriter
 from minivllm.lessons.player import ScenarioPlayer
 from minivllm.lessons.scenarios import SCENARIOS, Scenario
 from minivllm.runtime.store.model_store import resolve_model

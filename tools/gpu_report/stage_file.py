@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from minivllm.clock import Clock
-from minivllm.events.whole_file import write_whole
+from minivllm.events.recording.whole_file import write_whole
 
 Status = Literal["running", "done", "out of time", "failed"]
 

@@ -56,7 +56,7 @@ FILES: tuple[tuple[str, str, str], ...] = (
     ("`minivllm-step-N.svg`", "In the folder where you are: what `ctrl+s` saves in the dashboard.", "minivllm.tui.actions"),
     ("`minivllm-TIME.jsonl`, `minivllm-TIME.perfetto.json`", "In the folder where you are: what `E` saves in the dashboard.",
      "minivllm.tui.actions"),
-    ("what `--record FILE` names", "A recording: every event as a line of JSON ([Events](events.md)).", "minivllm.events.log:LogWriter"),
+    ("what `--record FILE` names", "A recording: every event as a line of JSON ([Events](events.md)).", "minivllm.events.recording.log:LogWriter"),
 )  # fmt: skip
 
 

@@ -17,8 +17,8 @@ from minivllm.config import EngineConfig
 from minivllm.engine import LLMEngine
 from minivllm.errors import InvariantError
 from minivllm.events import types as ev
-from minivllm.events.lines import encode_event
-from minivllm.events.log import LogWriter
+from minivllm.events.recording.lines import encode_event
+from minivllm.events.recording.log import LogWriter
 from minivllm.sampling_params import SamplingParams
 
 TRACES = ("memory-pressure.jsonl", "shared-prefix.jsonl", "parallel-sampling.jsonl", "beams.jsonl")

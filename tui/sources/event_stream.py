@@ -16,8 +16,8 @@ from threading import Event, Thread
 from urllib.parse import SplitResult
 
 from minivllm.errors import EventLogError
-from minivllm.events.lines import decode_header, encode_header, state_line
-from minivllm.events.stitching import AnotherRunError, Stitcher
+from minivllm.events.recording.lines import decode_header, encode_header, state_line
+from minivllm.events.recording.stitching import AnotherRunError, Stitcher
 from minivllm.events.types import LogHeader
 from minivllm.tui.sources.api_key import VARIABLE, authorization
 from minivllm.tui.sources.sse import SseMessage, SseParser

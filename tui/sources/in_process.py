@@ -14,10 +14,10 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Generic
 
-from minivllm.events.fold_codec import FOLD
-from minivllm.events.keyframes import V, ViewCodec
-from minivllm.events.log import LogWriter
-from minivllm.events.recording import Recording
+from minivllm.events.recording.fold_codec import FOLD
+from minivllm.events.recording.keyframes import V, ViewCodec
+from minivllm.events.recording.log import LogWriter
+from minivllm.events.recording.recording import Recording
 from minivllm.events.state import EngineState
 from minivllm.events.types import Event, LogHeader
 from minivllm.tui.sources.status import SourceStatus

@@ -7,9 +7,9 @@ as good as ever, so it is shown, and the status says where the log ends and why.
 from pathlib import Path
 from typing import Generic
 
-from minivllm.events.fold_codec import FOLD
-from minivllm.events.keyframes import V, ViewCodec
-from minivllm.events.recording import Recording
+from minivllm.events.recording.fold_codec import FOLD
+from minivllm.events.recording.keyframes import V, ViewCodec
+from minivllm.events.recording.recording import Recording
 from minivllm.tui.sources.status import SourceStatus, indexing
 
 

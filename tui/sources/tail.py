@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import BinaryIO, Generic
 
 from minivllm.errors import EventLogError
-from minivllm.events.fold_codec import FOLD
-from minivllm.events.keyframes import V, ViewCodec
-from minivllm.events.recording import Recording
+from minivllm.events.recording.fold_codec import FOLD
+from minivllm.events.recording.keyframes import V, ViewCodec
+from minivllm.events.recording.recording import Recording
 from minivllm.tui.sources.spool import Spool
 from minivllm.tui.sources.status import SourceStatus, indexing
 

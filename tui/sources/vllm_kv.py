@@ -2,7 +2,7 @@
 
 Each batch comes with its number, and a number that is not the next one is news in itself: batches were lost, or the
 engine was started again. The numbers are handed on as they came; what they mean for what is known is decided in
-`vllm_view`. Both wire encodings are read (`minivllm.events.kv_wire`).
+`vllm_view`. Both wire encodings are read (`minivllm.events.vllm_kv_wire`).
 
 The easy thing to get wrong is that ZeroMQ tells of no connection: to subscribe to nobody succeeds. So there is no
 "lost" here, only "nothing has come yet".
@@ -13,7 +13,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, NamedTuple
 
 from minivllm.errors import ConfigError, EventLogError
-from minivllm.events.kv_wire import KVEventBatch, decode_batch
+from minivllm.events.vllm_kv_wire import KVEventBatch, decode_batch
 from minivllm.tui.sources.status import SourceStatus
 
 if TYPE_CHECKING:

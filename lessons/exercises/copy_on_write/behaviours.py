@@ -49,7 +49,7 @@ def _tell(case: Case) -> Iterator[str]:
     from minivllm.core.kv_cache_manager import KVCacheManager
     from minivllm.core.request import Request
     from minivllm.events.bus import EventBus
-    from minivllm.events.lines import encode_event
+    from minivllm.events.recording.lines import encode_event
     from minivllm.sampling_params import SamplingParams
 
     bus = EventBus(VirtualClock())

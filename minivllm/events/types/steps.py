@@ -108,4 +108,4 @@ class Gap(Event, tag="log.gap"):
 
     lost: int
     """How many."""
-    rule: ClassVar[str] = "minivllm.events.log:LogWriter._write_out"
+    rule: ClassVar[str] = "minivllm.events.recording.log:LogWriter._write_out"

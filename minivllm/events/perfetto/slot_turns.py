@@ -10,7 +10,7 @@ gets its turn only later in the step, so arrows wait for the end of the step, an
 
 from dataclasses import dataclass, field
 
-from minivllm.events.chrome_trace import ChromeTrace
+from minivllm.events.perfetto.chrome_trace import ChromeTrace
 
 FIRST_TRACK = 10
 """The track of slot 0."""

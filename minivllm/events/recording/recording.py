@@ -18,12 +18,12 @@ from typing import BinaryIO, Generic
 import msgspec
 
 from minivllm.errors import EventLogError
-from minivllm.events.event_index import NOTABLE_KINDS, EventIndex
-from minivllm.events.fold_codec import FOLD
-from minivllm.events.keyframes import Keyframes, V, ViewCodec
-from minivllm.events.lines import decode_again, decode_header, decode_if_all_known, decode_line, decode_state
+from minivllm.events.recording.event_index import NOTABLE_KINDS, EventIndex
+from minivllm.events.recording.fold_codec import FOLD
+from minivllm.events.recording.keyframes import Keyframes, V, ViewCodec
+from minivllm.events.recording.lines import decode_again, decode_header, decode_if_all_known, decode_line, decode_state
+from minivllm.events.recording.whole_file import whole_file
 from minivllm.events.types import Event, Gap, LogHeader
-from minivllm.events.whole_file import whole_file
 
 BATCH_BYTES = 1 << 16
 """Indexed at once: some five hundred events, a millisecond or less."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from minivllm.events import types as ev
-from minivllm.events.chrome_trace import ChromeTrace
+from minivllm.events.perfetto.chrome_trace import ChromeTrace
 
 CATEGORY = "request"
 LONGEST_TEXT = 1000

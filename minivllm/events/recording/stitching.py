@@ -10,7 +10,7 @@ The easy thing to get wrong is a gap that reaches back over events that did arri
 import msgspec
 
 from minivllm.errors import EventLogError
-from minivllm.events.lines import decode_envelope, decode_line, encode_event
+from minivllm.events.recording.lines import decode_envelope, decode_line, encode_event
 from minivllm.events.types import Gap, LogHeader
 
 _SAME_CLOCK_SECONDS = 5.0

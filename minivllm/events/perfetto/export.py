@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from minivllm.events import types as ev
-from minivllm.events.chrome_trace import ChromeTrace
-from minivllm.events.drawn_time import Span, drawn_time
 from minivllm.events.fold import Fold
-from minivllm.events.request_lives import RequestLives, cut
-from minivllm.events.slot_turns import SlotTurns
-from minivllm.events.stream import EventStream
+from minivllm.events.perfetto.chrome_trace import ChromeTrace
+from minivllm.events.perfetto.drawn_time import Span, drawn_time
+from minivllm.events.perfetto.request_lives import RequestLives, cut
+from minivllm.events.perfetto.slot_turns import SlotTurns
+from minivllm.events.recording.reader import EventStream
 
 STEPS, DECISIONS = 1, 2
 """Tracks; those of the slots come after them."""

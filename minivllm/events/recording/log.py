@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from minivllm.errors import EventLogError
-from minivllm.events.lines import encode_event, encode_header, encode_state
+from minivllm.events.recording.lines import encode_event, encode_header, encode_state
 from minivllm.events.state import EngineState
 from minivllm.events.types import Event, Gap, LogHeader, StepEnd
 

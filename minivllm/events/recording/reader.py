@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from minivllm.errors import EventLogError
-from minivllm.events.lines import decode_header, decode_line, decode_state
+from minivllm.events.recording.lines import decode_header, decode_line, decode_state
 from minivllm.events.types import Event, Gap, LogHeader
 
 
