@@ -159,7 +159,7 @@ def run(L: Teacher) -> Script:
         because="The highest number goes first, and of equal ones the newest.",
     )
     yield L.say(
-        "In the code: `Scheduler._schedule_running` asks for a block, `Scheduler._preempt` takes them all, `choose_victim` in `minivllm/core/policies.py` names the victim. In vLLM: `vllm/v1/core/sched/scheduler.py`; its first "
+        "In the code: `Scheduler._schedule_running` asks for a block, `Scheduler._preempt` takes them all, `choose_victim` in `minivllm/core/request_queue.py` names the victim. In vLLM: `vllm/v1/core/sched/scheduler.py`; its first "
         "engine could also copy blocks to the CPU's memory (swapping), today's computes again.",
     )
     yield L.say(

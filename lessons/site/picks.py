@@ -120,7 +120,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             "scheduler",
             (
                 ("minivllm/core/preemption.py#Preemption._preempt", "somebody gives up all blocks"),
-                ("minivllm/core/policies.py#RequestQueue.choose_victim", "who that is"),
+                ("minivllm/core/request_queue.py#RequestQueue.choose_victim", "who that is"),
             ),
         ),
         "serving": Picks(

@@ -21,8 +21,8 @@ from typing import NamedTuple
 
 from minivllm.config import Batching
 from minivllm.core.kv_cache_manager import KVCacheManager
-from minivllm.core.policies import RequestQueue
 from minivllm.core.request import Request, RequestStatus, Sequence
+from minivllm.core.request_queue import RequestQueue
 from minivllm.errors import RequestTooLargeError
 from minivllm.events.types import DeferReason
 

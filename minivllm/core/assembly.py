@@ -7,7 +7,7 @@ to get wrong would be a second list of these arguments, and a simulation that pl
 from minivllm.config import EngineConfig
 from minivllm.core.admission import AdmissionPolicy
 from minivllm.core.contiguous import create_kv_cache_manager
-from minivllm.core.policies import create_request_queue
+from minivllm.core.request_queue import create_request_queue
 from minivllm.core.scheduler import Scheduler
 from minivllm.events.bus import EventBus
 

@@ -13,8 +13,8 @@ Source: vLLM `vllm/v1/core/sched/scheduler.py` (`schedule`, `_preempt_request`).
 
 from minivllm.core.batch_slots import BatchSlots
 from minivllm.core.kv_cache_manager import KVCacheManager, Shortage
-from minivllm.core.policies import RequestQueue
 from minivllm.core.request import RequestStatus, Sequence
+from minivllm.core.request_queue import RequestQueue
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus

@@ -25,9 +25,9 @@ Source: vLLM `vllm/v1/core/sched/scheduler.py`.
 from minivllm.core.admission import AdmissionPolicy, Hold
 from minivllm.core.batch_slots import BatchSlots
 from minivllm.core.kv_cache_manager import KVCacheManager, Shortage
-from minivllm.core.policies import RequestQueue
 from minivllm.core.preemption import Preemption
 from minivllm.core.request import Request, RequestStatus, Sequence
+from minivllm.core.request_queue import RequestQueue
 from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus

@@ -38,7 +38,7 @@ def _scheduler(block_size: int, chunked: bool) -> Any:
     from minivllm.core.admission import AdmissionPolicy
     from minivllm.core.block_pool import BlockPool
     from minivllm.core.kv_cache_manager import KVCacheManager
-    from minivllm.core.policies import create_request_queue
+    from minivllm.core.request_queue import create_request_queue
     from minivllm.core.scheduler import Scheduler
     from minivllm.events.bus import EventBus
 
