@@ -167,7 +167,7 @@ def run(L: Teacher) -> Script:
     )
     L.check("nothing was copied there", not three.events_of(ev.BlockCopied))
     yield L.say(
-        "In the code: `Scheduler.fork` in `minivllm/core/scheduler.py`, `KVCacheManager._copy_on_write` in `minivllm/core/kv_cache_manager.py`, beams in `minivllm/beams.py`. In vLLM: "
+        "In the code: `Scheduler.fork` in `minivllm/core/scheduler.py`, `KVCacheManager._copy_on_write` in `minivllm/core/kv_cache_manager.py`, beams in `minivllm/engine/beams.py`. In vLLM: "
         "`vllm/v1/engine/parallel_sampling.py`; copy-on-write was in its first engine, V0.",
     )
     yield L.say(

@@ -170,7 +170,7 @@ def run(L: Teacher) -> Script:
         "added up. Their names, like all the others, are vLLM's, so its Grafana board works with both.",
     )
     yield L.say(
-        "In the code: `EngineThread` in `minivllm/engine_thread.py` is the loop that takes in requests between two steps; events are in `minivllm/events/types/`. In vLLM: "
+        "In the code: `EngineThread` in `minivllm/engine/engine_thread.py` is the loop that takes in requests between two steps; events are in `minivllm/events/types/`. In vLLM: "
         "`vllm/v1/engine/async_llm.py` and `core.py` (a process of its own), `vllm/v1/metrics/loggers.py`. Next: what one step costs, and why.",
     )
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 from minivllm.errors import LessonError
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold

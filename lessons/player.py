@@ -8,7 +8,7 @@ steps, so a request whose time has not come is sent all the same once nobody els
 
 from collections import deque
 
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 from minivllm.events.types import Event
 from minivllm.lessons.scenarios import Arrival, Scenario
 

@@ -13,7 +13,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "LLM": "minivllm.llm",
-    "LLMEngine": "minivllm.engine",
+    "LLMEngine": "minivllm.engine.engine",
     "EngineConfig": "minivllm.config",
     "SamplingParams": "minivllm.sampling_params",
     "RequestOutput": "minivllm.outputs",
@@ -23,7 +23,7 @@ __all__ = ["LLM", "CompletionOutput", "EngineConfig", "LLMEngine", "RequestOutpu
 
 if TYPE_CHECKING:
     from minivllm.config import EngineConfig
-    from minivllm.engine import LLMEngine
+    from minivllm.engine.engine import LLMEngine
     from minivllm.llm import LLM
     from minivllm.outputs import CompletionOutput, RequestOutput
     from minivllm.sampling_params import SamplingParams

@@ -12,10 +12,10 @@ from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import Future
 
-from minivllm.engine import LLMEngine
-from minivllm.engine_thread import EngineThread
+from minivllm.engine.engine import LLMEngine
+from minivllm.engine.engine_thread import EngineThread
+from minivllm.engine.inputs import TokensPrompt
 from minivllm.errors import EmptyPromptError, EngineDeadError, MinivllmError
-from minivllm.inputs import TokensPrompt
 from minivllm.outputs import RequestOutput
 from minivllm.sampling_params import SamplingParams
 from minivllm.tui.control import ASKED_HERE, BURST, MAX_TOKENS, ControlState, Question

@@ -20,9 +20,9 @@ from typing import Any, Literal
 from tqdm import tqdm
 
 from minivllm.config import EngineConfig
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
+from minivllm.engine.inputs import Prompt
 from minivllm.errors import ConfigError, InvalidRequestError, RequestFailedError
-from minivllm.inputs import Prompt
 from minivllm.outputs import RequestOutput
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 

@@ -19,7 +19,7 @@ from minivllm.core.beam_search import BeamSearch, Candidate
 from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.core.slot_mapping import NOT_WRITTEN, slot_mapping
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 from minivllm.events.fold import Fold
 from minivllm.events.types import Event
 from minivllm.outputs import RequestOutput

@@ -5,7 +5,7 @@ import dataclasses
 import torch
 
 from minivllm.config import EngineConfig
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 from minivllm.runtime.loader import LoadedModel
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 

@@ -18,7 +18,7 @@ from patience import SOON
 from minivllm.config import EngineConfig
 from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 from minivllm.events import types as ev
 from minivllm.server.assemble import assemble
 from minivllm.server.event_hub import EventHub

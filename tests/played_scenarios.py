@@ -10,7 +10,7 @@ from engine_fakes import FakeRunner
 
 from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 from minivllm.events.types import Event, StepScheduled
 from minivllm.lessons.facts import RunFacts
 from minivllm.lessons.player import ScenarioPlayer

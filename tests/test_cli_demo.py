@@ -124,7 +124,7 @@ def test_a_violated_invariant_is_counted_reported_and_a_failure(capsys: pytest.C
         calls.append(plan)
         return [Violation("free queue", "made up for this test")] if len(calls) == 20 else []
 
-    monkeypatch.setattr("minivllm.stepper.check_invariants", violated_once)
+    monkeypatch.setattr("minivllm.engine.stepper.check_invariants", violated_once)
     assert main([*DEMO, "--json"]) == 1
     captured = capsys.readouterr()
     assert last_json(captured.out)["invariant_violations"] == 1
@@ -200,7 +200,7 @@ def test_what_was_asked_after_the_end_is_counted_and_the_summary_comes_again(
 
 
 def test_the_dashboard_is_told_when_the_engine_fails(dashboards, capsys: pytest.CaptureFixture, monkeypatch):
-    monkeypatch.setattr("minivllm.stepper.check_invariants", lambda scheduler, plan: [Violation("a", "made up")])
+    monkeypatch.setattr("minivllm.engine.stepper.check_invariants", lambda scheduler, plan: [Violation("a", "made up")])
     assert main(["demo", "--model", "tiny-random"]) == 1
     assert dashboards[0].summary == ["The engine failed: a: made up"]
     assert capsys.readouterr().err == "minivllm: a: made up\n"
@@ -215,7 +215,9 @@ def test_headless_no_dashboard_is_opened_in_a_terminal_either(dashboards):
 def test_a_recording_that_cannot_be_written_is_refused_before_the_model_is_loaded(
     where: str, capsys: pytest.CaptureFixture, monkeypatch, tmp_path: Path
 ):
-    monkeypatch.setattr("minivllm.engine.LLMEngine.from_config", lambda config: pytest.fail("the model was loaded"))
+    monkeypatch.setattr(
+        "minivllm.engine.engine.LLMEngine.from_config", lambda config: pytest.fail("the model was loaded")
+    )
     assert main([*DEMO, "--record", str(tmp_path / where)]) == 1
     assert capsys.readouterr().err.startswith(f"minivllm: {tmp_path / where}".rstrip("/."))
 

@@ -25,7 +25,7 @@ SERVE = [sys.executable, "-m", "minivllm", "serve", "tiny-random", "--port", "0"
 @pytest.fixture(autouse=True)
 def logging_ends_with_the_test() -> Iterator[None]:
     """`main` has the loggers write to a standard error that is this test's alone."""
-    loggers = [logging.getLogger(name) for name in ("minivllm.server", "minivllm.engine", "uvicorn")]
+    loggers = [logging.getLogger(name) for name in ("minivllm.server", "minivllm.engine.engine", "uvicorn")]
     before = [(one.handlers, one.level, one.propagate) for one in loggers]
     yield
     for one, (handlers, level, propagate) in zip(loggers, before, strict=True):

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, decoders, models
 from tokenizers import Tokenizer as Backend
 
-from minivllm.detokenizer import IncrementalDetokenizer
+from minivllm.engine.detokenizer import IncrementalDetokenizer
 from minivllm.runtime.text.tokenizer import Tokenizer
 
 TEXT = "Héllo, wörld! 你好，世界 🤗👩‍👩‍👧 e\u0301 \u202e \x00 \ufffd naïve  two  spaces\n\ttab 🇫🇷🏴"

@@ -6,7 +6,7 @@ from engine_fakes import EOS, FakeRunner, FakeSampledToken, FakeTokenizer, Watch
 
 from minivllm import errors
 from minivllm.config import EngineConfig
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
 from minivllm.sampling_params import RequestOutputKind, SamplingParams

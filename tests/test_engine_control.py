@@ -12,9 +12,9 @@ from patience import SOON
 
 from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
+from minivllm.engine.engine_thread import EngineThread
 from minivllm.engine_control import MAX_TOKENS, EngineThreadControl
-from minivllm.engine_thread import EngineThread
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
 from minivllm.tui.control import EngineControl

@@ -10,8 +10,8 @@ from patience import SOON
 
 from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
-from minivllm.engine import LLMEngine
-from minivllm.engine_thread import EngineThread
+from minivllm.engine.engine import LLMEngine
+from minivllm.engine.engine_thread import EngineThread
 from minivllm.errors import DuplicateRequestError, EmptyPromptError, EngineDeadError
 from minivllm.events import types as ev
 from minivllm.sampling_params import RequestOutputKind, SamplingParams

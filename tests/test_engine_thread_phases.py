@@ -9,8 +9,8 @@ from patience import SOON
 
 from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
-from minivllm.engine import LLMEngine
-from minivllm.engine_thread import EngineThread
+from minivllm.engine.engine import LLMEngine
+from minivllm.engine.engine_thread import EngineThread
 from minivllm.errors import ConfigError, EngineDeadError
 from minivllm.events.fold import Fold
 from minivllm.sampling_params import SamplingParams

@@ -8,8 +8,8 @@ from minivllm import LLM, SamplingParams
 from minivllm.config import EngineConfig
 from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
-from minivllm.engine import LLMEngine
-from minivllm.engine_thread import EngineThread
+from minivllm.engine.engine import LLMEngine
+from minivllm.engine.engine_thread import EngineThread
 from minivllm.errors import RequestFailedError, SamplingError
 from minivllm.events import types as ev
 from minivllm.outputs import RequestOutput

@@ -9,7 +9,7 @@ from engine_fakes import FakeRunner, FakeSampledToken, FakeTokenizer, WatchedEng
 from minivllm.config import EngineConfig
 from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 from minivllm.errors import SamplingError
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold

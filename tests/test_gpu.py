@@ -8,7 +8,7 @@ from identity_prompts import CHAT, LONG
 from identity_runs import BASE, SCHEDULES, assert_same_or_tie, generate, run
 
 from minivllm import LLM, EngineConfig, SamplingParams
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 from minivllm.errors import ConfigError, ModelDownloadError
 from minivllm.runtime.loader import LoadedModel, load_model
 from minivllm.runtime.store.model_store import resolve_model

@@ -74,11 +74,11 @@ RULES = (
         ours=(
             "minivllm.__version__",
             "minivllm.config",
-            "minivllm.engine",
-            "minivllm.engine_thread",
+            "minivllm.engine.engine",
+            "minivllm.engine.engine_thread",
             "minivllm.errors",
             "minivllm.events",
-            "minivllm.inputs",
+            "minivllm.engine.inputs",
             "minivllm.outputs",
             "minivllm.runtime.cpu.heap",
             "minivllm.runtime.text.tokenizer",
@@ -110,7 +110,7 @@ def imported_modules(source: str, package: str) -> list[str]:
         elif isinstance(node, ast.ImportFrom):
             above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
             base = ".".join([*above, *([node.module] if node.module else [])])
-            # `from minivllm import engine` names a module, `from minivllm.engine import LLMEngine` something in one.
+            # `from minivllm import engine` names a module, `from minivllm.engine.engine import LLMEngine` something in one.
             # Either way the longer name is at or under the module that is meant.
             found += [f"{base}.{alias.name}" for alias in node.names]
     return found

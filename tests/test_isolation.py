@@ -7,10 +7,10 @@ from engine_fakes import FakeRunner, WatchedEngine, expected_output
 from minivllm.config import EngineConfig
 from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import BlockCopy, SchedulerOutput
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
+from minivllm.engine.isolation import MAX_FAILED_IN_A_ROW
 from minivllm.errors import EngineDeadError
 from minivllm.events import types as ev
-from minivllm.isolation import MAX_FAILED_IN_A_ROW
 from minivllm.outputs import RequestOutput
 from minivllm.runtime.loader import load_model
 from minivllm.sampling_params import SamplingParams

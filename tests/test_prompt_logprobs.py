@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from minivllm.config import EngineConfig
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 from minivllm.errors import InvalidSamplingParamsError
 from minivllm.events import types as ev
 from minivllm.outputs import RequestOutput

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minivllm.stop_strings import StopCheck, StopStringChecker
+from minivllm.engine.stop_strings import StopCheck, StopStringChecker
 
 # Two letters make overlaps, borders and near misses common.
 STOPS = st.lists(st.text("ab", min_size=1, max_size=5), min_size=1, max_size=4)

@@ -5,7 +5,7 @@ from engine_fakes import EOS, FakeRunner, FakeTokenizer, expected_output
 
 from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 from minivllm.events import types as ev
 from minivllm.events.types import Event
 from minivllm.outputs import RequestOutput

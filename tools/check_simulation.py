@@ -25,7 +25,7 @@ from minivllm.bench.report import add_json_argument, add_model_arguments, positi
 from minivllm.bench.step_points import RandomRequests, StepPoint, measure_points, timed_step
 from minivllm.clock import Clock, MonotonicClock
 from minivllm.config import EngineConfig
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 from minivllm.events import types as ev
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 from minivllm.simulate.configurations import comfortable_rate

@@ -24,7 +24,7 @@ from minivllm.compare.configurations import parse_configuration
 from minivllm.compare.run import play
 from minivllm.compare.trace import make_trace
 from minivllm.config import EngineConfig
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 from minivllm.events.recording.log import LogWriter
 from minivllm.lessons.player import ScenarioPlayer
 from minivllm.lessons.scenarios import SCENARIOS, Scenario

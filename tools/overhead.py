@@ -23,7 +23,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from minivllm.config import EngineConfig
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 from minivllm.server.assemble import assemble
 from minivllm.server.options import ServerOptions

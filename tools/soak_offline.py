@@ -10,7 +10,7 @@ import time
 from soak_requests import request
 
 from minivllm.config import EngineConfig
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 

@@ -4,7 +4,7 @@ For each slot it keeps what was written there, which is the token and a digest o
 digest of what attention would read through the block table. So a wrong table, a block that two sequences write, or
 a copy that was not made, changes the text, and the event log with it: nothing can be wrong in memory and look right.
 
-It follows the protocol `minivllm.stepper.Runner`. The easy thing to get wrong is the order within a step: as in each layer
+It follows the protocol `minivllm.engine.stepper.Runner`. The easy thing to get wrong is the order within a step: as in each layer
 of a real model, first all copies, then all writes of the batch, then all reads.
 """
 
@@ -41,7 +41,7 @@ class ToyTokenizer:
 
 
 class ToyToken(NamedTuple):
-    """A sampled token; see `minivllm.output_processor.SampledToken`."""
+    """A sampled token; see `minivllm.engine.output_processor.SampledToken`."""
 
     token_id: int
     logprobs: None = None

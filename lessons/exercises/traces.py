@@ -13,7 +13,7 @@ from typing import Any
 
 from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 from minivllm.errors import InvalidRequestError
 from minivllm.events.recording.lines import encode_event, encode_header
 from minivllm.events.types import Event

@@ -31,7 +31,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             "sampling",
             (
                 ("minivllm/runtime/text/tokenizer.py#Tokenizer.encode", "text to tokens"),
-                ("minivllm/stepper.py#Stepper", "one step: schedule, run the model, sample"),
+                ("minivllm/engine/stepper.py#Stepper", "one step: schedule, run the model, sample"),
                 ("minivllm/runtime/sampling/sampler.py#Sampler", "scores to one token"),
             ),
         ),
@@ -111,7 +111,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             (
                 ("minivllm/core/scheduler.py#Scheduler.fork", "one sequence becomes two"),
                 ("minivllm/core/kv_cache_manager.py#KVCacheManager._copy_on_write", "a block of one's own"),
-                ("minivllm/beams.py#BeamDriver", "beam search"),
+                ("minivllm/engine/beams.py#BeamDriver", "beam search"),
             ),
         ),
         "preemption": Picks(
@@ -128,7 +128,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             (4, 7, 10, 17, 18),
             "server",
             (
-                ("minivllm/engine_thread.py#EngineThread", "requests come in between two steps"),
+                ("minivllm/engine/engine_thread.py#EngineThread", "requests come in between two steps"),
                 ("minivllm/server/metrics.py", "the numbers of /metrics, counted from events"),
                 ("minivllm/events/types/__init__.py", "all events"),
             ),

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal
 from minivllm.bench.terminal import COLUMNS, ROWS, DashboardProcess
 from minivllm.bench.workloads import MAX_NUM_SEQS, WorkloadSpec, make_requests
 from minivllm.clock import MonotonicClock
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 from minivllm.events.recording.log import LogWriter
 from minivllm.sampling_params import SamplingParams
 

@@ -34,7 +34,7 @@ from minivllm.bench.terminal import DashboardProcess
 from minivllm.bench.traffic import RecordedTraffic, record_traffic
 from minivllm.bench.workloads import MAX_NUM_SEQS
 from minivllm.config import EngineConfig
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 from minivllm.errors import BenchError
 from minivllm.events.recording.fold_codec import FOLD
 from minivllm.tui.model import MODELS

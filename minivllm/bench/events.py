@@ -31,7 +31,7 @@ from minivllm.bench.traffic import RecordedTraffic, record_traffic
 from minivllm.bench.workloads import MAX_NUM_SEQS, WorkloadSpec, make_requests
 from minivllm.clock import Clock, MonotonicClock
 from minivllm.config import EngineConfig
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 from minivllm.errors import BenchError
 from minivllm.events.fold import Fold
 from minivllm.events.recording.fold_codec import FOLD

@@ -18,7 +18,7 @@ from minivllm.bench.environment import describe_environment, peak_rss_bytes, set
 from minivllm.bench.report import add_json_argument, add_model_arguments, print_report
 from minivllm.bench.workloads import MAX_NUM_SEQS, WORKLOADS, WorkloadSpec, make_requests
 from minivllm.config import EngineConfig
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 from minivllm.errors import BenchError
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 

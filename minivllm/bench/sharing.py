@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from minivllm.bench.environment import describe_environment, set_num_threads
 from minivllm.bench.report import add_json_argument, add_model_arguments, positive_int, print_report, progress_bar
 from minivllm.config import EngineConfig
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 from minivllm.events.kv_usage import KVUsageMeter, mean
 from minivllm.lessons.scenarios import SCENARIOS
 from minivllm.sampling_params import RequestOutputKind, SamplingParams

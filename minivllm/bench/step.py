@@ -36,7 +36,7 @@ from minivllm.bench.report import (
 )
 from minivllm.clock import Clock, MonotonicClock
 from minivllm.config import MAX_NUM_SEQS, AttentionBackendName, CustomOp, EngineConfig, LinearBackendName
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 from minivllm.errors import BenchError
 
 NUM_STEPS = 20

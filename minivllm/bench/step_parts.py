@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from minivllm.bench.stopwatch import PartWatcher
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 
 MODEL_PARTS = {
     "embed": "token embeddings, and the angles of their positions",

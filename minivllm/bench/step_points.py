@@ -13,7 +13,7 @@ from random import Random
 
 from minivllm.clock import Clock
 from minivllm.core.scheduler_output import SchedulerOutput
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 from minivllm.sampling_params import SamplingParams
 
 PROMPT_LENGTHS = (8, 32, 128, 256, 512, 900)

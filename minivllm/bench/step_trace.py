@@ -20,7 +20,7 @@ from minivllm.bench.step_parts import watch
 from minivllm.bench.step_points import RandomRequests
 from minivllm.bench.stopwatch import PartWatcher
 from minivllm.clock import MonotonicClock
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 from minivllm.errors import BenchError
 from minivllm.events.perfetto.export import export_perfetto
 from minivllm.events.recording.log import LogWriter

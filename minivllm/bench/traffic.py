@@ -15,7 +15,7 @@ from random import Random
 from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
 from minivllm.core.scheduler_output import SchedulerOutput
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 from minivllm.events.recording.log import LogWriter
 from minivllm.events.state import EngineState
 from minivllm.events.types import Event

@@ -23,7 +23,7 @@ from minivllm.cli.options import (
 )
 from minivllm.cli.terminal import note, show
 from minivllm.clock import MonotonicClock
-from minivllm.engine_thread import EngineThread
+from minivllm.engine.engine_thread import EngineThread
 from minivllm.errors import InvalidRequestError
 from minivllm.outputs import RequestOutput
 from minivllm.sampling_params import RequestOutputKind, SamplingParams

@@ -20,8 +20,8 @@ from minivllm.cli.loading import load_engine
 from minivllm.cli.options import add_engine_options, engine_config, seconds
 from minivllm.cli.recording import add_record_option, check_record, recording
 from minivllm.cli.terminal import print_json, terminal_attached
-from minivllm.engine import LLMEngine
-from minivllm.engine_thread import EngineThread
+from minivllm.engine.engine import LLMEngine
+from minivllm.engine.engine_thread import EngineThread
 from minivllm.errors import InvariantError
 from minivllm.events.recording.log import LogWriter
 from minivllm.lessons.facts import RunFacts

@@ -18,9 +18,9 @@ from minivllm.cli.loading import load_engine
 from minivllm.cli.options import add_engine_options, add_sampling_options, engine_config, sampling_params
 from minivllm.cli.terminal import note, print_json, show
 from minivllm.clock import MonotonicClock
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
+from minivllm.engine.inputs import Prompt
 from minivllm.errors import InvalidRequestError
-from minivllm.inputs import Prompt
 from minivllm.outputs import CompletionOutput, Logprob, RequestOutput
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 

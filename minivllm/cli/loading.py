@@ -11,7 +11,7 @@ from contextlib import contextmanager, nullcontext
 from importlib import import_module
 
 from minivllm.config import EngineConfig
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 
 
 def load_engine(config: EngineConfig) -> LLMEngine:

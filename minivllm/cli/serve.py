@@ -17,7 +17,7 @@ from typing import get_args
 from minivllm.cli.loading import load_engine
 from minivllm.cli.options import add_engine_options, engine_config
 from minivllm.config import EngineConfig
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 from minivllm.errors import ConfigError
 from minivllm.server.options import GenerateDelimiter, ServerOptions
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from minivllm.clock import MonotonicClock, ProcessorClock
 from minivllm.compare.trace import Trace, TraceRequest
 from minivllm.config import EngineConfig
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 from minivllm.events.recording.log import LogWriter
 from minivllm.lessons.player import ScenarioPlayer
 from minivllm.sampling_params import SamplingParams

@@ -1,6 +1,6 @@
 """When a sequence ends by its tokens: end-of-sequence, stop token ids, length.
 
-Stop *strings* are found in the text, by `minivllm.stop_strings`. The easy thing to get wrong is the
+Stop *strings* are found in the text, by `minivllm.engine.stop_strings`. The easy thing to get wrong is the
 order: `min_tokens` holds back end-of-sequence and stop tokens, but never the length caps, or a request
 whose `min_tokens` cannot be reached would run for ever.
 

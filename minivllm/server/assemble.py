@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from fastapi import FastAPI
 
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 from minivllm.errors import FeedLostError
 from minivllm.events import types as ev
 from minivllm.server import event_hub, metrics

@@ -23,7 +23,7 @@ from typing import Annotated, NamedTuple
 import msgspec
 from fastapi import APIRouter, Header, Response
 
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 from minivllm.errors import InvalidRequestError, MinivllmError, OverloadedError
 from minivllm.events import types as ev
 from minivllm.events.recording.lines import encode_header

@@ -41,7 +41,7 @@ def set_up_logging(level: str, stream: TextIO | None = None) -> None:
     handler.setFormatter(JsonFormatter())
     # What uvicorn tells on its way we tell ourselves, in words of our own.
     uvicorn_level = level if level in ("debug", "critical", "error") else "warning"
-    for name, least in (("minivllm.server", level), ("minivllm.engine", level), ("uvicorn", uvicorn_level)):
+    for name, least in (("minivllm.server", level), ("minivllm.engine.engine", level), ("uvicorn", uvicorn_level)):
         logger = logging.getLogger(name)
         logger.handlers = [handler]
         logger.setLevel(least.upper())

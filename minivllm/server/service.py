@@ -23,8 +23,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from minivllm.engine import LLMEngine
-from minivllm.engine_thread import EngineThread
+from minivllm.engine.engine import LLMEngine
+from minivllm.engine.engine_thread import EngineThread
+from minivllm.engine.inputs import Prompt
 from minivllm.errors import (
     EngineDeadError,
     InvalidRequestError,
@@ -34,7 +35,6 @@ from minivllm.errors import (
     ShuttingDownError,
 )
 from minivllm.events import types as ev
-from minivllm.inputs import Prompt
 from minivllm.outputs import RequestOutput
 from minivllm.sampling_params import SamplingParams
 from minivllm.server.generation import Generation

@@ -15,8 +15,8 @@ from typing import Any
 from fastapi import Request, Response
 
 from minivllm.config import EngineConfig
+from minivllm.engine.inputs import Prompt
 from minivllm.errors import InvalidRequestError, PromptTooLongError, UnknownModelNameError
-from minivllm.inputs import Prompt
 from minivllm.outputs import RequestOutput
 from minivllm.server.disconnect import StreamedResponse
 from minivllm.server.generation import Generation

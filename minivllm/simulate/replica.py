@@ -23,11 +23,11 @@ from minivllm.core.admission import refuse_if_too_large
 from minivllm.core.assembly import create_scheduler
 from minivllm.core.request import Request, RequestStatus, Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
+from minivllm.engine.inspection import inspect_engine
 from minivllm.errors import RequestTooLargeError, SimulationError
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus, Listener
 from minivllm.events.state import EngineState
-from minivllm.inspection import inspect_engine
 from minivllm.sampling_params import SamplingParams
 from minivllm.simulate.fit import StepTimeModel
 from minivllm.simulate.workload import Arrival

@@ -12,7 +12,7 @@ from minivllm.bench.terminal import DashboardProcess
 from minivllm.bench.traffic import record_traffic
 from minivllm.cli import main
 from minivllm.config import EngineConfig
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 from minivllm.errors import BenchError
 from minivllm.events.recording.recording import Recording
 

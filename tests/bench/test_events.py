@@ -7,7 +7,7 @@ import pytest
 from minivllm.bench.events import StepPair, measure, slowdown, time_seeks, time_step_pairs
 from minivllm.bench.traffic import record_traffic
 from minivllm.config import EngineConfig
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 from minivllm.events import types as ev
 from minivllm.events.recording.recording import Recording
 

@@ -13,7 +13,7 @@ from minivllm.bench.dummy_peers import ContinuousBatches, load_dummy_transformer
 from minivllm.bench.nano_vllm import Settings, check_number_of_requests, measure
 from minivllm.bench.peers import MinivllmEngine, StaticBatches
 from minivllm.bench.workloads import NANO_VLLM, WorkloadSpec, make_requests
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 from minivllm.errors import BenchError
 from minivllm.runtime.store.model_store import resolve_model
 

@@ -4,7 +4,7 @@ import pytest
 
 from minivllm.bench.sharing import ALPACA, CASES, SHAREGPT, SharingCase, engine_config, make_prompts, measure_case
 from minivllm.config import EngineConfig
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 from minivllm.runtime.loader import load_model
 
 

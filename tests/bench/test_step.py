@@ -18,7 +18,7 @@ from minivllm.bench.stopwatch import Stopwatch
 from minivllm.cli import main
 from minivllm.clock import MonotonicClock
 from minivllm.config import EngineConfig
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 from minivllm.errors import BenchError
 from minivllm.runtime.store.model_store import resolve_model
 

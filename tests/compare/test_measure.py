@@ -9,7 +9,7 @@ from minivllm.compare.measure import Measured, measure_recording
 from minivllm.compare.run import play
 from minivllm.compare.trace import make_trace
 from minivllm.config import EngineConfig
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 from minivllm.errors import BenchError
 from minivllm.events.recording.log import LogWriter
 

@@ -8,7 +8,7 @@ from engine_fakes import FakeRunner, FakeTokenizer
 from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
 from minivllm.core.invariants import check_invariants
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 

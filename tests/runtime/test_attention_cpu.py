@@ -9,7 +9,7 @@ from attention_cases import SHARING, Seq, StepCase, random_case
 from backend_cases import BackendCase, as_backend_layout
 
 from minivllm.config import EngineConfig
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 from minivllm.errors import ConfigError
 from minivllm.kernels.cpu import library
 from minivllm.kernels.cpu.library import load_cpu_library

@@ -6,7 +6,7 @@ import torch
 from minivllm import SamplingParams
 from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
 from minivllm.kernels import reference

@@ -9,7 +9,7 @@ import torch
 from minivllm import SamplingParams
 from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 from minivllm.errors import EngineDeadError, InvalidRequestError, KernelTraceError
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
@@ -207,7 +207,7 @@ def test_a_question_that_can_never_be_answered_is_refused_in_one_sentence(model,
 
 
 def test_without_triton_the_answer_is_a_recording_that_says_that_it_is_of_another_run(model, monkeypatch):
-    monkeypatch.setattr("minivllm.kernel_tracing.find_spec", lambda name: None)
+    monkeypatch.setattr("minivllm.engine.kernel_tracing.find_spec", lambda name: None)
     run = Run(model)
     run.engine.trace_kernel("long.0")
     run.finish()

@@ -8,7 +8,7 @@ from one_thread import one_thread
 from tiny_models import load_into_ours, make_peer
 
 from minivllm.config import EngineConfig
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 from minivllm.runtime.loader import LoadedModel
 from minivllm.runtime.model_runner import ModelRunner
 from minivllm.sampling_params import SamplingParams

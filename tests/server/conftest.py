@@ -7,7 +7,7 @@ import torch
 from live_server import LiveServer, serving
 
 from minivllm.config import EngineConfig
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 from minivllm.runtime.loader import LoadedModel, load_model
 
 CONFIG = EngineConfig(

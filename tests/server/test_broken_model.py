@@ -8,8 +8,8 @@ from live_server import LiveServer, fake_engine, serving, wait_for
 
 from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
+from minivllm.engine.isolation import MAX_FAILED_IN_A_ROW
 from minivllm.events.fold import Fold
-from minivllm.isolation import MAX_FAILED_IN_A_ROW
 
 POISON = "~"
 """The model raises for whoever has it in the prompt."""

@@ -14,7 +14,7 @@ from polled_sources import all_events, poll_until
 from server_on_loopback import served, wait_until
 from watched_hub import CutOnce, Watched
 
-from minivllm.engine_thread import EngineThread
+from minivllm.engine.engine_thread import EngineThread
 from minivllm.errors import EngineDeadError, ShuttingDownError
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold

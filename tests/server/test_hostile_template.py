@@ -8,7 +8,7 @@ import pytest
 from live_server import serving
 
 from minivllm.config import EngineConfig
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 from minivllm.runtime.loader import LoadedModel
 from minivllm.runtime.text.chat_template import ChatTemplate
 

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from live_server import LiveServer
 
-from minivllm.detokenizer import IncrementalDetokenizer
+from minivllm.engine.detokenizer import IncrementalDetokenizer
+from minivllm.engine.stop_strings import StopStringChecker
 from minivllm.runtime.text.tokenizer import Tokenizer
-from minivllm.stop_strings import StopStringChecker
 
 TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=24)
 LETTERS = st.text("ab🤗é", min_size=1, max_size=5)

@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 from minivllm.errors import EventLogError, SamplingError
 from minivllm.events import types as ev
 from minivllm.events.vllm_kv_wire import AllBlocksCleared, BlockStored, KVEvent

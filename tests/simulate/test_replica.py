@@ -6,7 +6,7 @@ import pytest
 from simulated_crowds import CPU, EVEN, STEP, config, run
 
 from minivllm.clock import VirtualClock
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 from minivllm.errors import SimulationError
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold

@@ -15,7 +15,7 @@ from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
 from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 from minivllm.events.types import Event, LogHeader
 from minivllm.sampling_params import SamplingParams
 

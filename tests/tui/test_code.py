@@ -41,7 +41,7 @@ from minivllm.tui.code import Rule, source_of
 for kind in ev.EVENT_KINDS:
     assert source_of(Rule(kind.rule, kind)).marked
 print([name for name in sys.modules if name.split(".")[0] in ("torch", "numpy", "transformers", "triton")
-       or name.startswith(("minivllm.core.", "minivllm.engine", "minivllm.beams", "minivllm.runtime"))])
+       or name.startswith(("minivllm.core.", "minivllm.engine.engine", "minivllm.engine.beams", "minivllm.runtime"))])
 """
     child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert child.stdout.strip() == "[]", child.stderr

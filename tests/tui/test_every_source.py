@@ -15,9 +15,9 @@ from textual.widgets import Input
 
 from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
+from minivllm.engine.engine_thread import EngineThread
 from minivllm.engine_control import EngineThreadControl
-from minivllm.engine_thread import EngineThread
 from minivllm.events.fold import fold
 from minivllm.events.recording.lines import encode_event, encode_header
 from minivllm.tui.app import DashboardApp

@@ -281,7 +281,7 @@ def test_the_name_says_which_source_is_meant(log: Path, monkeypatch) -> None:
     [
         (
             "minivllm.tui.app",
-            ("torch", "transformers", "numpy", "minivllm.core", "minivllm.runtime", "minivllm.engine"),
+            ("torch", "transformers", "numpy", "minivllm.core", "minivllm.runtime", "minivllm.engine.engine"),
         ),
         ("minivllm.tui.source", ("torch", "textual", "rich")),
         ("minivllm.tui.model", ("torch", "textual")),

@@ -11,7 +11,7 @@ from stage_file import StageFailedError, StageFile
 
 from minivllm.clock import MonotonicClock
 from minivllm.config import EngineConfig
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 from minivllm.errors import ModelError
 from minivllm.events import types as ev
 from minivllm.events.recording.log import LogWriter

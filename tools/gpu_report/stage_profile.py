@@ -21,7 +21,7 @@ from minivllm.bench.step_trace import PartsInTrace
 from minivllm.bench.workloads import NANO_VLLM, WorkloadSpec, make_requests
 from minivllm.clock import MonotonicClock
 from minivllm.config import EngineConfig
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 from minivllm.runtime.store.toys.qwen3_dummy import NAME as QWEN3_DUMMY
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 

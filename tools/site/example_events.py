@@ -14,7 +14,7 @@ from page_text import ROOT
 
 from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
 from minivllm.errors import InvariantError
 from minivllm.events import types as ev
 from minivllm.events.recording.lines import encode_event

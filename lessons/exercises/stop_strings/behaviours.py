@@ -27,7 +27,7 @@ def pieces(draw: Draw, may_stop: bool = True, include: bool = False) -> Case:
 
 
 def _fed(case: Case) -> Iterator[str]:
-    from minivllm.stop_strings import StopStringChecker
+    from minivllm.engine.stop_strings import StopStringChecker
 
     stop = list(case["stop"])
     checker = StopStringChecker(stop, case["include"])
@@ -49,7 +49,7 @@ def _fed(case: Case) -> Iterator[str]:
 )
 def automaton(case: Case) -> Iterator[str]:
     """Character by character; the borders first (task 1)."""
-    from minivllm.stop_strings import _Automaton
+    from minivllm.engine.stop_strings import _Automaton
 
     one = _Automaton(case["pattern"])
     yield f"{case['pattern']!r} has the borders {list(one._borders)}"
@@ -106,7 +106,7 @@ def includes(case: Case) -> Iterator[str]:
 )
 def ends(case: Case) -> Iterator[str]:
     """Pieces, and then the end, which may stop or may not; the whole text as one last piece has to come to the same."""
-    from minivllm.stop_strings import StopStringChecker
+    from minivllm.engine.stop_strings import StopStringChecker
 
     pieces = [piece for piece, _ in case["pieces"]]
     for may_stop in (True, False):
@@ -151,7 +151,7 @@ def _answers(case: Case, stop: list[str]) -> Iterator[str]:
     """The visible text after each step."""
     from minivllm.clock import VirtualClock
     from minivllm.config import EngineConfig
-    from minivllm.engine import LLMEngine
+    from minivllm.engine.engine import LLMEngine
     from minivllm.lessons.exercises.toy import ToyRunner, ToyTokenizer
     from minivllm.sampling_params import SamplingParams
 

@@ -66,4 +66,4 @@ class KernelTraced(Event, tag="kernel.traced"):
     """Why there is nothing to show, in one sentence."""
     recorded: RecordedDecode | None = None
     """None if the kernel ran here. Else whether the recording is of this very decode (the lessons' own), or of another one."""
-    rule: ClassVar[str] = "minivllm.kernel_tracing:KernelTracer._answer"
+    rule: ClassVar[str] = "minivllm.engine.kernel_tracing:KernelTracer._answer"

@@ -133,7 +133,7 @@ class BeamsFound(Event, tag="request.beams_found"):
     """Best first."""
     logprobs: list[float]
     """Of each text, over all its tokens."""
-    rule: ClassVar[str] = "minivllm.beams:BeamDriver._finish"
+    rule: ClassVar[str] = "minivllm.engine.beams:BeamDriver._finish"
 
 
 class RequestAborted(Event, tag="request.aborted"):

@@ -45,7 +45,7 @@ class StepEnd(Event, tag="step.end"):
     """The model, from token ids to logits."""
     t_sample: float
     """Choosing tokens, and what follows from them: texts, stops, ends."""
-    rule: ClassVar[str] = "minivllm.stepper:Stepper._run_step"
+    rule: ClassVar[str] = "minivllm.engine.stepper:Stepper._run_step"
 
 
 class OptionChanged(Event, tag="engine.option_changed"):
@@ -57,7 +57,7 @@ class OptionChanged(Event, tag="engine.option_changed"):
     """What it is from now on."""
     old: int
     """What it was."""
-    rule: ClassVar[str] = "minivllm.live_options:change_option"
+    rule: ClassVar[str] = "minivllm.engine.live_options:change_option"
 
 
 class AttentionMass(Event, tag="attention.mass"):
@@ -69,7 +69,7 @@ class AttentionMass(Event, tag="attention.mass"):
     seq_id: str
     mass: list[float]
     """In the order of the block table as far as the model has read it; sums to 1."""
-    rule: ClassVar[str] = "minivllm.stepper:Stepper._run_step"
+    rule: ClassVar[str] = "minivllm.engine.stepper:Stepper._run_step"
 
 
 class TokenSampled(Event, tag="token.sampled"):
@@ -81,7 +81,7 @@ class TokenSampled(Event, tag="token.sampled"):
     """Held back are halves of characters, and what may become a stop string."""
     logprob: float | None = None
     """Only where the request asked for log-probabilities."""
-    rule: ClassVar[str] = "minivllm.stepper:Stepper._append_token"
+    rule: ClassVar[str] = "minivllm.engine.stepper:Stepper._append_token"
 
 
 class TextFlushed(Event, tag="token.text_flushed"):
@@ -90,7 +90,7 @@ class TextFlushed(Event, tag="token.text_flushed"):
     seq_id: str
     text: str
     """All that was held back."""
-    rule: ClassVar[str] = "minivllm.stepper:Stepper.finish"
+    rule: ClassVar[str] = "minivllm.engine.stepper:Stepper.finish"
 
 
 class InvariantViolated(Event, tag="invariant.violated"):
@@ -100,7 +100,7 @@ class InvariantViolated(Event, tag="invariant.violated"):
     """Of the invariant."""
     detail: str
     """What was found."""
-    rule: ClassVar[str] = "minivllm.stepper:Stepper._check_invariants"
+    rule: ClassVar[str] = "minivllm.engine.stepper:Stepper._check_invariants"
 
 
 class Gap(Event, tag="log.gap"):

@@ -26,7 +26,7 @@ from minivllm.errors import SamplingError
 from minivllm.runtime.sampling.logits_processors import apply_logits_processors, changes_best_token, to_weights
 from minivllm.runtime.sampling.rng import exponentials, key_for_next_token
 
-_log = logging.getLogger("minivllm.engine")
+_log = logging.getLogger("minivllm.engine.engine")
 
 _CPU_CHUNK = 200_000
 """Logits that are drawn from at once: float64 copies of so few stay in the cache (top-p is a third faster by it)."""

@@ -133,13 +133,13 @@ class Tokenizer:
         return self._template_source is not None
 
     def is_silent(self, token_id: int, skip_special_tokens: bool) -> bool:
-        """Whether the token never shows in a text (see `minivllm.detokenizer`)."""
+        """Whether the token never shows in a text (see `minivllm.engine.detokenizer`)."""
         if skip_special_tokens and token_id in self._special_ids:
             return True
         return self._backend.id_to_token(token_id) is None
 
     def is_byte_fallback(self, token_id: int) -> bool:
-        """Whether the token is a raw byte of a sentencepiece vocabulary (see `minivllm.detokenizer`)."""
+        """Whether the token is a raw byte of a sentencepiece vocabulary (see `minivllm.engine.detokenizer`)."""
         return token_id in self._byte_fallback_ids
 
     @cached_property

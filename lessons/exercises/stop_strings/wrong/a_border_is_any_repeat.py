@@ -1,6 +1,6 @@
 """The border is how often the first character comes again."""
 
-from minivllm import stop_strings as engine
+from minivllm.engine import stop_strings as engine
 
 HINT = "borders[k] asks for the longest beginning that is also an end. Does it fit character by character?"
 

@@ -1,6 +1,6 @@
 """After a complete stop string the search begins anew."""
 
-from minivllm import stop_strings as engine
+from minivllm.engine import stop_strings as engine
 
 HINT = "'aa' is completed by the second a and by the third one. What does the text end with right after a complete one?"
 

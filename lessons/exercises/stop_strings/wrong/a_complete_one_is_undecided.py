@@ -1,6 +1,6 @@
 """What is complete is held back as a whole."""
 
-from minivllm import stop_strings as engine
+from minivllm.engine import stop_strings as engine
 
 HINT = "It was passed over and will not stop any more. Which of its characters may be part of the next one?"
 

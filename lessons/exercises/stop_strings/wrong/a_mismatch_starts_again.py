@@ -1,6 +1,6 @@
 """A character that does not fit means that nothing of the stop string is there."""
 
-from minivllm import stop_strings as engine
+from minivllm.engine import stop_strings as engine
 
 HINT = "After 'aaa' the text ends with 'aa', which begins 'aab'. Which shorter beginning does the text still end with?"
 

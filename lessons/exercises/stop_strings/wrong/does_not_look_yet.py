@@ -1,6 +1,6 @@
 """As long as nothing may stop there is nothing to look for."""
 
-from minivllm import stop_strings as engine
+from minivllm.engine import stop_strings as engine
 
 HINT = "The last character that may not stop can be the first one of a stop string. Who remembers it?"
 

@@ -1,6 +1,6 @@
 """What was held back at the end was no text to be shown."""
 
-from minivllm import stop_strings as engine
+from minivllm.engine import stop_strings as engine
 
 HINT = "It was held back only because it could have become a stop string. Now it cannot: whose text is it?"
 

@@ -1,6 +1,6 @@
 """A stop string stands in one piece of text."""
 
-from minivllm import stop_strings as engine
+from minivllm.engine import stop_strings as engine
 
 HINT = "'EN' came with one token and 'D' comes with the next. What has your code seen of the first by then?"
 

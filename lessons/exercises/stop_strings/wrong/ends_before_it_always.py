@@ -1,6 +1,6 @@
 """A stop string is never shown."""
 
-from minivllm import stop_strings as engine
+from minivllm.engine import stop_strings as engine
 
 HINT = "include_stop_str_in_output asks for it: then the text ends with the stop string's last character."
 

@@ -1,6 +1,6 @@
 """To be safe as many characters are held back as the longest stop string has, less one."""
 
-from minivllm import stop_strings as engine
+from minivllm.engine import stop_strings as engine
 
 HINT = "Then every word comes late, though it could never become a stop string. How much of the end begins one?"
 

@@ -1,6 +1,6 @@
 """What is no complete stop string can be shown."""
 
-from minivllm import stop_strings as engine
+from minivllm.engine import stop_strings as engine
 
 HINT = "The text ends with 'EN', and 'D' is the next character. What stands on the screen when the stop string is complete?"
 

@@ -1,6 +1,6 @@
 """A stop string stops, whatever the caller says."""
 
-from minivllm import stop_strings as engine
+from minivllm.engine import stop_strings as engine
 
 HINT = "min_tokens are not reached yet, so may_stop is off. Who looks at it?"
 

@@ -1,6 +1,6 @@
 """The stop string that begins first decides."""
 
-from minivllm import stop_strings as engine
+from minivllm.engine import stop_strings as engine
 
 HINT = "'bc' is complete when 'abcd' is not. A stream cannot wait for the d to know whether the a began something."
 

@@ -1,6 +1,6 @@
 """The end shows all there is: nothing comes after it, so there is nothing to look for."""
 
-from minivllm import stop_strings as engine
+from minivllm.engine import stop_strings as engine
 
 HINT = "The last piece can be the one that completes a stop string. Who has compared it?"
 

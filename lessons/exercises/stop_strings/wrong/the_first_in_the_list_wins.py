@@ -1,6 +1,6 @@
 """The stop strings are tried in their order."""
 
-from minivllm import stop_strings as engine
+from minivllm.engine import stop_strings as engine
 
 HINT = "The answer must not depend on how the text was cut. Which of them is complete first, reading character by character?"
 

@@ -2,8 +2,8 @@
 
     the door (requests in and out) -> `Stepper`: schedule, execute, sample -> outputs, events, `inspect()`
 
-The engine builds the parts, checks requests at the door and answers questions; `minivllm.stepper` carries out the
-step. It is not thread-safe: one thread owns it (`minivllm.engine_thread`).
+The engine builds the parts, checks requests at the door and answers questions; `minivllm.engine.stepper` carries out the
+step. It is not thread-safe: one thread owns it (`minivllm.engine.engine_thread`).
 
 The easy thing to get wrong is half a step. If a phase raises, tokens are already counted as computed
 and blocks are named that nobody wrote, so the engine declares itself dead and says so from then on.
@@ -18,24 +18,24 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from minivllm import __version__
-from minivllm.beams import BeamDriver
 from minivllm.clock import Clock, MonotonicClock
 from minivllm.config import EngineConfig
 from minivllm.core.admission import refuse_if_too_large
 from minivllm.core.assembly import create_scheduler
 from minivllm.core.request import Request
+from minivllm.engine.beams import BeamDriver
+from minivllm.engine.inputs import Prompt, read_prompt
+from minivllm.engine.inspection import inspect_engine
+from minivllm.engine.live_options import change_option
+from minivllm.engine.output_processor import OutputProcessor
+from minivllm.engine.request_validation import RequestValidator
+from minivllm.engine.stepper import Runner, Stepper
 from minivllm.errors import EngineDeadError, StepInProgressError
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus, Listener
 from minivllm.events.state import EngineState
-from minivllm.inputs import Prompt, read_prompt
-from minivllm.inspection import inspect_engine
-from minivllm.live_options import change_option
-from minivllm.output_processor import OutputProcessor
 from minivllm.outputs import RequestOutput
-from minivllm.request_validation import RequestValidator
 from minivllm.sampling_params import SamplingParams
-from minivllm.stepper import Runner, Stepper
 
 if TYPE_CHECKING:
     from minivllm.runtime.loader import LoadedModel
@@ -194,7 +194,7 @@ class LLMEngine:
         return outputs
 
     def step_phase(self) -> list[RequestOutput] | None:
-        """Run the next phase of a step (see `minivllm.stepper`): the outputs if the step has ended with it, else None.
+        """Run the next phase of a step (see `minivllm.engine.stepper`): the outputs if the step has ended with it, else None.
 
         Between two phases requests may be added, and events and `inspect()` are true. Aborts and options have to wait.
         Raises as `step` does.
@@ -246,7 +246,7 @@ class LLMEngine:
         self._stepper.tells_attention_mass = self._runner.record_attention_mass = on
 
     def trace_kernel(self, seq_id: str) -> None:
-        """Tell one event `kernel.traced` for the next decode of the sequence `seq_id` (see `minivllm.kernel_tracing`).
+        """Tell one event `kernel.traced` for the next decode of the sequence `seq_id` (see `minivllm.engine.kernel_tracing`).
 
         Raises `InvalidRequestError` if there is no such sequence, and `EngineDeadError`.
         """

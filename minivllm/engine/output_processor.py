@@ -22,11 +22,11 @@ from typing import ParamSpec, Protocol, TypeVar
 
 from minivllm.core.beam_search import Hypothesis
 from minivllm.core.request import Request, Sequence
-from minivllm.detokenizer import IncrementalDetokenizer, TokenDecoder
+from minivllm.engine.detokenizer import IncrementalDetokenizer, TokenDecoder
+from minivllm.engine.stop_strings import StopStringChecker
 from minivllm.errors import RequestFailedError
 from minivllm.outputs import CompletionOutput, Logprob, RequestOutput
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
-from minivllm.stop_strings import StopStringChecker
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -25,7 +25,7 @@ from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
 from minivllm.errors import InvariantError
 
 if TYPE_CHECKING:
-    from minivllm.stepper import Runner
+    from minivllm.engine.stepper import Runner
 
 MAX_FAILED_IN_A_ROW = 3
 """Sequences that may fail, with no success between, before it is the model and not they.
@@ -34,7 +34,7 @@ As often as OpenAI's client sends one request that gets a 500, if nobody tells i
 server, must not end it.
 """
 
-_log = logging.getLogger("minivllm.engine")
+_log = logging.getLogger("minivllm.engine.engine")
 
 
 @dataclass(slots=True)

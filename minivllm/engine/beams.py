@@ -12,9 +12,9 @@ preempted meanwhile brings the same ones again once it is computed; until then i
 from minivllm.core.beam_search import BeamSearch, Candidate, Continuation
 from minivllm.core.request import Request, RequestStatus, Sequence
 from minivllm.core.scheduler import Scheduler
+from minivllm.engine.output_processor import OutputProcessor, SampledToken
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
-from minivllm.output_processor import OutputProcessor, SampledToken
 
 
 class BeamDriver:

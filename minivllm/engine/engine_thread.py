@@ -24,11 +24,11 @@ from threading import Thread
 from typing import TypeVar
 
 from minivllm.clock import MonotonicClock
-from minivllm.engine import LLMEngine
+from minivllm.engine.engine import LLMEngine
+from minivllm.engine.inputs import Prompt
+from minivllm.engine.mailbox import Mailbox
 from minivllm.errors import EngineDeadError, RequestFailedError
 from minivllm.events import types as ev
-from minivllm.inputs import Prompt
-from minivllm.mailbox import Mailbox
 from minivllm.outputs import RequestOutput
 from minivllm.sampling_params import SamplingParams
 

@@ -12,7 +12,7 @@ The easy thing to get wrong is what may happen between two phases. The plan coun
 their blocks in the prefix cache before anybody has written them, and another sequence of the same plan may read
 them. So what takes blocks away (an abort) has to wait for the end of the step; a new arrival only queues.
 
-What goes wrong for one sequence alone (the model raises, see `minivllm.isolation`; logits that are no numbers, a token that
+What goes wrong for one sequence alone (the model raises, see `minivllm.engine.isolation`; logits that are no numbers, a token that
 has no text) ends its request with an error, and nobody else's. A phase that raises leaves half a step behind, and the
 engine is dead.
 """
@@ -23,19 +23,19 @@ from collections.abc import Generator
 from collections.abc import Sequence as Seq
 from typing import TYPE_CHECKING, Any, Protocol
 
-from minivllm.beams import BeamDriver
 from minivllm.clock import Clock
 from minivllm.core.invariants import check_invariants
 from minivllm.core.request import Request, RequestStatus, Sequence
 from minivllm.core.scheduler import Scheduler
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.core.stop import Stop, check_stop
+from minivllm.engine.beams import BeamDriver
+from minivllm.engine.isolation import IsolatingExecutor
+from minivllm.engine.kernel_tracing import KernelTracer
+from minivllm.engine.output_processor import OutputProcessor, PromptTokenLogprob, SampledToken
 from minivllm.errors import InvariantError, RequestFailedError, SamplingError
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
-from minivllm.isolation import IsolatingExecutor
-from minivllm.kernel_tracing import KernelTracer
-from minivllm.output_processor import OutputProcessor, PromptTokenLogprob, SampledToken
 from minivllm.outputs import RequestOutput
 
 if TYPE_CHECKING:

@@ -25,8 +25,8 @@ from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
 
 if TYPE_CHECKING:
+    from minivllm.engine.stepper import Runner
     from minivllm.runtime.attention.xray import DecodeSample
-    from minivllm.stepper import Runner
 
 
 class KernelTracer:
