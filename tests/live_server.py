@@ -21,8 +21,8 @@ from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.engine.engine import LLMEngine
 from minivllm.events import types as ev
 from minivllm.server.assemble import assemble
-from minivllm.server.event_hub import EventHub
-from minivllm.server.kv_events import BatchSink
+from minivllm.server.feeds.event_hub import EventHub
+from minivllm.server.feeds.kv_feed import BatchSink
 from minivllm.server.options import ServerOptions
 from minivllm.server.run import Server, bind, url_of
 from minivllm.server.service import EngineService

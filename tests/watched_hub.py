@@ -16,7 +16,7 @@ from minivllm.errors import ShuttingDownError
 from minivllm.events import types as ev
 from minivllm.sampling_params import SamplingParams
 from minivllm.server.errors import add_error_handlers
-from minivllm.server.event_hub import EventHub, Snapshot, router, take_snapshot
+from minivllm.server.feeds.event_hub import EventHub, Snapshot, router, take_snapshot
 
 
 class Watched:

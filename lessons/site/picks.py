@@ -129,7 +129,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             "server",
             (
                 ("minivllm/engine/engine_thread.py#EngineThread", "requests come in between two steps"),
-                ("minivllm/server/metrics.py", "the numbers of /metrics, counted from events"),
+                ("minivllm/server/metrics/router.py", "the numbers of /metrics, counted from events"),
                 ("minivllm/events/types/__init__.py", "all events"),
             ),
         ),
@@ -151,7 +151,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             "scheduler",
             (
                 ("minivllm/config.py#EngineConfig", "the options, under vLLM's names"),
-                ("minivllm/server/kv_events.py", "our events as vLLM's KV events"),
+                ("minivllm/server/feeds/kv_feed.py", "our events as vLLM's KV events"),
                 ("minivllm/core/scheduler.py#Scheduler.schedule", "the rule that lets guesses in"),
             ),
         ),

@@ -77,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     try:
         from minivllm.server.assemble import assemble
-        from minivllm.server.kv_options import KVEventsConfig
+        from minivllm.server.feeds.kv_options import KVEventsConfig
         from minivllm.server.logs import set_up_logging
         from minivllm.server.run import bind, run_server
     except ModuleNotFoundError as error:

@@ -11,9 +11,9 @@ from fastapi import APIRouter, FastAPI
 from starlette.types import Scope
 
 from minivllm import __version__
-from minivllm.server import middleware
-from minivllm.server.body_limit import BodyLimit
 from minivllm.server.errors import add_error_handlers
+from minivllm.server.http import middleware
+from minivllm.server.http.body_limit import BodyLimit
 from minivllm.server.options import LOOPBACK_NAMES, ServerOptions
 from minivllm.server.routers import about, chat, completions, generate, tokenizer
 from minivllm.server.service import EngineService

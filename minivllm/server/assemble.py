@@ -20,12 +20,13 @@ from fastapi import FastAPI
 from minivllm.engine.engine import LLMEngine
 from minivllm.errors import FeedLostError
 from minivllm.events import types as ev
-from minivllm.server import event_hub, metrics
 from minivllm.server.app import create_app
-from minivllm.server.event_hub import EventHub, take_snapshot
-from minivllm.server.http_totals import HttpTotals
-from minivllm.server.kv_events import BatchSink, KVEventFeed
-from minivllm.server.metrics import EngineMetrics
+from minivllm.server.feeds import event_hub
+from minivllm.server.feeds.event_hub import EventHub, take_snapshot
+from minivllm.server.feeds.kv_feed import BatchSink, KVEventFeed
+from minivllm.server.metrics import router
+from minivllm.server.metrics.http_totals import HttpTotals
+from minivllm.server.metrics.router import EngineMetrics
 from minivllm.server.options import ServerOptions
 from minivllm.server.service import EngineService
 from minivllm.server.serving import served_name
@@ -48,7 +49,7 @@ def assemble(engine: LLMEngine, options: ServerOptions, kv_sink: BatchSink | Non
     header = engine.log_header()
     counted = EngineMetrics(header, served_name(options, engine.config))
     _listen(engine, "metrics", counted.apply, counted.close)
-    routers, hub = [metrics.router(counted)], None
+    routers, hub = [router.router(counted)], None
     if options.events:
         hub = EventHub(header, lambda: service.call_engine(take_snapshot))
         _listen(engine, "events", hub.apply, hub.close)

@@ -11,8 +11,8 @@ from fastapi import Request, Response
 from pydantic import BaseModel
 
 from minivllm.outputs import RequestOutput
-from minivllm.server import sse
 from minivllm.server.generation import Generation
+from minivllm.server.http import sse
 from minivllm.server.service import NewRequest
 from minivllm.server.serving import Serving
 

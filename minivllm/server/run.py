@@ -18,7 +18,7 @@ from functools import partial
 import uvicorn
 from fastapi import FastAPI
 
-from minivllm.server.connections import BoundedConnection
+from minivllm.server.http.connections import BoundedConnection
 from minivllm.server.options import ServerOptions
 from minivllm.server.service import EngineService
 

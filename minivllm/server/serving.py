@@ -18,8 +18,8 @@ from minivllm.config import EngineConfig
 from minivllm.engine.inputs import Prompt
 from minivllm.errors import InvalidRequestError, PromptTooLongError, UnknownModelNameError
 from minivllm.outputs import RequestOutput
-from minivllm.server.disconnect import StreamedResponse
 from minivllm.server.generation import Generation
+from minivllm.server.http.disconnect import StreamedResponse
 from minivllm.server.logs import REQUEST_ID
 from minivllm.server.options import ServerOptions
 from minivllm.server.protocol.base import PromptTokensDetails, RequestFields, Usage

@@ -11,7 +11,7 @@ import pytest
 from live_server import LiveServer, serving, wait_for
 from patience import SOON
 
-from minivllm.server import connections
+from minivllm.server.http import connections
 
 HEAD = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
 

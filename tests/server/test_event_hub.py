@@ -20,8 +20,8 @@ from minivllm.events import types as ev
 from minivllm.events.fold import Fold
 from minivllm.events.recording.lines import decode_header, decode_line
 from minivllm.sampling_params import SamplingParams
-from minivllm.server import event_hub
-from minivllm.server.event_hub import EventHub, Snapshot, router, take_snapshot
+from minivllm.server.feeds import event_hub
+from minivllm.server.feeds.event_hub import EventHub, Snapshot, router, take_snapshot
 from minivllm.tui.sources import event_stream
 from minivllm.tui.sources.http_source import HttpSource
 from minivllm.tui.sources.sse import SseParser

@@ -7,7 +7,7 @@ from watched_hub import Watched
 
 from minivllm.events import types as ev
 from minivllm.events.recording.lines import decode_line, encode_event
-from minivllm.server.event_ring import EventRing
+from minivllm.server.feeds.event_ring import EventRing
 from minivllm.tui.sources.sse import SseMessage, SseParser
 
 

@@ -13,8 +13,9 @@ import pytest
 from live_server import LiveServer, deaf_client, serving, wait_for
 
 from minivllm.errors import OverloadedError
-from minivllm.server import body_limit, connections, workers
-from minivllm.server.body_limit import ALWAYS_TAKEN, HeldBodies
+from minivllm.server import workers
+from minivllm.server.http import body_limit, connections
+from minivllm.server.http.body_limit import ALWAYS_TAKEN, HeldBodies
 from minivllm.server.routers import completions
 
 LARGE = 90_000

@@ -13,8 +13,8 @@ from minivllm.core.block_hash import hash_block_tokens, short_hash
 from minivllm.errors import ConfigError
 from minivllm.events import types as ev
 from minivllm.events.vllm_kv_wire import END_SEQ, AllBlocksCleared, BlockRemoved, BlockStored, KVEvent, decode_batch
-from minivllm.server.kv_events import KVEventFeed
-from minivllm.server.kv_publisher import KVEventPublisher
+from minivllm.server.feeds.kv_feed import KVEventFeed
+from minivllm.server.feeds.kv_publisher import KVEventPublisher
 
 
 class Collected:

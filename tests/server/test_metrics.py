@@ -15,8 +15,8 @@ from server_on_loopback import served
 from minivllm.compare.latency import measure_latencies
 from minivllm.errors import SamplingError
 from minivllm.events import types as ev
-from minivllm.server.histograms import Histogram, token_buckets
-from minivllm.server.metrics import EngineMetrics, router
+from minivllm.server.metrics.histograms import Histogram, token_buckets
+from minivllm.server.metrics.router import EngineMetrics, router
 
 # What the board in vLLM's `examples/observability/prometheus_grafana/grafana.json` asks for, expression by expression.
 GRAFANA_NAMES = [

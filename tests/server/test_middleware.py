@@ -12,7 +12,7 @@ import pytest
 from live_server import LiveServer, serving
 from patience import SOON
 
-from minivllm.server.middleware import ApiKey
+from minivllm.server.http.middleware import ApiKey
 
 KEY = "sk-first"
 

@@ -11,7 +11,7 @@ from watched_hub import Watched
 
 from minivllm.events import types as ev
 from minivllm.events.recording.lines import decode_line
-from minivllm.server import event_hub
+from minivllm.server.feeds import event_hub
 from minivllm.tui.sources.http_source import HttpSource
 from minivllm.tui.sources.sse import SseParser
 

@@ -1,4 +1,4 @@
-"""The server as `minivllm serve` assembles it: requests, metrics, events and KV events of one engine, and faults."""
+"""The server as `minivllm serve` assembles it: requests, router, events and KV events of one engine, and faults."""
 
 import errno
 import json
@@ -20,7 +20,8 @@ from minivllm.engine.engine import LLMEngine
 from minivllm.errors import EventLogError, SamplingError
 from minivllm.events import types as ev
 from minivllm.events.vllm_kv_wire import AllBlocksCleared, BlockStored, KVEvent
-from minivllm.server import event_hub, metrics
+from minivllm.server.feeds import event_hub
+from minivllm.server.metrics import router
 from minivllm.tui.sources import event_stream
 from minivllm.tui.sources.http_source import HttpSource
 from minivllm.tui.sources.vllm import VllmSource
@@ -250,7 +251,7 @@ def test_a_feed_on_a_full_disk_is_closed_and_the_engine_goes_on(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setitem(metrics.APPLY, ev.TokenSampled, full)
+    monkeypatch.setitem(router.APPLY, ev.TokenSampled, full)
     disk = FullDisk()
     with serving(kv_sink=disk, events=True) as live, live.http() as http:
         source = HttpSource(live.url)

@@ -24,9 +24,9 @@ from minivllm.events.vllm_kv_wire import (
     KVEventBatch,
     encode_batch,
 )
-from minivllm.server.kv_events import KVEventFeed
-from minivllm.server.kv_publisher import KVEventPublisher
-from minivllm.server.metrics import EngineMetrics
+from minivllm.server.feeds.kv_feed import KVEventFeed
+from minivllm.server.feeds.kv_publisher import KVEventPublisher
+from minivllm.server.metrics.router import EngineMetrics
 from minivllm.tui.lines import text_of
 from minivllm.tui.sources import vllm_metrics
 from minivllm.tui.sources.vllm import VllmSource

@@ -12,9 +12,9 @@ from page_text import GENERATED, code, prose, sentence, source_link, table
 from prometheus_client.metrics_core import Metric
 
 from minivllm.events.types import LogHeader
-from minivllm.server.histograms import token_buckets
-from minivllm.server.http_totals import HttpTotals
-from minivllm.server.metrics import EngineMetrics
+from minivllm.server.metrics.histograms import token_buckets
+from minivllm.server.metrics.http_totals import HttpTotals
+from minivllm.server.metrics.router import EngineMetrics
 
 _MAX_MODEL_LEN = 2048
 _HEADER = LogHeader(
@@ -38,7 +38,7 @@ LABELS: Mapping[str, str] = MappingProxyType(
 )
 _HEAD = f"""# Metrics
 
-{GENERATED} They come from {source_link("minivllm.server.metrics")}, and what is counted how from {source_link("minivllm.server.engine_totals:EngineTotals")}.
+{GENERATED} They come from {source_link("minivllm.server.metrics.router")}, and what is counted how from {source_link("minivllm.server.metrics.engine_totals:EngineTotals")}.
 
 `GET /metrics` of [the server](../server.md) answers in Prometheus' text format. Names, types, labels and buckets of all that begins with `vllm:` are those of vLLM V1, so its boards and tools
 read them unchanged; [Feeds and metrics](../observability.md#metrics-prometheus-under-vllms-names) tells where a number means something else than there. No metric is ours alone:

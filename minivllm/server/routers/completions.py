@@ -14,17 +14,17 @@ from fastapi import APIRouter, Request, Response
 from minivllm.errors import InvalidRequestError
 from minivllm.outputs import CompletionOutput, RequestOutput
 from minivllm.sampling_params import RequestOutputKind
-from minivllm.server import sse
 from minivllm.server.errors import ERROR_RESPONSES
 from minivllm.server.generation import Generation
-from minivllm.server.json_body import JsonRoute
-from minivllm.server.logprobs import Position, completion_logprobs, prompt_logprobs
+from minivllm.server.http import sse
+from minivllm.server.http.json_body import JsonRoute
 from minivllm.server.protocol.completions import (
     CompletionChoice,
     CompletionLogprobs,
     CompletionRequest,
     CompletionResponse,
 )
+from minivllm.server.protocol.logprobs import Position, completion_logprobs, prompt_logprobs
 from minivllm.server.respond import respond
 from minivllm.server.service import NewRequest
 from minivllm.server.serving import Serving, check_stream, choose_answer_id, count_tokens, new_id, usage

@@ -20,7 +20,7 @@ from minivllm.outputs import RequestOutput
 from minivllm.sampling_params import RequestOutputKind
 from minivllm.server.errors import ERROR_RESPONSES, to_api_error
 from minivllm.server.generation import Generation
-from minivllm.server.json_body import AnyTypeRoute
+from minivllm.server.http.json_body import AnyTypeRoute
 from minivllm.server.protocol.other import GenerateRequest, GenerateResponse
 from minivllm.server.service import NewRequest
 from minivllm.server.serving import Serving, count_tokens, new_id, note_tokens

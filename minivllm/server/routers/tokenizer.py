@@ -12,7 +12,7 @@ from fastapi import APIRouter, Response
 
 from minivllm.errors import InvalidRequestError, TokenOutOfVocabularyError
 from minivllm.server.errors import ERROR_RESPONSES
-from minivllm.server.json_body import JsonRoute
+from minivllm.server.http.json_body import JsonRoute
 from minivllm.server.protocol.other import (
     DetokenizeRequest,
     DetokenizeResponse,

@@ -21,8 +21,8 @@ from fastapi import Request, Response
 from fastapi.routing import APIRoute
 
 from minivllm.errors import RequestTimeoutError
-from minivllm.server.disconnect import unless_disconnected
 from minivllm.server.errors import ApiError
+from minivllm.server.http.disconnect import unless_disconnected
 
 MAX_DEPTH = 32
 MAX_DIGITS = 100

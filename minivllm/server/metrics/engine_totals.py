@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from minivllm.events import types as ev
-from minivllm.server import histograms as hist
+from minivllm.server.metrics import histograms as hist
 
 
 @dataclass(slots=True)

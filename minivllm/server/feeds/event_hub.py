@@ -28,10 +28,10 @@ from minivllm.errors import InvalidRequestError, MinivllmError, OverloadedError
 from minivllm.events import types as ev
 from minivllm.events.recording.lines import encode_header
 from minivllm.events.state import EngineState
-from minivllm.server import sse
-from minivllm.server.disconnect import StreamedResponse
 from minivllm.server.errors import ERROR_RESPONSES
-from minivllm.server.event_ring import EventRing
+from minivllm.server.feeds.event_ring import EventRing
+from minivllm.server.http import sse
+from minivllm.server.http.disconnect import StreamedResponse
 
 NUM_EVENTS = 1 << 15
 NUM_PROMPT_TOKENS = 1 << 20

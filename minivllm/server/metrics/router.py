@@ -20,8 +20,8 @@ from prometheus_client.registry import Collector
 
 from minivllm.errors import MinivllmError
 from minivllm.events import types as ev
-from minivllm.server.engine_totals import APPLY, EngineTotals
 from minivllm.server.errors import ERROR_RESPONSES
+from minivllm.server.metrics.engine_totals import APPLY, EngineTotals
 
 ENGINE = "0"
 """There is one engine; vLLM numbers them because it may have several."""

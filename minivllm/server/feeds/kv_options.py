@@ -17,7 +17,7 @@ import msgspec
 from minivllm.errors import ConfigError
 
 if TYPE_CHECKING:
-    from minivllm.server.kv_publisher import KVEventPublisher
+    from minivllm.server.feeds.kv_publisher import KVEventPublisher
 
 _Count = Annotated[int, msgspec.Meta(ge=1, le=10_000_000)]
 
@@ -57,7 +57,7 @@ class KVEventsConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw
             yield None
             return
         try:
-            from minivllm.server.kv_publisher import KVEventPublisher
+            from minivllm.server.feeds.kv_publisher import KVEventPublisher
         except ModuleNotFoundError as error:
             raise ConfigError("To publish KV events, install pyzmq: pip install 'minivllm[kv-events]'.") from error
         publisher = KVEventPublisher(
