@@ -10,11 +10,11 @@ import pytest
 from engine_fakes import FakeRunner, FakeTokenizer, next_token
 from patience import SOON
 
+from minivllm.cli.engine_control import MAX_TOKENS, EngineThreadControl
 from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.engine.engine_thread import EngineThread
-from minivllm.engine_control import MAX_TOKENS, EngineThreadControl
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
 from minivllm.tui.control import EngineControl

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from minivllm.cli import exercise as command
 from minivllm.cli import main
+from minivllm.cli.commands import exercise as command
 from minivllm.lessons.exercises.catalogue import exercises, find_exercise
 
 EXERCISE = find_exercise("block-pool")

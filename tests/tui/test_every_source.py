@@ -13,11 +13,11 @@ from event_server import Answer, messages, meta, serving
 from textual.pilot import Pilot
 from textual.widgets import Input
 
+from minivllm.cli.engine_control import EngineThreadControl
 from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.engine.engine_thread import EngineThread
-from minivllm.engine_control import EngineThreadControl
 from minivllm.events.fold import fold
 from minivllm.events.recording.lines import encode_event, encode_header
 from minivllm.tui.app import DashboardApp

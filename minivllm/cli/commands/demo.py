@@ -112,7 +112,7 @@ class _Demo:
 
     def run_in_dashboard(self, args: argparse.Namespace, recorder: LogWriter | None) -> None:
         """Show everything until the person leaves, also after the end."""
-        from minivllm.engine_control import EngineThreadControl
+        from minivllm.cli.engine_control import EngineThreadControl
         from minivllm.tui.model import MODELS
         from minivllm.tui.source import InProcessSource
 

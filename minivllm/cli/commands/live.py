@@ -7,12 +7,12 @@ Like `demo` without a script: the engine stands in this process with nothing to 
 import argparse
 
 from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
+from minivllm.cli.engine_control import EngineThreadControl
 from minivllm.cli.loading import load_engine
 from minivllm.cli.options import add_engine_options, engine_config, seconds
 from minivllm.cli.recording import add_record_option, check_record, recording
 from minivllm.cli.terminal import require_terminal
 from minivllm.engine.engine_thread import EngineThread
-from minivllm.engine_control import EngineThreadControl
 
 WATCH = "a asks the model something, A sends four requests at once; p pauses the engine, n lets it take one step."
 OPTIONS = {"num_gpu_blocks_override": 128, "max_num_seqs": 8, "max_num_batched_tokens": 128, "max_model_len": 1024}
