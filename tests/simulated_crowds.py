@@ -1,11 +1,11 @@
 """Small crowds and step times for tests of the simulator."""
 
-from minivllm.bench.step_points import StepPoint
 from minivllm.config import EngineConfig
-from minivllm.simulate.fit import Fit, FitQuality
-from minivllm.simulate.replica import Replica
-from minivllm.simulate.run import Setup, build_replicas, simulate
-from minivllm.simulate.workload import Arrival
+from minivllm.lab.bench.step.points import StepPoint
+from minivllm.lab.simulate.fit import Fit, FitQuality
+from minivllm.lab.simulate.replica import Replica
+from minivllm.lab.simulate.run import Setup, build_replicas, simulate
+from minivllm.lab.simulate.workload import Arrival
 
 STEP = 1 / 64
 """Seconds of a step where all take the same time; a power of two, so that sums are exact."""

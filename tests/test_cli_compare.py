@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from minivllm import cli
-from minivllm.compare import plot
-from minivllm.compare.measure import measure_recording
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.events.recording.recording import Recording
+from minivllm.lab.compare import plot
+from minivllm.lab.compare.measure import measure_recording
 from minivllm.runtime.model_runner import ModelRunner
 
 SIDE_KEYS = {

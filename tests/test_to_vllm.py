@@ -11,9 +11,9 @@ import pytest
 from minivllm.cli import main
 from minivllm.config import EngineConfig
 from minivllm.errors import ConfigError
+from minivllm.lab.vllm_export import SAME, WITHOUT, Target, engine_options, vllm_commands, vllm_script
+from minivllm.lab.vllm_sizes import GIB, Hardware, bytes_per_gpu, choose_sizes
 from minivllm.runtime.model.model_config import ModelConfig
-from minivllm.vllm_export import SAME, WITHOUT, Target, engine_options, vllm_commands, vllm_script
-from minivllm.vllm_sizes import GIB, Hardware, bytes_per_gpu, choose_sizes
 
 # The shape of Llama 3.1 8B: 8.03 billion parameters.
 LLAMA_8B = ModelConfig(

@@ -19,9 +19,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from minivllm.bench.environment import describe_environment
-from minivllm.bench.report import positive_int, print_report
-from minivllm.bench.workloads import WorkloadSpec, count_output_tokens, make_requests
+from minivllm.lab.bench.throughput.workloads import WorkloadSpec, count_output_tokens, make_requests
+from minivllm.lab.common.environment import describe_environment
+from minivllm.lab.common.report import positive_int, print_report
 
 LONGEST_S = 600
 """A busy process ends by itself after so long, whatever happens to this one."""
@@ -111,7 +111,7 @@ def _answer(args: argparse.Namespace) -> None:
     os.dup2(2, 1)
     import torch
 
-    from minivllm.bench.peers import MinivllmEngine, TransformersPeer
+    from minivllm.lab.bench.throughput.peers import MinivllmEngine, TransformersPeer
     from minivllm.runtime.store.model_store import resolve_model
 
     kind, _, num_threads = args.serve.partition(":")

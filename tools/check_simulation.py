@@ -20,20 +20,20 @@ import time
 
 import numpy as np
 
-from minivllm.bench.environment import describe_environment, set_num_threads
-from minivllm.bench.report import add_json_argument, add_model_arguments, positive_int, print_report
-from minivllm.bench.step_points import RandomRequests, StepPoint, measure_points, timed_step
 from minivllm.clock import Clock, MonotonicClock
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.events import types as ev
+from minivllm.lab.bench.step.points import RandomRequests, StepPoint, measure_points, timed_step
+from minivllm.lab.common.environment import describe_environment, set_num_threads
+from minivllm.lab.common.report import add_json_argument, add_model_arguments, positive_int, print_report
+from minivllm.lab.simulate.configurations import comfortable_rate
+from minivllm.lab.simulate.fit import fit_step_times
+from minivllm.lab.simulate.measure import summarise
+from minivllm.lab.simulate.replica import make_request
+from minivllm.lab.simulate.run import Setup, build_replicas, simulate
+from minivllm.lab.simulate.workload import Arrival, CrowdOptions, at_rate, draw_crowd
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
-from minivllm.simulate.configurations import comfortable_rate
-from minivllm.simulate.fit import fit_step_times
-from minivllm.simulate.measure import summarise
-from minivllm.simulate.replica import make_request
-from minivllm.simulate.run import Setup, build_replicas, simulate
-from minivllm.simulate.workload import Arrival, CrowdOptions, at_rate, draw_crowd
 
 METRICS = ("output_throughput", "p50_ttft_ms", "p50_itl_ms", "p50_tpot_ms", "p50_e2el_ms")
 KINDS = ("other steps", "own steps")

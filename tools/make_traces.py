@@ -20,12 +20,12 @@ from pathlib import Path
 import torch
 
 from minivllm.clock import VirtualClock
-from minivllm.compare.configurations import parse_configuration
-from minivllm.compare.run import play
-from minivllm.compare.trace import make_trace
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.events.recording.log import LogWriter
+from minivllm.lab.compare.configurations import parse_configuration
+from minivllm.lab.compare.run import play
+from minivllm.lab.compare.trace import make_trace
 from minivllm.lessons.player import ScenarioPlayer
 from minivllm.lessons.scenarios import SCENARIOS, Scenario
 from minivllm.runtime.loader import load_model

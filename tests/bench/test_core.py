@@ -11,7 +11,10 @@ from types import FrameType
 
 import pytest
 
-from minivllm.bench.core import (
+from minivllm.clock import MonotonicClock
+from minivllm.core.scheduler import Scheduler
+from minivllm.events.bus import EventBus
+from minivllm.lab.bench.core import (
     BLOCK_SIZE,
     LARGE_POOL,
     LONG_CONTEXT,
@@ -25,9 +28,6 @@ from minivllm.bench.core import (
     growth,
     time_steps,
 )
-from minivllm.clock import MonotonicClock
-from minivllm.core.scheduler import Scheduler
-from minivllm.events.bus import EventBus
 
 BASE = CoreScenario(num_running=32, num_blocks=512, context_len=100)
 

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from minivllm.bench.attached import StepTimer, median_slowdown, slowdowns, time_rounds
-from minivllm.bench.dashboard import first_paint, measure, seek_times
-from minivllm.bench.dashboard_load import GrowingLog, cpu_of_screens, flood, steps_of
-from minivllm.bench.terminal import DashboardProcess
-from minivllm.bench.traffic import record_traffic
 from minivllm.cli import main
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.errors import BenchError
 from minivllm.events.recording.recording import Recording
+from minivllm.lab.bench.dashboard.attached import StepTimer, median_slowdown, slowdowns, time_rounds
+from minivllm.lab.bench.dashboard.dashboard import first_paint, measure, seek_times
+from minivllm.lab.bench.dashboard.load import GrowingLog, cpu_of_screens, flood, steps_of
+from minivllm.lab.bench.dashboard.terminal import DashboardProcess
+from minivllm.lab.common.traffic import record_traffic
 
 
 @pytest.fixture(scope="module")

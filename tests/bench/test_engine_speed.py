@@ -2,9 +2,9 @@
 
 import pytest
 
-from minivllm.bench.engine_speed import WARM_UP_TOKENS, EngineSpeed, time_engine
-from minivllm.bench.workloads import BenchRequest
 from minivllm.errors import BenchError
+from minivllm.lab.bench.throughput.engine_speed import WARM_UP_TOKENS, EngineSpeed, time_engine
+from minivllm.lab.bench.throughput.workloads import BenchRequest
 
 
 class HandClock:

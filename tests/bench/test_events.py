@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from minivllm.bench.events import StepPair, measure, slowdown, time_seeks, time_step_pairs
-from minivllm.bench.traffic import record_traffic
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.events import types as ev
 from minivllm.events.recording.recording import Recording
+from minivllm.lab.bench.events import StepPair, measure, slowdown, time_seeks, time_step_pairs
+from minivllm.lab.common.traffic import record_traffic
 
 
 def test_recorded_traffic_holds_every_kind_of_decision_about_memory(tmp_path: Path) -> None:

@@ -6,13 +6,13 @@ import pytest
 import torch
 from torch.nn.attention.flex_attention import flex_attention
 
-from minivllm.bench import kernel_peers
-from minivllm.bench.kernel_cases import CUDA_CASES, INTERPRETED_CASES, TINY, KernelCase, make_batch
-from minivllm.bench.kernel_runs import check, make_runs
-from minivllm.bench.kernels import measure_rows, result_row
 from minivllm.cli import main
 from minivllm.errors import BenchError
 from minivllm.kernels.mode import INTERPRETED
+from minivllm.lab.bench.kernels import peers
+from minivllm.lab.bench.kernels.cases import CUDA_CASES, INTERPRETED_CASES, TINY, KernelCase, make_batch
+from minivllm.lab.bench.kernels.kernels import measure_rows, result_row
+from minivllm.lab.bench.kernels.runs import check, make_runs
 
 DEVICE = torch.device("cpu" if INTERPRETED else "cuda")
 
@@ -64,10 +64,10 @@ def test_a_wrong_result_is_not_timed(case):
 @pytest.mark.parametrize("context", [256, 300])
 def test_the_paged_peer_of_torch_computes_what_the_reference_does(context, monkeypatch):
     # Uncompiled, which takes no time here: what is tested is the paging around it.
-    monkeypatch.setattr(kernel_peers, "_compiled_flex_attention", lambda: flex_attention)
+    monkeypatch.setattr(peers, "_compiled_flex_attention", lambda: flex_attention)
     case = KernelCase("decode", 2, context, **TINY)
     batch = make_batch(case, torch.device("cpu"))
-    check(case, batch, "FlexAttention (paged)", kernel_peers._flex_attention_paged(case, batch))
+    check(case, batch, "FlexAttention (paged)", peers._flex_attention_paged(case, batch))
 
 
 def test_rows_are_measured_only_if_they_are_wanted_and_each_has_a_key_of_its_own():
@@ -115,9 +115,9 @@ def test_a_kernel_of_ours_that_fails_costs_the_run_its_success_and_nobody_else_a
     def wrong(query, *arguments, **options):
         return query
 
-    monkeypatch.setattr(f"minivllm.bench.kernel_runs.{function}", wrong)
+    monkeypatch.setattr(f"minivllm.lab.bench.kernels.runs.{function}", wrong)
     interpreted = [] if torch.cuda.is_available() else ["--interpret"]
-    monkeypatch.setattr("minivllm.bench.kernel_cases.CUDA_CASES", INTERPRETED_CASES)
+    monkeypatch.setattr("minivllm.lab.bench.kernels.cases.CUDA_CASES", INTERPRETED_CASES)
     assert main(["bench", "kernels", *interpreted, "--runs", "5", "--json"]) == 1
     captured = capsys.readouterr()
     result = json.loads(captured.out)

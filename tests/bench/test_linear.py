@@ -6,9 +6,9 @@ import json
 import pytest
 import torch
 
-from minivllm.bench import linear
 from minivllm.clock import MonotonicClock
 from minivllm.errors import BenchError
+from minivllm.lab.bench import linear
 
 
 def parsed(*words: str) -> argparse.Namespace:

@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from minivllm.bench import nano_vllm, throughput
-from minivllm.bench.dummy_peers import ContinuousBatches, load_dummy_transformers
-from minivllm.bench.nano_vllm import Settings, check_number_of_requests, measure
-from minivllm.bench.peers import MinivllmEngine, StaticBatches
-from minivllm.bench.workloads import NANO_VLLM, WorkloadSpec, make_requests
 from minivllm.engine.engine import LLMEngine
 from minivllm.errors import BenchError
+from minivllm.lab.bench.throughput import nano_vllm, throughput
+from minivllm.lab.bench.throughput.dummy_peers import ContinuousBatches, load_dummy_transformers
+from minivllm.lab.bench.throughput.nano_vllm import Settings, check_number_of_requests, measure
+from minivllm.lab.bench.throughput.peers import MinivllmEngine, StaticBatches
+from minivllm.lab.bench.throughput.workloads import NANO_VLLM, WorkloadSpec, make_requests
 from minivllm.runtime.store.model_store import resolve_model
 
 SMALL = WorkloadSpec("small", num_requests=3, prompt_len=(4, 20), output_len=(2, 20))

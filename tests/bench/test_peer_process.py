@@ -9,10 +9,10 @@ import pytest
 from patience import SOON
 from scripted_peer import python_with_vllm
 
-from minivllm.bench.peer_process import PeerProcess
-from minivllm.bench.throughput import peers_with_python
-from minivllm.bench.workloads import BenchRequest
 from minivllm.errors import BenchError
+from minivllm.lab.bench.throughput.peer_process import PeerProcess
+from minivllm.lab.bench.throughput.throughput import peers_with_python
+from minivllm.lab.bench.throughput.workloads import BenchRequest
 
 SETTINGS = {"model": "m", "dtype": "float32", "num_threads": 1, "max_num_seqs": 4, "max_model_len": 64}
 REQUESTS = [BenchRequest([7, 8], 3), BenchRequest([5], 2)]
@@ -40,7 +40,7 @@ def test_what_the_peer_prints_is_no_answer(tmp_path: Path) -> None:
 
 
 def test_the_peer_says_what_is_preloaded_in_its_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from minivllm.bench.peer_side import peer_main
+    from minivllm.lab.bench.throughput.peer_side import peer_main
 
     assert peer_main.preloaded_libraries("0") == []
     library = tmp_path / "libtcmalloc_minimal.so.4"
@@ -128,7 +128,7 @@ def test_peers_and_pythons_that_do_not_fit_are_one_sentence(names: list[str], py
 
 @pytest.mark.skipif("MINIVLLM_PEER_PYTHON_VLLM" not in os.environ, reason="name a Python with vLLM in it")
 def test_the_real_vllm_says_what_we_say() -> None:
-    from minivllm.bench.peers import MinivllmEngine
+    from minivllm.lab.bench.throughput.peers import MinivllmEngine
     from minivllm.runtime.store.model_store import resolve_model
 
     settings = SETTINGS | {"model": str(resolve_model("smollm2"))}

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from minivllm.bench.environment import cpu_model, describe_environment
-from minivllm.bench.report import percentile, positive_int, print_report
+from minivllm.lab.common.environment import cpu_model, describe_environment
+from minivllm.lab.common.report import percentile, positive_int, print_report
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_the_environment_names_machine_and_versions() -> None:
 
 def test_peak_memory_is_this_process_own_and_remembers_what_was_given_back() -> None:
     code = """
-from minivllm.bench.environment import peak_rss_bytes
+from minivllm.lab.common.environment import peak_rss_bytes
 before = peak_rss_bytes()
 held = bytearray(b"x") * 100_000_000
 del held

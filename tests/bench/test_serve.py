@@ -13,10 +13,10 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, StreamingResponse
 from server_on_loopback import served
 
-from minivllm.bench.serve_client import Timing, arrival_times
-from minivllm.bench.serve_load import make_prompts
-from minivllm.bench.serve_metrics import report, summarise
 from minivllm.cli import main
+from minivllm.lab.bench.serve.client import Timing, arrival_times
+from minivllm.lab.bench.serve.load import make_prompts
+from minivllm.lab.bench.serve.metrics import report, summarise
 
 
 @dataclass

@@ -2,9 +2,9 @@
 
 import pytest
 
-from minivllm.bench.sharing import ALPACA, CASES, SHAREGPT, SharingCase, engine_config, make_prompts, measure_case
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
+from minivllm.lab.bench.sharing import ALPACA, CASES, SHAREGPT, SharingCase, engine_config, make_prompts, measure_case
 from minivllm.runtime.loader import load_model
 
 

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from minivllm.bench import startup
 from minivllm.errors import BenchError, ModelError
+from minivllm.lab.bench import startup
 
 
 def parsed(*words: str) -> argparse.Namespace:

@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 from safetensors import safe_open
 
-from minivllm.bench.step import StepBench, add_arguments, batch_sizes, fitting_batch_sizes, measure, run
-from minivllm.bench.step_parts import MODEL_PARTS, OUTSIDE_PARTS, watch
-from minivllm.bench.step_points import RandomRequests, measure_points
-from minivllm.bench.step_report import notes, weight_bytes
-from minivllm.bench.step_trace import write_trace
-from minivllm.bench.stopwatch import Stopwatch
 from minivllm.cli import main
 from minivllm.clock import MonotonicClock
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.errors import BenchError
+from minivllm.lab.bench.step.parts import MODEL_PARTS, OUTSIDE_PARTS, watch
+from minivllm.lab.bench.step.points import RandomRequests, measure_points
+from minivllm.lab.bench.step.report import notes, weight_bytes
+from minivllm.lab.bench.step.step import StepBench, add_arguments, batch_sizes, fitting_batch_sizes, measure, run
+from minivllm.lab.bench.step.trace import write_trace
+from minivllm.lab.common.stopwatch import Stopwatch
 from minivllm.runtime.store.model_store import resolve_model
 
 

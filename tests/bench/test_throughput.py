@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from minivllm.bench import memory, throughput
-from minivllm.bench.measured_workload import Settings, measure
-from minivllm.bench.peers import MinivllmEngine, TransformersPeer
-from minivllm.bench.report import progress_bar
-from minivllm.bench.rounds import Difference, PeerRounds, Rounds, measure_rounds
-from minivllm.bench.workloads import WORKLOADS, BenchRequest, WorkloadSpec, make_requests
 from minivllm.errors import BenchError, ModelError
+from minivllm.lab.bench import memory
+from minivllm.lab.bench.throughput import throughput
+from minivllm.lab.bench.throughput.measured_workload import Settings, measure
+from minivllm.lab.bench.throughput.peers import MinivllmEngine, TransformersPeer
+from minivllm.lab.bench.throughput.rounds import Difference, PeerRounds, Rounds, measure_rounds
+from minivllm.lab.bench.throughput.workloads import WORKLOADS, BenchRequest, WorkloadSpec, make_requests
+from minivllm.lab.common.report import progress_bar
 from minivllm.runtime.store.model_store import resolve_model
 
 SMALL = WorkloadSpec("small", num_requests=3, prompt_len=(4, 20), output_len=(2, 5), shared_prefix_len=8)

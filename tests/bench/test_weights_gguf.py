@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from minivllm.bench import weights_gguf
-from minivllm.bench.peers import MinivllmEngine
-from minivllm.bench.weights_gguf import write_gguf
-from minivllm.bench.workloads import BenchRequest
 from minivllm.errors import BenchError
+from minivllm.lab.bench.throughput import weights_gguf
+from minivllm.lab.bench.throughput.peers import MinivllmEngine
+from minivllm.lab.bench.throughput.weights_gguf import write_gguf
+from minivllm.lab.bench.throughput.workloads import BenchRequest
 from minivllm.runtime.checkpoint.checkpoint import read_model_config
 from minivllm.runtime.checkpoint.gguf_conversion import _weights
 from minivllm.runtime.checkpoint.gguf_file import read_gguf_header
@@ -63,7 +63,7 @@ def test_what_a_gguf_file_cannot_say_is_refused(tmp_path: Path, monkeypatch: pyt
     "MINIVLLM_PEER_PYTHON_LLAMA_CPP" not in os.environ, reason="name a Python with llama-cpp-python in it"
 )
 def test_the_real_llama_cpp_says_what_we_say(tmp_path: Path) -> None:
-    from minivllm.bench.peer_process import PeerProcess
+    from minivllm.lab.bench.throughput.peer_process import PeerProcess
 
     write_gguf(resolve_model("tiny-random"), tmp_path / "w.gguf", "float32")
     # More requests than slots, and a beginning that all share.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from minivllm.bench.workloads import WORKLOADS, WorkloadSpec, count_output_tokens, make_requests
+from minivllm.lab.bench.throughput.workloads import WORKLOADS, WorkloadSpec, count_output_tokens, make_requests
 
 VOCAB_SIZE = 1000
 

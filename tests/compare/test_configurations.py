@@ -2,9 +2,9 @@
 
 import pytest
 
-from minivllm.compare.configurations import PARTS, parse_configuration
 from minivllm.config import EngineConfig
 from minivllm.errors import ConfigError
+from minivllm.lab.compare.configurations import PARTS, parse_configuration
 
 TRACE = {"max_model_len": 2048, "max_num_batched_tokens": 512, "max_num_seqs": 8}
 

@@ -3,7 +3,7 @@
 import pytest
 from engine_fakes import WatchedEngine, expected_output
 
-from minivllm.compare.latency import measure_latencies
+from minivllm.lab.compare.latency import measure_latencies
 
 
 def with_a_long_prompt(**options: object) -> WatchedEngine:

@@ -2,16 +2,16 @@
 
 import pytest
 
-from minivllm.bench.traffic import RandomRunner, WordTokenizer
 from minivllm.clock import VirtualClock
-from minivllm.compare.configurations import parse_configuration
-from minivllm.compare.measure import Measured, measure_recording
-from minivllm.compare.run import play
-from minivllm.compare.trace import make_trace
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.errors import BenchError
 from minivllm.events.recording.log import LogWriter
+from minivllm.lab.common.traffic import RandomRunner, WordTokenizer
+from minivllm.lab.compare.configurations import parse_configuration
+from minivllm.lab.compare.measure import Measured, measure_recording
+from minivllm.lab.compare.run import play
+from minivllm.lab.compare.trace import make_trace
 
 
 class ChatTokenizer(WordTokenizer):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from minivllm.compare.trace import LENGTHS, TRACE_NAMES, make_trace
 from minivllm.errors import ConfigError
+from minivllm.lab.compare.trace import LENGTHS, TRACE_NAMES, make_trace
 from minivllm.lessons.scenarios import SCENARIOS
 
 

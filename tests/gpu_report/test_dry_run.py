@@ -15,7 +15,7 @@ from tool_modules import TOOLS
 from minivllm.cli import main as minivllm
 
 STAGES = ("tests", "kernels", "tune", "engine", "profile", "demo")
-CAN_TUNE = find_spec("minivllm.bench.kernel_tuning") is not None
+CAN_TUNE = find_spec("minivllm.lab.bench.kernels.tuning") is not None
 COMMAND = (sys.executable, str(TOOLS / "gpu_report"), "--dry-run")
 
 
@@ -46,7 +46,7 @@ def test_every_stage_is_done_and_says_where_and_when(report: Path) -> None:
         )
         assert stage["environment"]["device"] is None and stage["environment"]["machine"]["cores"] == os.cpu_count()
         if name == "tune" and not CAN_TUNE:
-            assert stage["status"] == "failed" and "kernel_tuning.py does not exist" in stage["error"]
+            assert stage["status"] == "failed" and "tuning.py does not exist" in stage["error"]
         else:
             assert (stage["status"], stage["error"]) == ("done", None) and stage["rows"]
 

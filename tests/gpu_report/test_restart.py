@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from gpu_report_files import ENVIRONMENT
 
-from minivllm.bench import kernel_tuning
 from minivllm.kernels import launch_table
 from minivllm.kernels.launch_table import LaunchParameters
+from minivllm.lab.bench.kernels import tuning
 
 
 class HandClock:
@@ -83,10 +83,10 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> HandClock:
         def __missing__(self, name: str) -> Any:
             return lambda: None
 
-    monkeypatch.setattr(kernel_tuning, "make_batch", lambda case, device: None)
-    monkeypatch.setattr(kernel_tuning, "make_runs", lambda case, batch: AnyKernel())
-    monkeypatch.setattr(kernel_tuning, "check", lambda *arguments: None)
-    monkeypatch.setattr(kernel_tuning, "seconds_of_runs", seconds_of_runs)
+    monkeypatch.setattr(tuning, "make_batch", lambda case, device: None)
+    monkeypatch.setattr(tuning, "make_runs", lambda case, batch: AnyKernel())
+    monkeypatch.setattr(tuning, "check", lambda *arguments: None)
+    monkeypatch.setattr(tuning, "seconds_of_runs", seconds_of_runs)
     return clock
 
 
@@ -109,16 +109,16 @@ def test_a_restart_measures_only_the_candidates_without_a_row(tool, open_file, t
 
 def test_an_entry_whose_candidates_are_not_all_measured_has_no_conclusion(timed):
     rows: list[dict[str, Any]] = []
-    kernel_tuning.tune(rows.append, dry_run=True)
-    assert len(list(kernel_tuning.conclude(rows, dry_run=True))) == 5
-    assert len(list(kernel_tuning.conclude(rows[1:], dry_run=True))) == 4
+    tuning.tune(rows.append, dry_run=True)
+    assert len(list(tuning.conclude(rows, dry_run=True))) == 5
+    assert len(list(tuning.conclude(rows[1:], dry_run=True))) == 4
 
 
 def test_the_line_of_an_entry_is_one_that_the_launch_table_could_have(timed):
     rows: list[dict[str, Any]] = []
-    kernel_tuning.tune(rows.append, dry_run=True)
-    for row in kernel_tuning.conclude(rows, dry_run=True):
-        if row["table"] == kernel_tuning.MIN_TOKENS:
+    tuning.tune(rows.append, dry_run=True)
+    for row in tuning.conclude(rows, dry_run=True):
+        if row["table"] == tuning.MIN_TOKENS:
             assert row["entry"] == f"MIN_TOKENS_PER_SPLIT = {launch_table.MIN_TOKENS_PER_SPLIT}"
             continue
         table = eval("{" + row["entry"] + "}", {"LaunchParameters": LaunchParameters})
@@ -132,9 +132,9 @@ def test_a_candidate_for_the_least_length_of_a_split_changes_the_number_of_split
 
     splits = []
     monkeypatch.setattr(
-        kernel_tuning, "check", lambda case, *rest: splits.append(choose_num_splits(case.batch, 8, case.context))
+        tuning, "check", lambda case, *rest: splits.append(choose_num_splits(case.batch, 8, case.context))
     )
-    kernel_tuning.tune(lambda row: None, dry_run=False, wants=lambda key: key.startswith("min tokens"))
+    tuning.tune(lambda row: None, dry_run=False, wants=lambda key: key.startswith("min tokens"))
     assert splits == [64, 32, 16, 4, 4, 2]
 
 

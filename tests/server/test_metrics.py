@@ -12,9 +12,9 @@ from fastapi import FastAPI
 from prometheus_client.parser import text_string_to_metric_families
 from server_on_loopback import served
 
-from minivllm.compare.latency import measure_latencies
 from minivllm.errors import SamplingError
 from minivllm.events import types as ev
+from minivllm.lab.compare.latency import measure_latencies
 from minivllm.server.metrics.histograms import Histogram, token_buckets
 from minivllm.server.metrics.router import EngineMetrics, router
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from minivllm.errors import SimulationError
-from minivllm.simulate.arrival_file import read_arrivals
-from minivllm.simulate.workload import Arrival
+from minivllm.lab.simulate.arrival_file import read_arrivals
+from minivllm.lab.simulate.workload import Arrival
 
 
 def written(folder: Path, text: str) -> Path:

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from simulated_crowds import point
 
-from minivllm.bench.step_points import StepPoint
 from minivllm.errors import SimulationError
-from minivllm.simulate.fit import MIN_POINTS, fit_step_times
+from minivllm.lab.bench.step.points import StepPoint
+from minivllm.lab.simulate.fit import MIN_POINTS, fit_step_times
 
 
 def measured(noise: float = 0.0, seed: int = 0) -> list[StepPoint]:

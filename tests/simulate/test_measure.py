@@ -5,9 +5,9 @@ import pytest
 from simulated_crowds import CPU, STEP, run
 
 from minivllm.errors import ConfigError
-from minivllm.simulate.charts import columns, distribution, over_time
-from minivllm.simulate.measure import PERCENTILES, latencies, parse_goodput, summarise, weighted_percentile
-from minivllm.simulate.workload import Arrival, CrowdOptions, at_rate, draw_crowd
+from minivllm.lab.simulate.charts import columns, distribution, over_time
+from minivllm.lab.simulate.measure import PERCENTILES, latencies, parse_goodput, summarise, weighted_percentile
+from minivllm.lab.simulate.workload import Arrival, CrowdOptions, at_rate, draw_crowd
 
 
 def test_percentiles_of_counted_values_are_those_of_the_list_written_out():

@@ -12,10 +12,10 @@ from minivllm.events import types as ev
 from minivllm.events.fold import Fold
 from minivllm.events.recording.log import LogWriter
 from minivllm.events.recording.recording import Recording
+from minivllm.lab.simulate.replica import Replica, make_request
+from minivllm.lab.simulate.run import Setup, build_replicas, simulate
+from minivllm.lab.simulate.workload import Arrival, CrowdOptions, at_rate, draw_crowd
 from minivllm.sampling_params import SamplingParams
-from minivllm.simulate.replica import Replica, make_request
-from minivllm.simulate.run import Setup, build_replicas, simulate
-from minivllm.simulate.workload import Arrival, CrowdOptions, at_rate, draw_crowd
 
 PLANNED = (
     ev.RequestArrived, ev.RequestAdmitted, ev.RequestResumed, ev.RequestDeferred, ev.RequestPreempted, ev.StepBegin,

@@ -4,11 +4,11 @@ from collections import Counter
 
 from simulated_crowds import CPU, config, run
 
-from minivllm.simulate.measure import summarise
-from minivllm.simulate.replica import make_request
-from minivllm.simulate.router import ROUTERS
-from minivllm.simulate.run import Setup, build_replicas
-from minivllm.simulate.workload import Arrival, CrowdOptions, at_rate, draw_crowd
+from minivllm.lab.simulate.measure import summarise
+from minivllm.lab.simulate.replica import make_request
+from minivllm.lab.simulate.router import ROUTERS
+from minivllm.lab.simulate.run import Setup, build_replicas
+from minivllm.lab.simulate.workload import Arrival, CrowdOptions, at_rate, draw_crowd
 
 UNEVEN = CrowdOptions(
     num_prompts=400, random_input_len=48, random_output_len=48, random_range_ratio=0.9, burstiness=0.5, seed=3

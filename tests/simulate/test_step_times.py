@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from minivllm.errors import SimulationError
-from minivllm.simulate.fit import fit_step_times
-from minivllm.simulate.step_times import read_step_times
+from minivllm.lab.simulate.fit import fit_step_times
+from minivllm.lab.simulate.step_times import read_step_times
 
 GOOD = {"num_scheduled_tokens": 4, "num_decodes": 4, "num_prefill_tokens": 0, "num_context_tokens": 40, "seconds": 0.02}
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from minivllm.errors import ConfigError, SimulationError
-from minivllm.simulate.workload import CrowdOptions, at_rate, check_fits, draw_crowd
+from minivllm.lab.simulate.workload import CrowdOptions, at_rate, check_fits, draw_crowd
 
 MANY = 20_000
 

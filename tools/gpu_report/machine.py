@@ -15,7 +15,7 @@ from typing import Any
 from packaging.requirements import Requirement
 
 from minivllm import __version__
-from minivllm.bench.environment import cpu_model
+from minivllm.lab.common.environment import cpu_model
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("torch", "triton", "transformers", "numpy")

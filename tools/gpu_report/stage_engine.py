@@ -2,7 +2,7 @@
 
 A row is one round of one engine. Our rounds come first, all of them, and our engines are gone before the first peer is
 built, since each wants the device's memory for itself. Then the peers take turns, so that each has had a round when the
-stage runs out of time. What the workload is: `minivllm.bench.nano_vllm`.
+stage runs out of time. What the workload is: `minivllm.lab.bench.throughput.nano_vllm`.
 """
 
 from collections.abc import Iterator
@@ -12,18 +12,18 @@ from typing import Any
 
 from stage_file import StageFile
 
-from minivllm.bench.dummy_peers import ContinuousBatches, load_dummy_transformers
-from minivllm.bench.engine_speed import EngineSpeed, time_round, warm_up
-from minivllm.bench.nano_vllm import (
+from minivllm.clock import MonotonicClock
+from minivllm.lab.bench.throughput.dummy_peers import ContinuousBatches, load_dummy_transformers
+from minivllm.lab.bench.throughput.engine_speed import EngineSpeed, time_round, warm_up
+from minivllm.lab.bench.throughput.nano_vllm import (
     STATIC_BATCH_SIZE,
     Settings,
     free_device_memory,
     make_our_engine,
     one_line,
 )
-from minivllm.bench.peers import BenchEngine, StaticBatches
-from minivllm.bench.workloads import NANO_VLLM, BenchRequest, WorkloadSpec, make_requests
-from minivllm.clock import MonotonicClock
+from minivllm.lab.bench.throughput.peers import BenchEngine, StaticBatches
+from minivllm.lab.bench.throughput.workloads import NANO_VLLM, BenchRequest, WorkloadSpec, make_requests
 from minivllm.runtime.checkpoint.checkpoint import read_model_config
 from minivllm.runtime.store.model_store import resolve_model
 from minivllm.runtime.store.toys.qwen3_dummy import NAME as QWEN3_DUMMY

@@ -1,4 +1,4 @@
-"""Stages `kernels` and `tune`: the rows of `minivllm.bench.kernels` and of `minivllm.bench.kernel_tuning`.
+"""Stages `kernels` and `tune`: the rows of `minivllm.lab.bench.kernels.kernels` and of `minivllm.lab.bench.kernels.tuning`.
 
 In a dry run the kernels are interpreted on tiny shapes, and their times mean nothing.
 """
@@ -7,10 +7,10 @@ from importlib import import_module
 
 from stage_file import StageFailedError, StageFile
 
-from minivllm.bench.kernels import measure_rows
+from minivllm.lab.bench.kernels.kernels import measure_rows
 
 RUNS = 20
-TUNING = "minivllm.bench.kernel_tuning"
+TUNING = "minivllm.lab.bench.kernels.tuning"
 
 
 def run_kernels(report: StageFile, *, dry_run: bool) -> None:
@@ -30,7 +30,7 @@ def run_tune(report: StageFile, *, dry_run: bool) -> None:
         if error.name != TUNING:
             raise
         raise StageFailedError(
-            "minivllm/bench/kernel_tuning.py does not exist, so there is nothing to tune: leave the stage out."
+            "minivllm/lab/bench/kernels/tuning.py does not exist, so there is nothing to tune: leave the stage out."
         ) from error
     try:
         tuning.tune(on_row=report.add, dry_run=dry_run, wants=report.wants)

@@ -16,12 +16,12 @@ from stage_file import StageFailedError, StageFile
 from timeline import reduced_timeline, summarize_steps
 from torch.profiler import ProfilerActivity, profile
 
-from minivllm.bench.nano_vllm import MAX_NUM_BATCHED_TOKENS, free_device_memory
-from minivllm.bench.step_trace import PartsInTrace
-from minivllm.bench.workloads import NANO_VLLM, WorkloadSpec, make_requests
 from minivllm.clock import MonotonicClock
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
+from minivllm.lab.bench.step.trace import PartsInTrace
+from minivllm.lab.bench.throughput.nano_vllm import MAX_NUM_BATCHED_TOKENS, free_device_memory
+from minivllm.lab.bench.throughput.workloads import NANO_VLLM, WorkloadSpec, make_requests
 from minivllm.runtime.store.toys.qwen3_dummy import NAME as QWEN3_DUMMY
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 

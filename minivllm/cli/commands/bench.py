@@ -1,4 +1,4 @@
-"""`minivllm bench NAME`: one measurement of `minivllm.bench`, each a module with `add_arguments` and `run`."""
+"""`minivllm bench NAME`: one measurement of `minivllm.lab.bench`, each a module with `add_arguments` and `run`."""
 
 import argparse
 from importlib import import_module
@@ -16,15 +16,15 @@ BENCHES = {
     "memory": "peak memory against weights and KV cache",
     "startup": "from the start of Python to the first token, part by part",
 }
-"""Name of a bench, which is also its module in `minivllm.bench` -> what it measures."""
+"""Name of a bench, which is also its module in `minivllm.lab.bench` -> what it measures."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     benches = parser.add_subparsers(dest="bench", metavar="BENCH", required=True)
     for name, summary in BENCHES.items():
-        module = import_module(f"minivllm.bench.{name}")
+        module = import_module(f"minivllm.lab.bench.{name}")
         module.add_arguments(benches.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."))
 
 
 def run(args: argparse.Namespace) -> int:
-    return import_module(f"minivllm.bench.{args.bench}").run(args)
+    return import_module(f"minivllm.lab.bench.{args.bench}").run(args)

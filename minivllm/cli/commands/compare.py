@@ -12,16 +12,16 @@ import shlex
 import tempfile
 from pathlib import Path
 
-from minivllm.bench.environment import describe_environment, set_num_threads
-from minivllm.bench.report import add_json_argument, add_model_arguments, positive_int, print_report
 from minivllm.cli.loading import loading
-from minivllm.compare.configurations import PARTS, parse_configuration
-from minivllm.compare.measure import Measured, measure_recording
-from minivllm.compare.plot import check_plot, plot_comparison
-from minivllm.compare.run import Run, check_trace, run_trace
-from minivllm.compare.trace import TRACE_NAMES, Trace, make_trace
 from minivllm.config import EngineConfig
 from minivllm.errors import BenchError
+from minivllm.lab.common.environment import describe_environment, set_num_threads
+from minivllm.lab.common.report import add_json_argument, add_model_arguments, positive_int, print_report
+from minivllm.lab.compare.configurations import PARTS, parse_configuration
+from minivllm.lab.compare.measure import Measured, measure_recording
+from minivllm.lab.compare.plot import check_plot, plot_comparison
+from minivllm.lab.compare.run import Run, check_trace, run_trace
+from minivllm.lab.compare.trace import TRACE_NAMES, Trace, make_trace
 
 _ROWS = (
     ("waste: allocated, not used", "kv_waste", "{:.1%}"),

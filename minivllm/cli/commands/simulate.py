@@ -14,27 +14,27 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import get_args
 
-from minivllm.bench.environment import describe_environment
-from minivllm.bench.report import add_json_argument, positive_int, request_rate
 from minivllm.cli.options import ENGINE_HELP
 from minivllm.cli.recording import recording
 from minivllm.config import SchedulingPolicy
 from minivllm.errors import ConfigError
-from minivllm.simulate.arrival_file import read_arrivals
-from minivllm.simulate.configurations import (
+from minivllm.lab.common.environment import describe_environment
+from minivllm.lab.common.report import add_json_argument, positive_int, request_rate
+from minivllm.lab.simulate.arrival_file import read_arrivals
+from minivllm.lab.simulate.configurations import (
     check_single,
     comfortable_rate,
     listed,
     one_of,
     variants,
 )
-from minivllm.simulate.fit import Fit, fit_step_times
-from minivllm.simulate.measure import check_targets, parse_goodput
-from minivllm.simulate.replica import Replica
-from minivllm.simulate.report import Simulated, print_answers, run_all
-from minivllm.simulate.router import ROUTERS
-from minivllm.simulate.step_times import StepTimes, read_step_times
-from minivllm.simulate.workload import BURSTY, Arrival, CrowdOptions, Lengths, check_fits, draw_crowd
+from minivllm.lab.simulate.fit import Fit, fit_step_times
+from minivllm.lab.simulate.measure import check_targets, parse_goodput
+from minivllm.lab.simulate.replica import Replica
+from minivllm.lab.simulate.report import Simulated, print_answers, run_all
+from minivllm.lab.simulate.router import ROUTERS
+from minivllm.lab.simulate.step_times import StepTimes, read_step_times
+from minivllm.lab.simulate.workload import BURSTY, Arrival, CrowdOptions, Lengths, check_fits, draw_crowd
 
 _MANY = " (several, separated by commas, are compared)"
 _CROWD_HELP = {
@@ -124,7 +124,7 @@ def _add_servers(group: argparse._ArgumentGroup) -> None:
 def run(args: argparse.Namespace) -> int:
     goodput = parse_goodput(args.goodput)
     if args.plot is not None:
-        from minivllm.compare.plot import check_plot
+        from minivllm.lab.compare.plot import check_plot
 
         check_plot(args.plot)
     step_times = read_step_times(args.step_times)
@@ -169,7 +169,7 @@ def _answer(
     }
     print_answers(simulated, fit, step_times, result, args.json)
     if args.plot is not None:
-        from minivllm.simulate.plot import plot_simulations
+        from minivllm.lab.simulate.plot import plot_simulations
 
         plot_simulations(
             f"{len(crowd):,} requests, steps of {step_times.label}",

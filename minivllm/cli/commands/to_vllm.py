@@ -15,8 +15,8 @@ from pathlib import Path
 from minivllm.cli.options import add_engine_options, engine_config
 from minivllm.config import EngineConfig
 from minivllm.errors import ConfigError
-from minivllm.vllm_export import Target, notes, vllm_commands, vllm_script
-from minivllm.vllm_sizes import GIB, Hardware, choose_sizes
+from minivllm.lab.vllm_export import Target, notes, vllm_commands, vllm_script
+from minivllm.lab.vllm_sizes import GIB, Hardware, choose_sizes
 
 DEFAULT_GPU_MEMORY_GIB = 80.0
 ITEM_SIZES = {"float32": 4, "bfloat16": 2, "float16": 2, "auto": 2}

@@ -1,0 +1,154 @@
+"""What the dashboard costs under load: each screen while every frame shows a new step, and a flood of events.
+
+The screens are measured from outside: `minivllm attach` in a terminal follows a recording that grows by one step of a
+busy engine fifteen times a second. The flood is measured from within: a thread puts events at a steady rate and the
+app, without a terminal, must have taken in every one.
+
+Easy to get wrong: an idle pool. A map in which nothing changes costs nothing, so the recording is one of a pool that
+is full, with evictions and preemptions (`traffic.py`), and all that comes before that point is written at once.
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from minivllm.clock import MonotonicClock
+from minivllm.errors import BenchError
+from minivllm.events.recording.recording import Recording
+from minivllm.lab.bench.dashboard.terminal import COLUMNS, ROWS, DashboardProcess
+
+if TYPE_CHECKING:
+    from textual.pilot import Pilot
+
+SCREENS = {"overview": "1", "blocks": "2", "scheduler": "3", "requests": "4", "events": "5"}
+"""Screen -> its key."""
+_STEPS_BEFORE = 1000
+"""After so many steps the pool is full and requests come and go at the same rate."""
+_HANG_SECONDS = 600.0
+_SETTLE_SECONDS = 1.0
+_PUT_EVERY = 0.005
+
+
+class GrowingLog:
+    """Copies a recording into a new file, step by step at a steady pace, in a thread. A context manager."""
+
+    def __init__(self, recording: Path, copy: Path, steps_per_second: float) -> None:
+        self._steps = steps_of(recording)
+        self._copy = open(copy, "wb", buffering=0)  # noqa: SIM115 - closed by close()
+        self._copy.write(b"".join(islice(self._steps, _STEPS_BEFORE)))
+        self._pace = 1 / steps_per_second
+        self._stop = threading.Event()
+        self.has_ended = False
+        """Nothing is left to write: what is measured from then on is an idle dashboard."""
+        self._thread = threading.Thread(target=self._write, name="growing log", daemon=True)
+
+    def _write(self) -> None:
+        clock = MonotonicClock()
+        due = clock.now()
+        for step in self._steps:
+            due += self._pace
+            if self._stop.wait(max(due - clock.now(), 0.0)):
+                return
+            self._copy.write(step)
+        self.has_ended = True
+
+    def __enter__(self) -> "GrowingLog":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._copy.close()
+
+
+def steps_of(recording: Path) -> Iterator[bytes]:
+    """The lines of each step, the header with the first."""
+    lines: list[bytes] = []
+    with open(recording, "rb") as file:
+        for line in file:
+            lines.append(line)
+            if line.startswith(b'{"ev":"step.end"'):
+                yield b"".join(lines)
+                lines = []
+
+
+def cpu_of_screens(recording: Path, copy: Path, seconds: float) -> dict[str, float]:
+    """Screen -> the share of one core that the whole process takes while it is in front."""
+    clock = MonotonicClock()
+    shares: dict[str, float] = {}
+    from minivllm.tui.app import FRAMES_PER_SECOND
+
+    with GrowingLog(recording, copy, FRAMES_PER_SECOND) as log, DashboardProcess("attach", str(copy)) as dashboard:
+        dashboard.wait_for("LIVE")
+        for screen, key in SCREENS.items():
+            dashboard.press(key)
+            time.sleep(_SETTLE_SECONDS)
+            started, used = clock.now(), dashboard.cpu_seconds()
+            time.sleep(seconds)
+            shares[screen] = (dashboard.cpu_seconds() - used) / (clock.now() - started)
+            if log.has_ended:
+                raise BenchError("The recording ended before every screen was measured: take one with more events.")
+    return shares
+
+
+@dataclass(frozen=True, slots=True)
+class Flood:
+    """What became of a steady stream of events."""
+
+    num_put: int
+    num_lost: int
+    events_per_second: float
+    """From the first event that was put to the last that was taken in."""
+    cpu: float
+    """Share of one core, without the thread that put the events."""
+
+
+def flood(recording: Path, num_events: int, events_per_second: float) -> Flood:
+    """Put the first events of `recording` into a dashboard at a rate that should be no trouble."""
+    from minivllm.tui.app import FRAMES_PER_SECOND, DashboardApp
+    from minivllm.tui.model import MODELS
+    from minivllm.tui.source import InProcessSource
+
+    replayed = Recording(recording, index=False)
+    while len(replayed) < num_events and replayed.index_more(0.0):
+        pass
+    events = list(replayed.events(0, num_events))
+    source = InProcessSource(replayed.header, codec=MODELS)
+    replayed.close()
+    app = DashboardApp(source)
+    clock = MonotonicClock()
+    producer_seconds = 0.0
+
+    def put_all() -> None:
+        nonlocal producer_seconds
+        started, put = clock.now(), 0
+        while put < len(events):
+            due = min(int((clock.now() - started) * events_per_second), len(events))
+            for event in events[put:due]:
+                source.put(event)
+            put = due
+            time.sleep(_PUT_EVERY)
+        producer_seconds = time.thread_time()
+
+    result: list[Flood] = []
+
+    async def script(pilot: "Pilot") -> None:
+        await pilot.pause(_SETTLE_SECONDS)
+        started, used = clock.now(), time.process_time()
+        await asyncio.to_thread(put_all)
+        # What was put last is taken in at the next frames; nothing is ever dropped, so only a hang ends this earlier.
+        while len(source.recording) < len(events) and clock.now() - started < _HANG_SECONDS:
+            await pilot.pause(1 / FRAMES_PER_SECOND)
+        seconds, cpu = clock.now() - started, time.process_time() - used - producer_seconds
+        num_in = len(source.recording)
+        result.append(Flood(len(events), len(events) - num_in, num_in / seconds, cpu / seconds))
+        app.exit()
+
+    app.run(headless=True, size=(COLUMNS, ROWS), auto_pilot=script)
+    return result[0]

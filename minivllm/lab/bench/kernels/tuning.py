@@ -1,0 +1,207 @@
+"""Measures candidates for the launch table of the attention kernels (`minivllm.kernels.launch_table`) on this device.
+
+For each kernel and head size every candidate runs on one case that fills a GPU; for the least length of a split, on
+two that do not. `tune` gives a row for each candidate and case, and `conclude` one for each entry of the table, with
+the fastest candidate beside what the table has now. Nothing is changed: an entry is committed by hand, with its reason.
+
+A candidate can fail: it may need more shared memory than the device has. Its row then gives the reason, and no time.
+"""
+
+import statistics
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import product
+from typing import Any
+from unittest import mock
+
+import torch
+
+from minivllm.kernels import launch_table
+from minivllm.kernels.attention import decode_split
+from minivllm.kernels.attention.online_softmax import MIN_DOT
+from minivllm.kernels.launch_table import LaunchParameters
+from minivllm.kernels.mode import INTERPRETED
+from minivllm.lab.bench.kernels.cases import TINY, KernelCase, make_batch
+from minivllm.lab.bench.kernels.runs import Run, check, make_runs
+from minivllm.lab.bench.kernels.timing import seconds_of_runs
+
+RUNS = 9
+HEADS = {64: (32, 8), 128: (16, 8), 256: (8, 4)}
+"""Head size -> query heads and key heads: Llama-3.2-1B, Qwen3-0.6B, Gemma-3-1B's width."""
+WORTH_CHANGING = 0.02
+"""Share of the time that a candidate must gain over the table's entry to be named instead of it."""
+MIN_TOKENS = "MIN_TOKENS_PER_SPLIT"
+
+Candidate = LaunchParameters | int
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of the launch table with its candidates, the current one first."""
+
+    name: str
+    """Of the rows' keys: `prefill (128, 2)`."""
+    table: str
+    """Its name in `launch_table`."""
+    key: tuple[int, int] | None
+    """In the table; None for a constant."""
+    kernel: str
+    """As `kernel_runs.make_runs` calls it."""
+    cases: tuple[KernelCase, ...]
+    candidates: tuple[Candidate, ...]
+
+    def row_key(self, candidate: Candidate, case: KernelCase) -> str:
+        at = "" if self.key is not None else f" at {case.batch}x{case.context}"
+        return f"{self.name} {_name(candidate)}{at}"
+
+    def patched(self, candidate: Candidate) -> AbstractContextManager[object]:
+        """Within it, kernels are launched as the candidate says."""
+        if self.key is not None:
+            return mock.patch.dict(getattr(launch_table, self.table), {self.key: candidate})
+        # Where `choose_num_splits` reads it: the module has imported it by name.
+        return mock.patch.object(decode_split, self.table, candidate)
+
+    def line(self, candidate: Candidate) -> str:
+        """The candidate as a line of `launch_table`."""
+        if self.key is None:
+            return f"{self.table} = {candidate}"
+        fields = ", ".join(f"{name}={value}" for name, value in asdict(candidate).items() if value is not None)
+        return f"{self.key}: LaunchParameters({fields}),"
+
+
+def tune(on_row: Callable[[Row], None], dry_run: bool, wants: Callable[[str], bool] = lambda key: True) -> None:
+    """Measure the candidates whose row is wanted, and hand over each row as soon as it is known.
+
+    dry_run: two candidates on tiny shapes, which may be interpreted
+    wants: whether to measure a row, by its key; asked right before
+    """
+    device = torch.device("cpu" if INTERPRETED else "cuda")
+    num_runs = 2 if dry_run else RUNS
+    for entry in _entries(dry_run):
+        for case in entry.cases:
+            wanted = (candidate for candidate in entry.candidates if wants(entry.row_key(candidate, case)))
+            batch = None
+            for candidate in wanted:
+                batch = make_batch(case, device) if batch is None else batch
+                row = {
+                    "key": entry.row_key(candidate, case),
+                    "kernel": entry.name.partition(" (")[0],
+                    "head_size": case.head_size,
+                    **(asdict(candidate) if entry.key is not None else {"min_tokens": candidate}),
+                }
+                with entry.patched(candidate):
+                    try:
+                        run: Run = make_runs(case, batch)[entry.kernel]()
+                        check(case, batch, entry.kernel, run)
+                        runs = seconds_of_runs(run, device, num_runs)
+                    except Exception as error:  # too much shared memory, too few registers: that is an answer, too
+                        on_row(row | {"reason": f"{type(error).__name__}: {error}"[:200]})
+                        continue
+                on_row(row | {"runs": runs, "seconds": statistics.median(runs)})
+
+
+def conclude(rows: Iterable[Row], dry_run: bool) -> Iterator[Row]:
+    """A row for each entry of the table: which candidate to commit. An entry is left out until all candidates have rows.
+
+    rows: those of `tune`, of this run and of earlier ones
+    """
+    found = {row["key"]: row for row in rows}
+    for entry in _entries(dry_run):
+        rows_of = {
+            candidate: [found.get(entry.row_key(candidate, case)) for case in entry.cases]
+            for candidate in entry.candidates
+        }
+        if all(None not in rows for rows in rows_of.values()):
+            yield _conclusion(entry, rows_of)
+
+
+def entries_to_commit(conclusions: Iterable[Row]) -> Iterator[str]:
+    """Lines as they would be in `launch_table`, those of each table below its name."""
+    table = None
+    for row in conclusions:
+        if "entry" not in row:
+            continue
+        if row["table"] != table:
+            table = row["table"]
+            yield f"# {table}"
+        yield row["entry"]
+
+
+def _conclusion(entry: Entry, rows_of: dict[Candidate, list[Row]]) -> Row:
+    """Which candidate to commit: the table's own unless another one is clearly faster, or it did not run."""
+    current = entry.candidates[0]
+    row = {
+        "key": f"{entry.name} to commit", "kernel": entry.name.partition(" (")[0], "table": entry.table,
+        "head_size": entry.cases[0].head_size, "current": _name(current),
+    }  # fmt: skip
+    # Of several cases, the sum of their times.
+    medians = {
+        candidate: sum(row["seconds"] for row in rows)
+        for candidate, rows in rows_of.items()
+        if all("seconds" in row for row in rows)
+    }
+    if not medians:
+        return row | {"reason": "No candidate ran."}
+    fastest = min(medians, key=medians.__getitem__)
+    is_current_good = current in medians and medians[fastest] > (1 - WORTH_CHANGING) * medians[current]
+    best = current if is_current_good else fastest
+    return row | {
+        "to_commit": _name(best),
+        "entry": entry.line(best),
+        "fastest": _name(fastest),
+        "runs": [sum(runs) for runs in zip(*(row["runs"] for row in rows_of[best]), strict=True)],
+        "seconds": medians[best],
+        "seconds_now": medians.get(current),
+    }
+
+
+def _entries(dry_run: bool) -> Iterator[Entry]:
+    """What is tuned; in a dry run with two candidates each, on tiny shapes."""
+    decode = partial(KernelCase, "decode", 64, 4096)
+    for name, table, kernel, make in (
+        ("split", "DECODE", "split", decode),
+        ("prefill", "PREFILL", "prefill", partial(KernelCase, "prefill", 4, 2048)),
+        ("unified", "UNIFIED", "unified", partial(KernelCase, "mixed", 64, 4096, chunk=512)),
+        ("unified decode", "UNIFIED_DECODE", "unified", decode),
+    ):
+        cases = [make(heads=heads, kv_heads=kv_heads, head_size=size) for size, (heads, kv_heads) in HEADS.items()]
+        if dry_run:
+            cases = [KernelCase(make.args[0], 2, 19, chunk=7 if name == "unified" else 0, **TINY)]
+        for case in cases:
+            key = (max(64, case.head_size), getattr(torch, case.dtype).itemsize)
+            candidates = tuple(dict.fromkeys([getattr(launch_table, table)[key], *_candidates(table)]))
+            yield Entry(f"{name} {key}", table, key, kernel, (case,), candidates[: 2 if dry_run else None])
+    shapes = ((1, 4096), (16, 512))
+    cases = tuple(KernelCase("decode", *shape) for shape in shapes)
+    candidates = tuple(dict.fromkeys([launch_table.MIN_TOKENS_PER_SPLIT, 64, 128, 256]))
+    if dry_run:
+        cases, candidates = (KernelCase("decode", 2, 19, **TINY),), candidates[:2]
+    yield Entry("min tokens per split", MIN_TOKENS, None, "split", cases, candidates)
+
+
+def _candidates(table: str) -> Iterator[LaunchParameters]:
+    """What is worth trying: few enough to compile and run in two minutes."""
+    if table in ("DECODE", "UNIFIED_DECODE"):
+        for tile, num_warps, num_stages in product((32, 64, 128), (1, 2, 4), (2, 3, 4)):
+            yield LaunchParameters(MIN_DOT, tile, num_warps, num_stages)
+        return
+    # A thread's registers: as many warps as share a multiprocessor's, so each size of program has its own bounds.
+    for (rows, num_warps, bounds), tile, num_stages in product(
+        ((64, 4, (None, 128, 168)), (128, 8, (None, 128))), (32, 64, 128), (2, 3)
+    ):
+        for max_registers in bounds:
+            yield LaunchParameters(rows, tile, num_warps, num_stages, max_registers)
+    if table == "UNIFIED":
+        yield LaunchParameters(MIN_DOT, 64, 2, 3)
+        yield LaunchParameters(32, 64, 2, 3)
+
+
+def _name(candidate: Candidate) -> str:
+    """Rows x tile, warps, stages, and the bound on registers if there is one; of a split, its tokens."""
+    if isinstance(candidate, int):
+        return f"{candidate} tokens"
+    bound = "" if candidate.max_registers is None else f", {candidate.max_registers} registers"
+    return f"{candidate.rows}x{candidate.tile}, {candidate.num_warps} warps, {candidate.num_stages} stages{bound}"

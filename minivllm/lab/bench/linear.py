@@ -1,0 +1,166 @@
+"""`minivllm bench linear`: a decoder's linear layers by each way of multiplying, against reading the weights.
+
+    minivllm bench linear --num-threads 2 --rows 1,4,16,512 --json
+
+The matrices have the model's shapes and random numbers; one pass goes through those of all layers, as a step does. The ways take turns
+within a round: a ratio is the median of the rounds' own, so a machine that slows down slows all. What
+reading takes is measured in the same run (`machine_speed.py`).
+
+Easy to get wrong: the cache. One layer's matrices, again and again, would be read from there, which no step can do; so a pass
+goes through as many layers as the model has, each with weights of its own.
+"""
+
+import argparse
+import statistics
+from typing import TYPE_CHECKING
+
+from minivllm.clock import Clock, MonotonicClock
+from minivllm.errors import BenchError, ConfigError
+from minivllm.lab.common.environment import describe_environment, set_num_threads
+from minivllm.lab.common.report import (
+    add_json_argument,
+    add_model_arguments,
+    positive_int,
+    positive_ints,
+    print_report,
+    progress_bar,
+)
+
+if TYPE_CHECKING:
+    import torch
+
+    from minivllm.runtime.model.linear_backend import Matrix
+
+WAYS = ("cpu", "onednn", "torch")
+DEFAULT_ROWS = (1, 2, 4, 8, 16, 32, 64, 512)
+DEFAULT_ROUNDS = 7
+MAX_WEIGHT_BYTES = 4 << 30
+"""Of one way's weights: there are three."""
+MAX_ROWS = 1 << 16
+"""More tokens than a step has."""
+
+Shape = tuple[int, int]
+
+
+def decoder_shapes(model: str) -> tuple[list[Shape], int]:
+    """(out_features, in_features) of the linear layers of one decoder layer, as our decoder fuses them; number of layers."""
+    from minivllm.runtime.checkpoint.checkpoint import read_model_config
+    from minivllm.runtime.model.weight_map import weight_shards
+    from minivllm.runtime.store.model_store import resolve_model
+
+    config = read_model_config(resolve_model(model, weights=False))
+    shapes: dict[str, Shape] = {}
+    for shard in weight_shards(config).values():
+        if shard.parameter.startswith("layers.0.") and len(shard.shape) == 2:
+            out_features = shard.shape[0] + shapes.get(shard.parameter, (0, 0))[0]
+            shapes[shard.parameter] = (out_features, shard.shape[1])
+    return list(shapes.values()), config.num_hidden_layers
+
+
+class LinearBench:
+    """The matrices of all layers, in the layout of every way that can run here."""
+
+    def __init__(self, shapes: list[Shape], num_layers: int, dtype: "torch.dtype", clock: Clock) -> None:
+        import torch
+
+        from minivllm.runtime.model.linear_backend import choose_linear_backend
+
+        self.weight_bytes = num_layers * dtype.itemsize * sum(rows * columns for rows, columns in shapes)
+        if self.weight_bytes > MAX_WEIGHT_BYTES:
+            raise BenchError(f"These layers have {self.weight_bytes / 2**30:.1f} GiB: take a model of at most 4 GiB.")
+        self._shapes, self._dtype, self._clock = shapes, dtype, clock
+        self.ways: dict[str, list[Matrix]] = {}
+        self.left_out: dict[str, str] = {}
+        """Way -> why it cannot run here."""
+        for way in WAYS:
+            try:
+                make_matrix = choose_linear_backend(way, dtype, torch.device("cpu"))
+            except ConfigError as error:
+                self.left_out[way] = str(error)
+                continue
+            weights = (torch.randn(shape).to(dtype) for _ in range(num_layers) for shape in shapes)
+            self.ways[way] = [make_matrix(weight, False) for weight in weights]
+
+    def measure(self, num_rows: int, num_rounds: int) -> dict[str, list[float]]:
+        """Way -> seconds of one pass through all layers, in each round."""
+        import torch
+
+        inputs = [torch.randn(num_rows, in_features).to(self._dtype) for _, in_features in self._shapes]
+        times: dict[str, list[float]] = {way: [] for way in self.ways}
+        with torch.inference_mode():
+            for number in range(num_rounds + 1):  # the first warms up
+                for way, matrices in self.ways.items():
+                    started = self._clock.now()
+                    for index, matrix in enumerate(matrices):
+                        matrix.multiply(inputs[index % len(inputs)])
+                    if number:
+                        times[way].append(self._clock.now() - started)
+        return times
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_model_arguments(parser)
+    parser.add_argument(
+        "--rows",
+        type=positive_ints,
+        default=DEFAULT_ROWS,
+        metavar="N,...",
+        help=f"numbers of tokens in a step (default: {','.join(map(str, DEFAULT_ROWS))})",
+    )
+    parser.add_argument(
+        "--rounds", type=positive_int, default=DEFAULT_ROUNDS, help="of every way in turn (default: %(default)s)"
+    )
+    add_json_argument(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure and report; the exit status."""
+    import torch
+
+    from minivllm.lab.common.machine_speed import measure_machine_speed
+
+    if max(args.rows) > MAX_ROWS:
+        raise BenchError(f"--rows are tokens of one step, at most {MAX_ROWS:,}; got {max(args.rows):,}.")
+    set_num_threads(args.num_threads)
+    clock, dtype = MonotonicClock(), getattr(torch, args.dtype)
+    shapes, num_layers = decoder_shapes(args.model)
+    bench = LinearBench(shapes, num_layers, dtype, clock)
+    speed = measure_machine_speed(dtype, torch.device("cpu"), clock)
+    read_s = speed.seconds_to_read(bench.weight_bytes)
+    results = []
+    with progress_bar() as progress:
+        for num_rows in progress.track(args.rows, description="linear layers"):
+            times = bench.measure(num_rows, args.rounds)
+            flop = 2 * num_rows * bench.weight_bytes / dtype.itemsize
+            results.append({"rows": num_rows, "flop": flop, "seconds": times})
+    result = {
+        "bench": "linear",
+        "model": args.model,
+        "dtype": args.dtype,
+        "threads": args.num_threads,
+        "weight_bytes": bench.weight_bytes,
+        "read_weights_s": read_s,
+        "gemm_gflop_per_s": speed.gemm_gflop_per_s,
+        "left_out": bench.left_out,
+        "results": results,
+        **describe_environment("torch"),
+    }
+    columns = ["rows", *bench.ways, "onednn / cpu", "reading", "arithmetic"]
+    rows = [_row(entry, read_s, speed.gemm_gflop_per_s) for entry in results]
+    title = f"Milliseconds of all linear layers of {args.model}'s decoder, {args.dtype}, {args.num_threads} threads"
+    notes = [
+        f"reading: the weights once, at {speed.read_gb_per_s:.1f} GB/s; arithmetic: at {speed.gemm_gflop_per_s:.0f} GFLOP/s.",
+        *(f"Left out: {why}" for why in bench.left_out.values()),
+    ]
+    print_report(title, columns, rows, notes, result, args.json)
+    return 0
+
+
+def _row(entry: dict, read_s: float, gflop_per_s: float) -> list[str]:
+    times: dict[str, list[float]] = entry["seconds"]
+    ratio = "-"
+    if "cpu" in times and "onednn" in times:
+        ratio = f"{statistics.median(b / a for a, b in zip(times['cpu'], times['onednn'], strict=True)):.2f}"
+    seconds = [*(statistics.median(values) for values in times.values()), read_s, entry["flop"] / gflop_per_s / 1e9]
+    cells = [f"{1e3 * one:.3g}" if one < 1e-3 else f"{1e3 * one:.1f}" for one in seconds]
+    return [str(entry["rows"]), *cells[:-2], ratio, *cells[-2:]]

@@ -1,0 +1,66 @@
+"""Which part of the engine is what in `minivllm bench step`: names for the methods and modules of one `LLMEngine`.
+
+Knows the engine from inside, as a debugger does, so that the engine needs no word about being measured. What is in no part of
+its own counts for what calls it: the decoder's own time is the glue between its layers, the step's own that of the loop.
+
+Easy to get wrong: what is only ever called by a name that somebody kept. A method that was bound before it is watched
+(the runner's `_forward`) is not seen; so modules are watched, which look their hooks up at each call.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from minivllm.engine.engine import LLMEngine
+from minivllm.lab.common.stopwatch import PartWatcher
+
+MODEL_PARTS = {
+    "embed": "token embeddings, and the angles of their positions",
+    "norms": "RMS norms, and the residual sums before them",
+    "qkv_proj": "linear layer: queries, keys and values",
+    "rotary": "rotation of queries and keys; their shapes",
+    "attention": "writes keys and values, reads contexts",
+    "o_proj": "linear layer: output of attention",
+    "gate_up_proj": "linear layer: gate and up",
+    "silu": "SiLU of the gate, times up",
+    "down_proj": "linear layer: down",
+    "head": "logits of the rows that sample, last norm included",
+    "layers": "what is left of the decoder",
+}
+OUTSIDE_PARTS = {
+    "schedule": "who gets how many tokens, and their blocks",
+    "prepare": "the batch as arrays and tensors",
+    "sample": "the next token of each sequence",
+    "detokenize": "its text",
+    "outputs": "what callers get",
+    "step": "what is left of the step",
+}
+LINEAR_PARTS = ("qkv_proj", "o_proj", "gate_up_proj", "down_proj", "head")
+
+
+@contextmanager
+def watch(engine: LLMEngine, watcher: PartWatcher) -> Iterator[None]:
+    """Let `watcher` see the parts of `engine`'s steps."""
+    runner, output_processor = engine._runner, engine._output_processor
+    decoder = runner._model.decoder
+    methods = [
+        (engine, "step", "step"),
+        (engine._scheduler, "schedule", "schedule"),
+        # What lies around the decoder in there are the step's arrays and their way to the device.
+        (runner, "execute_model", "prepare"),
+        (runner._attention, "forward", "attention"),
+        (decoder.rotary, "cos_sin", "embed"),
+        (decoder, "compute_logits", "head"),
+        (runner, "sample_tokens", "sample"),
+        (output_processor, "append", "detokenize"),
+        (output_processor, "flush", "detokenize"),
+        (output_processor, "make_output", "outputs"),
+    ]
+    modules = [(decoder, "layers"), (decoder.embed_tokens, "embed")]
+    for layer in decoder.layers:
+        attention, mlp = layer.self_attn, layer.mlp
+        modules += [(layer.input_layernorm, "norms"), (layer.post_attention_layernorm, "norms")]
+        # What is left of the two when their linear layers and the attention itself are taken out.
+        modules += [(attention, "rotary"), (attention.qkv_proj, "qkv_proj"), (attention.o_proj, "o_proj")]
+        modules += [(mlp, "silu"), (mlp.gate_up_proj, "gate_up_proj"), (mlp.down_proj, "down_proj")]
+    with watcher.methods(methods), watcher.modules(modules):
+        yield

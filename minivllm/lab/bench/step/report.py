@@ -1,0 +1,82 @@
+"""What `minivllm bench step` says of its times: parts as a table, and two ratios that have goals.
+
+    over the floor      a decode step of one sequence, over reading the weights once at the machine's own speed
+    outside the model   schedule, prepare, sample, detokenize, outputs and the loop, as a share of the step
+
+Both come from the watched steps' division of the plain step: a plain step's time is not divided, and a watched one's is longer
+by what watching costs. Easy to get wrong: that cost lies where most is watched, in the layers, so the share of what is outside is
+taken of the plain time.
+"""
+
+import math
+import statistics
+from typing import TYPE_CHECKING, Any
+
+from minivllm.lab.bench.step.parts import LINEAR_PARTS, MODEL_PARTS, OUTSIDE_PARTS
+
+if TYPE_CHECKING:
+    from minivllm.lab.bench.step.step import StepTimes
+    from minivllm.runtime.loader import LoadedModel
+
+
+def weight_bytes(model: "LoadedModel") -> int:
+    """Of all weights that a step reads. The table of a model with tied embeddings is read as its head."""
+    from minivllm.runtime.model.weight_map import weight_shards
+
+    # From the checkpoint's shapes and not from the decoder's tensors: those may be laid out for a kernel.
+    shards = weight_shards(model.config)
+    numbers = sum(math.prod(shard.shape) for shard in shards.values())
+    if not model.config.tie_word_embeddings:
+        numbers -= model.config.vocab_size * model.config.hidden_size  # a few rows of it are looked up
+    return numbers * model.dtype.itemsize
+
+
+def describe_times(times: "StepTimes") -> dict[str, Any]:
+    """One kind of step, for the JSON: medians, in seconds."""
+    parts = times.parts
+    seconds, outside = statistics.median(times.plain), sum(parts.get(name, 0.0) for name in OUTSIDE_PARTS)
+    return {
+        "seconds": seconds,
+        "parts": parts,
+        "watching": times.watched_total / seconds - 1,
+        "events": statistics.median(times.recorded) - seconds,
+        "outside_model": outside / seconds,
+        "linear": sum(parts.get(name, 0.0) for name in LINEAR_PARTS) / seconds,
+    }
+
+
+def table(result: dict[str, Any]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """A column for each kind of step, a row for each part."""
+    results = result["results"]
+    columns = ("part", *(_name(one) for one in results))
+    rows = [
+        (name, *(_cell(one["parts"].get(name, 0.0), one) for one in results)) for name in (*MODEL_PARTS, *OUTSIDE_PARTS)
+    ]
+    rows.append(("events, if recorded", *(_cell(one["events"], one) for one in results)))
+    rows.append(("step", *(f"{one['seconds'] * 1e3:.2f}" for one in results)))
+    return columns, rows
+
+
+def notes(result: dict[str, Any]) -> list[str]:
+    speed, floor = result["machine_speed"], result["read_weights_s"]
+    lines = [
+        f"This machine reads {speed['read_gb_per_s']:.1f} GB/s and multiplies at {speed['gemm_gflop_per_s']:.0f} GFLOP/s; "
+        f"reading the weights ({result['weight_bytes'] / 1e6:.0f} MB) once takes {floor * 1e3:.1f} ms."
+    ]
+    if left_out := result["left_out_batch_sizes"]:
+        lines.append(f"Left out, because so many sequences of this length do not fit: {', '.join(map(str, left_out))}.")
+    for one in result["results"]:
+        over = f"{one['seconds'] / floor:.2f} times reading the weights, " if one["kind"] == "decode" else ""
+        lines.append(
+            f"{_name(one)}: {over}linear layers {one['linear']:.0%}, outside of the model {one['outside_model']:.1%} "
+            f"of the step; watched it takes {one['watching']:+.1%}."
+        )
+    return lines
+
+
+def _name(one: dict[str, Any]) -> str:
+    return f"decode {one['batch_size']}" if one["kind"] == "decode" else f"prefill {one['num_tokens']}"
+
+
+def _cell(seconds: float, one: dict[str, Any]) -> str:
+    return f"{seconds * 1e3:.2f} {seconds / one['seconds']:4.0%}"

@@ -1,0 +1,287 @@
+"""`minivllm bench step`: where each millisecond of a step goes, against what the machine could do at best.
+
+    minivllm bench step --batch-sizes 1,4,16,64 --context 128 --json
+    minivllm bench step --batch-sizes 16 --trace step.json      # then open step.json in ui.perfetto.dev
+
+Steps of one engine take turns in three ways: plain, watched (`stopwatch.py`) and recorded. Plain ones say how long a step
+takes, watched ones how it divides, recorded ones what events cost. Steps of a batch that only decodes come from `--context`
+tokens on; a prefill step is one prompt as long as the token budget.
+
+The floor of a decode step is reading all weights once at the speed at which this machine reads memory, measured in the same run.
+With `--json` come `points` too, single steps of many kinds, to fit a model of step times to (`points.py`).
+
+Easy to get wrong: the batch that is not full. Prompts take several steps to get through, in which the first sequences decode
+already; all must have tokens left, and room in the KV cache, to the last measured step (`num_tokens_needed`). Of the usual
+batch sizes those that do not fit are left out.
+
+And to take the watched step for the step. Watching costs time itself, and its share is told (`watching`).
+"""
+
+import argparse
+import math
+import statistics
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from random import Random
+from typing import Any, get_args
+
+from minivllm.clock import Clock, MonotonicClock
+from minivllm.config import MAX_NUM_SEQS, AttentionBackendName, CustomOp, EngineConfig, LinearBackendName
+from minivllm.engine.engine import LLMEngine
+from minivllm.errors import BenchError
+from minivllm.lab.common.environment import describe_environment, set_num_threads
+from minivllm.lab.common.report import (
+    add_json_argument,
+    add_model_arguments,
+    positive_int,
+    positive_ints,
+    print_report,
+    progress_bar,
+)
+
+NUM_STEPS = 20
+WARM_UP_STEPS = 3
+NUM_PREFILLS = 5
+PREFILL = "prefill"
+USUAL_BATCH_SIZES = (1, 4, 16, 64)
+
+
+@dataclass(slots=True)
+class StepTimes:
+    """What was measured of one kind of step, in seconds; medians are taken when it is told."""
+
+    plain: list[float] = field(default_factory=list)
+    recorded: list[float] = field(default_factory=list)
+    watched: list[dict[str, float]] = field(default_factory=list)
+    """Of each watched step: part -> seconds."""
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """Median of each part over the watched steps."""
+        names = {name: None for step in self.watched for name in step}
+        return {name: statistics.median(step.get(name, 0.0) for step in self.watched) for name in names}
+
+    @property
+    def watched_total(self) -> float:
+        return statistics.median(sum(step.values()) for step in self.watched)
+
+
+class StepBench:
+    """One engine whose steps are measured."""
+
+    def __init__(self, engine: LLMEngine, clock: Clock, seed: int) -> None:
+        from minivllm.lab.bench.step.points import RandomRequests
+        from minivllm.lab.common.stopwatch import Stopwatch, waiting_clock
+
+        self.engine = engine
+        self.requests = RandomRequests(engine, seed)
+        self._device = engine._runner._model.device
+        self._now = waiting_clock(clock.now, self._device)
+        self._stopwatch = Stopwatch(self._now)
+        self._order = Random(seed)
+
+    def measure_decodes(self, batch_size: int, context: int, num_steps: int) -> StepTimes:
+        """Steps of `batch_size` sequences with `context` tokens and a few more, `num_steps` of each way."""
+        times = StepTimes()
+        ways = [self._plain, self._watched, self._recorded] * num_steps
+        self._order.shuffle(ways)  # block borders come at fixed distances, and must not always fall on the same way
+        for _ in range(batch_size):
+            self.requests.add(context, num_tokens_needed(self.engine, batch_size, context, num_steps) - context)
+        self._start_all()
+        for way in ways:
+            way(times)
+        self._end_all()
+        return times
+
+    def measure_prefills(self, num_tokens: int) -> StepTimes:
+        """Steps that hold one prompt of `num_tokens` tokens and nothing else."""
+        times = StepTimes()
+        for way in [lambda _: self.engine.step(), *[self._plain, self._watched, self._recorded] * NUM_PREFILLS]:
+            self.requests.add(num_tokens, max_tokens=1)
+            way(times)
+        return times
+
+    def _start_all(self) -> None:
+        for _ in range(WARM_UP_STEPS):
+            self.engine.step()
+            while any(item.kind == PREFILL for item in self.engine._stepper.last_plan.scheduled):
+                self.engine.step()
+
+    def _end_all(self) -> None:
+        for request_id in list(self.engine._scheduler.requests):
+            self.engine.abort_request(request_id)
+
+    def _time(self, step: Callable[[], Any]) -> float:
+        started = self._now()
+        step()
+        return self._now() - started
+
+    def _plain(self, times: StepTimes) -> None:
+        times.plain.append(self._time(self.engine.step))
+
+    def _recorded(self, times: StepTimes) -> None:
+        events: list[object] = []
+        unsubscribe = self.engine.subscribe(events.append)
+        times.recorded.append(self._time(self.engine.step))
+        unsubscribe()
+
+    def _watched(self, times: StepTimes) -> None:
+        from minivllm.lab.bench.step.parts import watch
+
+        self._stopwatch.clear()
+        with watch(self.engine, self._stopwatch):
+            self.engine.step()
+        times.watched.append(self._stopwatch.seconds)
+
+
+def measure(args: argparse.Namespace) -> dict[str, Any]:
+    """Load, measure; the JSON object."""
+    from minivllm.lab.bench.step.points import measure_points
+    from minivllm.lab.bench.step.report import describe_times, weight_bytes
+    from minivllm.lab.bench.step.trace import write_trace
+    from minivllm.lab.common.machine_speed import measure_machine_speed
+
+    set_num_threads(args.num_threads)
+    clock = MonotonicClock()
+    asked = args.batch_sizes or USUAL_BATCH_SIZES
+    config = EngineConfig(
+        model=args.model,
+        dtype=args.dtype,
+        max_num_seqs=max(asked),
+        max_num_batched_tokens=max(EngineConfig().max_num_batched_tokens, 2 * max(asked)),  # prompts beside all decodes
+        enforce_eager=True,  # graphs hide the parts of a step from whoever watches
+        attention_backend=args.attention_backend,
+        linear_backend=args.linear_backend,
+        custom_ops=args.custom_ops,
+    )
+    engine = LLMEngine.from_config(config, clock=clock)
+    batch_sizes = fitting_batch_sizes(args, engine)
+    bench = StepBench(engine, clock, args.seed)
+    model = engine._runner._model
+    if args.trace is not None:
+        write_trace(engine, bench.requests, max(batch_sizes), args.context, args.trace)
+    with progress_bar() as progress:
+        task = progress.add_task("speed of the machine", total=len(batch_sizes) + 3)
+        speed = measure_machine_speed(model.dtype, model.device, clock)
+        results = []
+        for batch_size in batch_sizes:
+            progress.update(task, advance=1, description=f"decode steps of {batch_size}", refresh=True)
+            times = bench.measure_decodes(batch_size, args.context, args.steps)
+            results.append({"kind": "decode", "batch_size": batch_size, **describe_times(times)})
+        progress.update(task, advance=1, description="prefill steps", refresh=True)
+        num_tokens = min(config.max_num_batched_tokens, engine.max_model_len - 1)
+        prefills = bench.measure_prefills(num_tokens)
+        results.append({"kind": PREFILL, "num_tokens": num_tokens, **describe_times(prefills)})
+        progress.update(task, advance=1, description="steps of all kinds", refresh=True)
+        points = measure_points(engine, bench.requests, clock, batch_sizes) if args.json else []
+    weights = weight_bytes(model)
+    return {
+        "bench": "step",
+        "model": args.model,
+        "dtype": args.dtype,
+        "device": model.device.type,
+        "threads": args.num_threads,
+        "attention_backend": engine._runner.attention_backend,
+        "context": args.context,
+        "left_out_batch_sizes": [size for size in asked if size not in batch_sizes],
+        "steps": args.steps,
+        "seed": args.seed,
+        "weight_bytes": weights,
+        "machine_speed": asdict(speed),
+        "read_weights_s": speed.seconds_to_read(weights),
+        "results": results,
+        "points": [asdict(point) for point in points],
+        **describe_environment("torch"),
+    }
+
+
+def num_tokens_needed(engine: LLMEngine, batch_size: int, context: int, num_steps: int) -> int:
+    """Of each sequence of a batch, from its prompt to the last measured step."""
+    # A step that starts somebody is full, and at most `batch_size` of its tokens are decodes.
+    starting = math.ceil(batch_size * context / (engine.config.max_num_batched_tokens - batch_size))
+    return context + starting + WARM_UP_STEPS + 3 * num_steps + 1
+
+
+def fitting_batch_sizes(args: argparse.Namespace, engine: LLMEngine) -> list[int]:
+    """Those that were asked for, or the usual ones that fit. Raises `BenchError` if none does, or not all that were asked for."""
+    fitting: list[int] = []
+    for size in args.batch_sizes or USUAL_BATCH_SIZES:
+        why = _why_too_large(size, args, engine)
+        if why is None:
+            fitting.append(size)
+        elif args.batch_sizes or not fitting:
+            raise BenchError(why)
+    return fitting
+
+
+def _why_too_large(batch_size: int, args: argparse.Namespace, engine: LLMEngine) -> str | None:
+    needed = num_tokens_needed(engine, batch_size, args.context, args.steps)
+    if needed > engine.max_model_len:
+        return (
+            f"--context {args.context} and 3 times --steps {args.steps} need {needed} tokens in a batch of {batch_size}, and "
+            f"{args.model} takes {engine.max_model_len}: lower one of them."
+        )
+    num_blocks, block_size = engine._runner.num_blocks, engine.config.block_size
+    if batch_size * math.ceil(needed / block_size) > num_blocks:
+        return (
+            f"The KV cache ({num_blocks} blocks of {block_size} tokens) does not hold {batch_size} sequences of {needed} tokens: "
+            "lower --batch-sizes, --context or --steps."
+        )
+    return None
+
+
+def batch_sizes(text: str) -> list[int]:
+    """An argparse type: whole numbers, separated by commas."""
+    sizes = list(positive_ints(text))
+    if max(sizes) > MAX_NUM_SEQS:
+        raise argparse.ArgumentTypeError(f"must be at most {MAX_NUM_SEQS}; got {max(sizes)}.")
+    return sizes
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from minivllm.lab.bench.step.parts import MODEL_PARTS, OUTSIDE_PARTS
+
+    parts = "; ".join(f"{name}: {what}" for name, what in (MODEL_PARTS | OUTSIDE_PARTS).items())
+    parser.epilog = f"Parts of a step. {parts}."
+    add_model_arguments(parser)
+    parser.add_argument(
+        "--batch-sizes",
+        type=batch_sizes,
+        metavar="N,...",
+        help=f"numbers of running sequences (default: {','.join(map(str, USUAL_BATCH_SIZES))}, those that fit)",
+    )
+    for name, choices in (("attention", AttentionBackendName), ("linear", LinearBackendName)):
+        parser.add_argument(
+            f"--{name}-backend", choices=get_args(choices), default="auto", help="default: %(default)s, the fastest"
+        )
+    parser.add_argument(
+        "--custom-ops",
+        action="append",
+        choices=get_args(CustomOp),
+        help="operations that run as kernels; may be given several times (default: all beside kernels of attention)",
+    )
+    parser.add_argument("--context", type=positive_int, default=128, help="tokens of each (default: %(default)s)")
+    parser.add_argument(
+        "--steps", type=positive_int, default=NUM_STEPS, help="steps of each way and batch (default: %(default)s)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="draws the prompts (default: %(default)s)")
+    parser.add_argument(
+        "--trace",
+        metavar="FILE",
+        help="write some steps as torch's profiler and the engine's events saw them, for Perfetto",
+    )
+    add_json_argument(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure and report; the exit status."""
+    result = measure(args)
+    from minivllm.lab.bench.step.report import notes, table
+
+    columns, rows = table(result)
+    title = (
+        f"Milliseconds of a step, and % of it: {result['model']} {result['dtype']} on {result['device']}, "
+        f"{result['threads']} threads, {result['context']} tokens of context"
+    )
+    print_report(title, columns, rows, notes(result), result, args.json)
+    return 0

@@ -1,0 +1,120 @@
+"""`transformers` without a checkpoint: the same architecture with the same dummy weights, and its continuous batching.
+
+The weights are those of our `load_format="dummy"`: the same seed gives the same numbers under the same names, and
+both sides round them to the same dtype. So in float32 both say the same, which the tests check.
+
+`ContinuousBatches` drives the manager that `generate_batch` wraps: `generate_batch` has one output length for all
+requests, and here each has its own. Prompts go in all at once, as with our engine.
+
+Easy to get wrong: its memory. It sizes its cache from what is free on the device, so whoever was measured before
+must be gone by then. On a CPU it cannot size it at all, and gets the blocks that the requests need. And its attention: it is best with flash attention, so it gets that where
+the package is installed, and `attention` says what it has.
+
+Source: transformers 5.17 and 5.23, `generation/continuous_batching/continuous_api.py`.
+"""
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from minivllm.clock import Clock, MonotonicClock
+from minivllm.errors import BenchError
+from minivllm.lab.bench.throughput.workloads import BenchRequest, WorkloadSpec
+
+PAGE_SIZE = 256
+"""Tokens of one of its blocks: its default, in 5.17 as in 5.23."""
+
+CPU_BATCH_TOKENS = 512
+"""Most tokens of one step on a CPU: as many as our engine takes by default."""
+
+
+def load_dummy_transformers(directory: Path, dtype: str, device: str, seed: int) -> Any:
+    """The model that `directory`'s config describes, with the weights that our decoder has for this seed."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers.utils import logging
+
+    from minivllm.runtime.checkpoint.checkpoint import read_model_config
+    from minivllm.runtime.model.decoder import random_weights
+
+    logging.disable_progress_bar()
+    # Built where it will live: rotary frequencies are no weights and would not come along.
+    with torch.device(device):
+        model = AutoModelForCausalLM.from_config(
+            AutoConfig.from_pretrained(directory), dtype=getattr(torch, dtype), attn_implementation="sdpa"
+        )
+    # `parameters` names a tied embedding once, so no parameter is left over.
+    parameters = dict(model.named_parameters())
+    with torch.no_grad():
+        for name, tensor in random_weights(read_model_config(directory), seed):
+            if name not in parameters:
+                raise BenchError(f"transformers has no weight {name} in this architecture: it cannot be compared.")
+            parameters.pop(name).copy_(tensor)
+    if parameters:
+        raise BenchError(f"transformers has a weight {next(iter(parameters))} that we lack: it cannot be compared.")
+    return model.eval()
+
+
+class ContinuousBatches:
+    """`transformers`' continuous batching; `close` it to get the model back and its cache's memory."""
+
+    name = "transformers, continuous batching"
+
+    def __init__(self, model: Any, spec: WorkloadSpec, limit_s: float, clock: Clock | None = None) -> None:
+        """`spec`: the longest requests to come. `limit_s`: seconds after which `generate` gives up."""
+        from transformers import GenerationConfig
+        from transformers.generation import ContinuousBatchingConfig
+        from transformers.generation.continuous_batching.utils import WorkloadHints
+
+        self._limit_s = limit_s
+        self._clock = clock or MonotonicClock()
+        prompt_len, output_len = spec.shared_prefix_len + spec.prompt_len[1], spec.output_len[1]
+        self._model = model
+        config = ContinuousBatchingConfig()
+        # Left alone, either version would try to download a flash kernel from the Hub.
+        if find_spec("flash_attn") is not None:
+            model.set_attn_implementation("flash_attention_2")
+        elif hasattr(config, "auto_switch_to_flash"):
+            config.auto_switch_to_flash = False
+        else:  # 5.17, where the name says it
+            model.set_attn_implementation("paged|sdpa")
+        if model.device.type == "cpu":
+            config.num_blocks = spec.num_requests * (-(-(prompt_len + output_len) // PAGE_SIZE) + 1)
+            config.max_batch_tokens = CPU_BATCH_TOKENS
+        self._manager = model.init_continuous_batching(
+            generation_config=GenerationConfig(do_sample=False, eos_token_id=-1, pad_token_id=0),  # -1: there is none
+            continuous_batching_config=config,
+            # What `generate_batch` would tell it.
+            workload_hints=WorkloadHints(prompt_len, output_len, spec.num_requests),
+        )
+        self.attention: str = model.config._attn_implementation
+        self._manager.warmup()  # captures its CUDA graphs
+        self._manager.start()
+
+    def generate(self, requests: list[BenchRequest]) -> list[list[int]]:
+        """As `BenchEngine`. Raises `BenchError` if a request fails, or if it takes longer than the limit."""
+        give_up_at = self._clock.now() + self._limit_s
+        request_ids = [
+            self._manager.add_request(request.prompt_token_ids, max_new_tokens=request.max_tokens)
+            for request in requests
+        ]
+        outputs: dict[str, list[int]] = {}
+        while len(outputs) < len(request_ids):
+            result = self._manager.get_result(timeout=1)
+            if result is not None and result.error is not None:
+                raise BenchError(f"{self.name} failed a request: {result.error}")
+            if result is not None and result.is_finished():
+                outputs[result.request_id] = result.generated_tokens
+            elif result is None and not self._manager.is_running():
+                raise BenchError(f"{self.name} stopped before all requests were done.")
+            if self._clock.now() > give_up_at and len(outputs) < len(request_ids):
+                raise BenchError(
+                    f"{self.name} had finished {len(outputs)} of {len(request_ids)} requests after {self._limit_s:.0f} s."
+                )
+        return [outputs[request_id] for request_id in request_ids]
+
+    def close(self) -> None:
+        """End its thread, requests in progress or not."""
+        self._manager.stop(block=True, timeout=30, hard_stop=True)
+        self._manager.destroy()
+        self._model.set_attn_implementation("sdpa")

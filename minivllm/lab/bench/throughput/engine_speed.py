@@ -1,0 +1,94 @@
+"""`EngineSpeed`: how fast one engine is on rounds of requests, all of them or as many as fit into a time.
+
+For measurements in which a slow peer would take hours. It gets its requests in batches, none after a limit, and its
+tokens per second are those of what it finished: the requests are in random order, so the first stand for the rest.
+
+Easy to get wrong: to count what was cut off. A batch that was begun is run to its end, and its time counts in full.
+"""
+
+import gc
+import statistics
+from dataclasses import dataclass, field, replace
+
+from minivllm.clock import Clock
+from minivllm.errors import BenchError
+from minivllm.lab.bench.throughput.peers import BenchEngine
+from minivllm.lab.bench.throughput.workloads import BenchRequest, count_output_tokens
+
+WARM_UP_TOKENS = 16
+"""Most output tokens of a request in the uncounted first round."""
+
+
+@dataclass(slots=True)
+class EngineSpeed:
+    """What was measured of one engine; entry i of each list is one round."""
+
+    name: str
+    runs: list[float] = field(default_factory=list)
+    """Seconds."""
+    requests: list[int] = field(default_factory=list)
+    """Requests that were finished in them."""
+    output_tokens: list[int] = field(default_factory=list)
+    """Tokens that these had asked for."""
+    extrapolated: bool = False
+    """Some requests were not run, and the speed is that of the others."""
+    attention: str | None = None
+    left_out: str | None = None
+    """Why there is no speed."""
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        if self.left_out is not None:
+            return None
+        return statistics.median(tokens / run for tokens, run in zip(self.output_tokens, self.runs, strict=True))
+
+
+def time_engine(
+    speed: EngineSpeed,
+    engine: BenchEngine,
+    rounds: list[list[BenchRequest]],
+    clock: Clock,
+    *,
+    batch_size: int | None = None,
+    limit_s: float | None = None,
+) -> None:
+    """Warm up with the first of `rounds`, its outputs cut short, and time each of the others into `speed`.
+
+    With a `batch_size` the engine gets so many requests at a time, and none any more after `limit_s` seconds.
+    """
+    first, *counted = rounds
+    warm_up(engine, first[: batch_size or len(first)])
+    for requests in counted:
+        time_round(speed, engine, requests, clock, batch_size=batch_size, limit_s=limit_s)
+
+
+def warm_up(engine: BenchEngine, requests: list[BenchRequest]) -> None:
+    """Run requests that are not counted, their outputs cut short."""
+    engine.generate([replace(request, max_tokens=min(request.max_tokens, WARM_UP_TOKENS)) for request in requests])
+
+
+def time_round(
+    speed: EngineSpeed,
+    engine: BenchEngine,
+    requests: list[BenchRequest],
+    clock: Clock,
+    *,
+    batch_size: int | None = None,
+    limit_s: float | None = None,
+) -> None:
+    """Add one round to `speed`; the options are those of `time_engine`."""
+    step = batch_size or len(requests)
+    gc.collect()
+    num_done, started = 0, clock.now()
+    while num_done < len(requests):
+        batch = requests[num_done : num_done + step]
+        outputs = engine.generate(batch)
+        if [len(output) for output in outputs] != [request.max_tokens for request in batch]:
+            raise BenchError(f"{speed.name} did not give every request the tokens it asked for: no speed to report.")
+        num_done += len(batch)
+        if limit_s is not None and clock.now() - started >= limit_s:
+            break
+    speed.runs.append(clock.now() - started)
+    speed.requests.append(num_done)
+    speed.output_tokens.append(count_output_tokens(requests[:num_done]))
+    speed.extrapolated |= num_done < len(requests)

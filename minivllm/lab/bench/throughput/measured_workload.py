@@ -1,0 +1,139 @@
+"""`measure`: load the engines once, run workloads one after another, and make of each the object that goes into the JSON.
+
+Easy to get wrong: what a comparison holds equal. Every engine gets the same checkpoint, dtype, threads and number of
+sequences at once; llama.cpp, which reads no safetensors, gets the same weights in a GGUF file that is written here and
+removed at the end.
+"""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from minivllm.lab.bench.throughput.peer_process import PeerProcess
+from minivllm.lab.bench.throughput.peer_side.peer_main import preloaded_libraries
+from minivllm.lab.bench.throughput.peers import BenchEngine, MinivllmEngine, TransformersPeer
+from minivllm.lab.bench.throughput.rounds import SETTLE_S, PeerRounds, Rounds, measure_rounds
+from minivllm.lab.bench.throughput.workloads import MAX_NUM_SEQS, WorkloadSpec
+from minivllm.lab.common.environment import describe_environment, peak_rss_bytes, set_num_threads
+from minivllm.lab.common.report import progress_bar
+
+PEERS = (TransformersPeer.name, "vllm", "llama.cpp")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """One measurement, as it was asked for."""
+
+    model: str
+    dtype: str
+    seed: int
+    num_rounds: int
+    num_threads: int
+    peers: dict[str, str | None]
+    """Name -> its Python; None runs in this process."""
+
+
+def measure(specs: list[WorkloadSpec], settings: Settings) -> list[dict[str, Any]]:
+    """The JSON object of each workload. What concerns a peer is null, and `peers` empty, without one."""
+    import torch
+
+    from minivllm.runtime.store.model_store import resolve_model
+
+    set_num_threads(settings.num_threads)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    checkpoint = resolve_model(settings.model)
+    with ExitStack() as stack:
+        peers: list[BenchEngine] = []
+        # The peers of other processes first: while they load, this one has nothing to lose.
+        for name, python in settings.peers.items():
+            if python is None:
+                peers.append(TransformersPeer(checkpoint, settings.dtype, device))
+            else:
+                peers.append(stack.enter_context(_peer_process(name, python, checkpoint, settings, specs)))
+        engine = MinivllmEngine(settings.model, settings.dtype, device)
+        settle_s = SETTLE_S if any(settings.peers.values()) else 0.0
+        results = []
+        with progress_bar() as progress:
+            for spec in specs:
+                rounds = measure_rounds(
+                    spec, settings.seed, engine.vocab_size, settings.num_rounds, engine, peers, progress, settle_s
+                )
+                results.append(_result(spec, settings, device, rounds, peers))
+    return results
+
+
+@contextmanager
+def _peer_process(
+    name: str, python: str, checkpoint: Path, settings: Settings, specs: list[WorkloadSpec]
+) -> Iterator[PeerProcess]:
+    longest = max(spec.shared_prefix_len + spec.prompt_len[1] + spec.output_len[1] for spec in specs)
+    wanted = {
+        "model": str(checkpoint),
+        "dtype": settings.dtype,
+        "num_threads": settings.num_threads,
+        "max_num_seqs": MAX_NUM_SEQS,
+        "max_model_len": longest,
+    }
+    with tempfile.TemporaryDirectory() as scratch:
+        if name == "llama.cpp":
+            from minivllm.lab.bench.throughput.weights_gguf import write_gguf
+
+            path = Path(scratch) / "weights.gguf"
+            write_gguf(checkpoint, path, settings.dtype)
+            wanted["model"] = str(path)
+        with PeerProcess(name, python, wanted) as peer:
+            yield peer
+
+
+def _result(
+    spec: WorkloadSpec, settings: Settings, device: str, rounds: Rounds, peers: list[BenchEngine]
+) -> dict[str, Any]:
+    num_sequences = spec.num_requests * settings.num_rounds
+    told = [
+        _peer_result(rounds, measured, peer, num_sequences) for measured, peer in zip(rounds.peers, peers, strict=True)
+    ]
+    # The first peer also stands by itself: most comparisons have one.
+    first = told[0] if told else {}
+    return {
+        "bench": "throughput",
+        "workload": spec.name,
+        "requests": spec.num_requests,
+        "output_tokens": rounds.output_tokens[0],
+        "seed": settings.seed,
+        "model": settings.model,
+        "dtype": settings.dtype,
+        "device": device,
+        "threads": settings.num_threads,
+        "rounds": settings.num_rounds,
+        "tokens_per_s": rounds.tokens_per_s(rounds.runs),
+        "runs": rounds.runs,
+        "peer": first.get("name"),
+        "peer_tokens_per_s": first.get("tokens_per_s"),
+        "peer_runs": first.get("runs"),
+        "ratio": first.get("ratio"),
+        "identical_sequences": first.get("identical_sequences"),
+        "differences": first.get("differences"),
+        "peers": told,
+        "preloaded": preloaded_libraries(),
+        # Of this process: the weights of both engines, where there are two. `bench memory` measures ours alone.
+        "peak_rss_bytes": peak_rss_bytes(),
+        **describe_environment("torch", "transformers"),
+    }
+
+
+def _peer_result(rounds: Rounds, measured: PeerRounds, peer: BenchEngine, num_sequences: int) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "name": measured.name,
+        "tokens_per_s": rounds.tokens_per_s(measured.runs),
+        "runs": measured.runs,
+        "ratio": rounds.ratio(measured),
+        "ratios": rounds.ratios(measured),
+        "identical_sequences": 1 - len(measured.differences) / num_sequences,
+        "differences": [asdict(difference) for difference in measured.differences],
+    }
+    if isinstance(peer, PeerProcess):
+        result |= {"versions": peer.versions, "preloaded": peer.preloaded, "peak_rss_bytes": peer.peak_rss_bytes}
+    return result

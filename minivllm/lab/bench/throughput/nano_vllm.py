@@ -1,0 +1,241 @@
+"""`minivllm bench throughput --workload nano-vllm`: the workload that nano-vllm publishes its speed with, and three peers.
+
+    minivllm bench throughput --workload nano-vllm --json
+
+256 requests, prompts and outputs of 100 to 1,024 random tokens, the shape of Qwen3-0.6B with dummy weights, bfloat16:
+made for a GPU. The peers are `transformers.generate` one request at a time and in static batches of 32, and
+`transformers`' continuous batching. All compute the same architecture with the same dummy weights. What is compared
+is speed and nothing else: with such weights the best logits nearly tie, so tokens say nothing, and are not compared
+(`tokens_compared` is false). That each gives as many tokens as were asked for is checked.
+
+The engines run one after another and not in turns, since each wants the device's memory for itself; ours is gone
+before the first peer is built. Sampling is greedy for all, where nano-vllm draws at temperature 0.6.
+
+Easy to get wrong: how slow peers are bounded. One request at a time would take over an hour, so a peer that takes
+requests in batches gets no more of them after `--peer-seconds`, and its speed is that of what it finished. The order
+of the requests is random, so the first stand for the rest: `extrapolated` says where that was done. Continuous
+batching has no such middle to stop at: it ends in time or is left out, and `left_out` says why.
+"""
+
+import argparse
+import gc
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from minivllm.clock import Clock, MonotonicClock
+from minivllm.errors import BenchError
+from minivllm.lab.bench.throughput.dummy_peers import ContinuousBatches, load_dummy_transformers
+from minivllm.lab.bench.throughput.engine_speed import EngineSpeed, time_engine
+from minivllm.lab.bench.throughput.peers import MinivllmEngine, StaticBatches
+from minivllm.lab.bench.throughput.workloads import (
+    NANO_VLLM,
+    BenchRequest,
+    WorkloadSpec,
+    count_output_tokens,
+    make_requests,
+)
+from minivllm.lab.common.environment import describe_environment, set_num_threads
+from minivllm.lab.common.report import print_report, progress_bar
+from minivllm.runtime.store.toys.qwen3_dummy import NAME as QWEN3_DUMMY
+
+DEFAULT_MODEL = QWEN3_DUMMY
+DEFAULT_DTYPE = "bfloat16"
+DEFAULT_ROUNDS = 1
+DEFAULT_PEER_SECONDS = 60
+STATIC_BATCH_SIZE = 32
+MAX_NUM_BATCHED_TOKENS = 16384
+"""The token budget of our engine here, as nano-vllm has it; every request has a batch slot, as there."""
+MAX_CPU_REQUESTS = 8
+CONTINUOUS_LIMIT_S = 240.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """One measurement, as it was asked for."""
+
+    spec: WorkloadSpec
+    model: str
+    dtype: str
+    device: str
+    attention_backend: str
+    """Of our engine."""
+    seed: int
+    """Draws prompts, lengths and weights."""
+    num_rounds: int
+    num_threads: int
+    peer_seconds: float
+
+
+def check_number_of_requests(num_requests: int | None, device: str) -> None:
+    """Raise `BenchError` where the workload would run for hours: on a CPU, unless a few requests are asked for."""
+    if device == "cpu" and (num_requests is None or num_requests > MAX_CPU_REQUESTS):
+        raise BenchError(
+            f"The workload nano-vllm is made for a GPU and torch finds none here: ask for a few of its requests with "
+            f"--num-requests (1 to {MAX_CPU_REQUESTS}), or take another workload."
+        )
+
+
+def run(args: argparse.Namespace) -> int:
+    """The arguments of `bench throughput`; measure and report; the exit status."""
+    if args.vs is not None:
+        raise BenchError("The workload nano-vllm has its own three peers, which always run: leave --vs out.")
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    check_number_of_requests(args.num_requests, device)
+    result = measure(
+        Settings(
+            spec=replace(NANO_VLLM, num_requests=args.num_requests or NANO_VLLM.num_requests),
+            model=args.model or DEFAULT_MODEL,
+            dtype=args.dtype or DEFAULT_DTYPE,
+            device=device,
+            attention_backend=args.attention_backend or ("triton" if device == "cuda" else "torch"),
+            seed=args.seed,
+            num_rounds=args.rounds or DEFAULT_ROUNDS,
+            num_threads=args.num_threads,
+            peer_seconds=args.peer_seconds or DEFAULT_PEER_SECONDS,
+        )
+    )
+    title = (
+        f"{result['workload']}: {result['requests']} requests, {result['output_tokens']:,} output tokens, "
+        f"{result['model']} (dummy weights) {result['dtype']} on {result['device_name'] or device}"
+    )
+    notes = [f"{ratio:.2f} times the speed of {name}." for name, ratio in result["ratios"].items() if ratio is not None]
+    for engine in result["engines"]:
+        if engine["left_out"]:
+            notes.append(f"Left out: {engine['name']} ({engine['left_out']}).")
+        elif engine["extrapolated"]:
+            notes.append(
+                f"{engine['name']}: extrapolated from the {engine['requests'][-1]} requests that it finished in "
+                f"{engine['runs'][-1]:.0f} s (last round)."
+            )
+    notes.append("With dummy weights tokens mean nothing; they were counted and not compared.")
+    rows = [_row(engine) for engine in result["engines"]]
+    print_report(title, ("engine", "tokens/s", "requests", "seconds"), rows, notes, result, args.json)
+    return 0
+
+
+def _row(engine: dict[str, Any]) -> tuple[str, ...]:
+    if engine["left_out"]:
+        return engine["name"], "left out", "", ""
+    runs = ", ".join(f"{seconds:.2f}" for seconds in engine["runs"])
+    requests = ", ".join(map(str, engine["requests"]))
+    return engine["name"], f"{engine['tokens_per_s']:.1f}", requests, runs
+
+
+def measure(settings: Settings) -> dict[str, object]:
+    """Load, run and drop one engine after the other; the JSON object."""
+    from minivllm.runtime.checkpoint.checkpoint import read_model_config
+    from minivllm.runtime.store.model_store import resolve_model
+
+    set_num_threads(settings.num_threads)
+    spec = settings.spec
+    directory = resolve_model(settings.model, weights=False)
+    vocab_size = read_model_config(directory).vocab_size
+    rounds = [
+        make_requests(spec, settings.seed, round_number, vocab_size) for round_number in range(settings.num_rounds + 1)
+    ]
+    speeds = []
+    with progress_bar() as progress:
+        task = progress.add_task(spec.name, total=4)
+        for speed in _measure_all(settings, directory, rounds):
+            speeds.append(speed)
+            # Told as soon as it is known: a run that is cut off has said what it found.
+            said = f"left out: {speed.left_out}" if speed.left_out else f"{speed.tokens_per_s:.1f} tokens/s"
+            progress.console.print(f"{spec.name}, {speed.name}: {said}", markup=False)
+            progress.update(task, advance=1, refresh=True)
+    ours, *peers = speeds
+    return {
+        "bench": "throughput",
+        "workload": spec.name,
+        "requests": spec.num_requests,
+        "output_tokens": count_output_tokens(rounds[-1]),
+        "seed": settings.seed,
+        "model": settings.model,
+        "load_format": "dummy",
+        "dtype": settings.dtype,
+        "device": settings.device,
+        "device_name": torch.cuda.get_device_name() if settings.device == "cuda" else None,
+        "threads": settings.num_threads,
+        "rounds": settings.num_rounds,
+        "peer_seconds": settings.peer_seconds,
+        "tokens_compared": False,
+        "tokens_per_s": ours.tokens_per_s,
+        "runs": ours.runs,
+        "engines": [asdict(speed) | {"tokens_per_s": speed.tokens_per_s} for speed in speeds],
+        # How many times as fast as each peer; null where there is nothing to compare with.
+        "ratios": {peer.name: ours.tokens_per_s / peer.tokens_per_s if peer.tokens_per_s else None for peer in peers},
+        **describe_environment("torch", "transformers"),
+    }
+
+
+def _measure_all(settings: Settings, directory: Path, rounds: list[list[BenchRequest]]) -> Iterator[EngineSpeed]:
+    """Ours, then the peers. Ours fails aloud; a peer that fails is left out, and the others still run."""
+    clock = MonotonicClock()
+    yield _measure_ours(settings, rounds, clock)
+    free_device_memory()
+    model = load_dummy_transformers(directory, settings.dtype, settings.device, settings.seed)
+    for name, batch_size in (
+        ("transformers, one at a time", 1),
+        (f"transformers, static batches of {STATIC_BATCH_SIZE}", STATIC_BATCH_SIZE),
+    ):
+        speed = EngineSpeed(name, attention="sdpa")
+        try:
+            engine = StaticBatches(model, name, batch_size)
+            time_engine(speed, engine, rounds, clock, batch_size=batch_size, limit_s=settings.peer_seconds)
+        except Exception as error:  # whatever another project's code may raise
+            speed.left_out = one_line(error)
+        yield speed
+        free_device_memory()
+    yield _measure_continuous(settings, model, rounds, clock)
+
+
+def _measure_ours(settings: Settings, rounds: list[list[BenchRequest]], clock: Clock) -> EngineSpeed:
+    engine = make_our_engine(settings)
+    speed = EngineSpeed(engine.name, attention=settings.attention_backend)
+    time_engine(speed, engine, rounds, clock)
+    return speed
+
+
+def make_our_engine(settings: Settings, *, enforce_eager: bool = False) -> MinivllmEngine:
+    """Our engine with a batch slot for every request, and room for the longest."""
+    spec = settings.spec
+    return MinivllmEngine(
+        settings.model,
+        settings.dtype,
+        settings.device,
+        load_format="dummy",
+        seed=settings.seed,
+        max_num_seqs=spec.num_requests,
+        max_num_batched_tokens=MAX_NUM_BATCHED_TOKENS,
+        max_model_len=spec.shared_prefix_len + spec.prompt_len[1] + spec.output_len[1],
+        attention_backend=settings.attention_backend,
+        enforce_eager=enforce_eager,
+    )
+
+
+def _measure_continuous(settings: Settings, model: Any, rounds: list[list[BenchRequest]], clock: Clock) -> EngineSpeed:
+    speed = EngineSpeed(ContinuousBatches.name)
+    try:
+        with closing(ContinuousBatches(model, settings.spec, CONTINUOUS_LIMIT_S)) as engine:
+            speed.attention = engine.attention
+            time_engine(speed, engine, rounds, clock)
+    except Exception as error:
+        speed.left_out = one_line(error)
+    return speed
+
+
+def one_line(error: Exception) -> str:
+    """One line for the report."""
+    lines = str(error).strip().splitlines() or ["no message"]
+    return f"{type(error).__name__}: {lines[0]}"
+
+
+def free_device_memory() -> None:
+    """Give back what engines held that nobody refers to any more."""
+    gc.collect()  # engines have cycles, which hold tensors
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()

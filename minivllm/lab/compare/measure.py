@@ -1,0 +1,85 @@
+"""What a recording says of its run: memory, concurrency, speed and latencies, as one object.
+
+Everything is worked out from the events in the file, so whoever has the recording can check the table. It
+knows neither engine nor model. The easy thing to get wrong is a mean over the wrong things: waste is sampled
+at each step and averaged over the steps, since memory is held for steps; latencies are percentiles, never
+means, since one stall is what a person remembers.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from minivllm.errors import BenchError
+from minivllm.events import types as ev
+from minivllm.events.kv_usage import KVUsage, KVUsageMeter, mean
+from minivllm.events.recording.recording import Recording
+from minivllm.lab.common.report import percentile
+from minivllm.lab.compare.latency import Latencies, measure_latencies
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One side of a comparison."""
+
+    name: str
+    recording: str
+    usage: list[KVUsage]
+    """One entry a step."""
+    latencies: Latencies
+    began: float
+    """Seconds on the run's clock (`ProcessorClock` on a CPU) when the first request arrived."""
+    seconds: float
+    """From then to the end of the last step."""
+    output_tokens: int
+    preemptions: int
+
+    def as_json(self) -> dict[str, object]:
+        """What stands in the JSON of `minivllm compare` under `a` or `b`. Fractions are from 0 to 1, times in seconds."""
+        usage, latencies = self.usage, self.latencies
+        return {
+            "configuration": self.name,
+            "kv_waste": mean([one.waste for one in usage]),
+            "kv_used": mean([one.used / one.total for one in usage]),
+            "kv_reserved": mean([one.reserved / one.total for one in usage]),
+            "kv_internal": mean([one.internal / one.total for one in usage]),
+            "kv_external": mean([one.external / one.total for one in usage]),
+            "kv_saved_by_sharing": mean([one.saved_by_sharing for one in usage]),
+            "max_running": max(one.num_running for one in usage),
+            "throughput_tokens_per_s": self.output_tokens / self.seconds,
+            "steps": len(usage),
+            "seconds": self.seconds,
+            "preemptions": self.preemptions,
+            "ttft_p50_s": _percentile(latencies.time_to_first_token, 50),
+            "ttft_p99_s": _percentile(latencies.time_to_first_token, 99),
+            "itl_p50_s": _percentile(latencies.between_tokens, 50),
+            "itl_p99_s": _percentile(latencies.between_tokens, 99),
+            "max_tokens_between_tokens": max(latencies.tokens_between_tokens, default=0),
+            "recording": self.recording,
+        }
+
+
+def measure_recording(name: str, path: Path) -> Measured:
+    """Read a whole recording. Raises `BenchError` if nothing ran in it."""
+    recording = Recording(path)
+    events = list(recording.events(0, len(recording)))
+    meter = KVUsageMeter(recording.header)
+    for event in events:
+        meter.apply(event)
+    if not meter.samples:
+        raise BenchError(f"Nothing ran in {path}, so there is nothing to compare.")
+    began = next(event.t for event in events if isinstance(event, ev.RequestArrived))
+    return Measured(
+        name=name,
+        recording=str(path),
+        usage=meter.samples,
+        latencies=measure_latencies(events),
+        began=began,
+        seconds=meter.samples[-1].t - began,
+        output_tokens=meter.fold.counters.generation_tokens,
+        preemptions=meter.fold.counters.num_preemptions,
+    )
+
+
+def _percentile(values: list[float], percent: float) -> float | None:
+    """None where a run has no such wait: one token a request."""
+    return percentile(values, percent) if values else None

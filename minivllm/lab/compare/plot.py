@@ -1,0 +1,82 @@
+"""The picture of a comparison: memory and slots over time, and the latency curves, of both sides.
+
+matplotlib is an extra (`pip install 'minivllm[plot]'`), and whether it is there is asked before anything
+runs. The easy thing to get wrong is `pyplot`: it keeps figures in global state and looks for a screen; a
+`Figure` of one's own needs neither.
+"""
+
+import os
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from minivllm.errors import ConfigError
+from minivllm.events.kv_usage import KVUsage
+from minivllm.events.recording.whole_file import whole_file
+from minivllm.lab.compare.measure import Measured
+
+_COLORS = ("#d95f02", "#1b6ca8")
+"""Of `a` and `b`: told apart by people who do not see red and green, and in print."""
+
+
+FORMATS = (".svg", ".png", ".pdf")
+
+
+def check_plot(path: Path) -> None:
+    """Raise `ConfigError` if no picture could be drawn into `path`. Asked before a run of minutes, not after it."""
+    if find_spec("matplotlib") is None:
+        raise ConfigError("--plot needs matplotlib, which is not installed: pip install 'minivllm[plot]'.")
+    if path.suffix.lower() not in FORMATS:
+        raise ConfigError(f"--plot draws {', '.join(FORMATS)}; got {path.name!r}.")
+    if not os.access(path.parent, os.W_OK):
+        raise ConfigError(f"--plot cannot write to the folder {path.parent}: make it, or name another one.")
+
+
+def plot_comparison(title: str, sides: list[Measured], path: Path) -> None:
+    """Draw both sides into `path`, in the format of its suffix."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 7), layout="constrained")
+    figure.suptitle(title)
+    (memory, slots), (first, between) = figure.subplots(2, 2)
+    for side, color in zip(sides, _COLORS, strict=True):
+        label = {"label": side.name, "color": color}
+        used = _over_time(memory, side, lambda one: 100 * one.used / one.total, **label)
+        allocated = _over_time(memory, side, lambda one: 100 * one.allocated / one.total, color=color, linestyle=":")
+        # What lies between the two curves is memory that somebody has and nobody uses.
+        memory.fill_between(allocated[0], used[1], allocated[1], step="post", color=color, alpha=0.15, linewidth=0)
+        _over_time(slots, side, lambda one: one.num_running, **label)
+        _distribution(first, side.latencies.time_to_first_token, **label)
+        _distribution(between, [1000 * seconds for seconds in side.latencies.between_tokens], **label)
+    _name(memory, "KV cache: used (line), allocated (dots), wasted (shaded)", "seconds", "% of the memory")
+    _name(slots, "Requests running at once", "seconds", "requests")
+    _name(first, "Time to first token", "% of the requests", "seconds, or less")
+    _name(between, "Time between tokens", "% of the tokens", "milliseconds, or less")
+    # From the median to the stalls it is often a hundredfold.
+    between.set_yscale("log")
+    with whole_file(path) as file:
+        figure.savefig(file, format=path.suffix[1:].lower())
+
+
+def _over_time(
+    axes: Any, side: Measured, value: Callable[[KVUsage], float], **style: object
+) -> tuple[list[float], list[float]]:
+    times = [one.t - side.began for one in side.usage]
+    values = [value(one) for one in side.usage]
+    axes.step(times, values, where="post", **style)
+    return times, values
+
+
+def _distribution(axes: Any, values: list[float], **style: object) -> None:
+    """The sorted values, from the quickest to the slowest: the right end is the tail."""
+    ordered = sorted(values)
+    axes.plot([100 * (i + 1) / len(ordered) for i in range(len(ordered))], ordered, **style)
+
+
+def _name(axes: Any, title: str, x: str, y: str) -> None:
+    axes.set_title(title, fontsize="medium")
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize="small")

@@ -1,0 +1,123 @@
+"""Several configurations in one command: `--scheduling-policy fcfs,priority --max-num-batched-tokens 256,512`.
+
+Every option of `VARIED` takes a list; each combination is one simulation of the same crowd and one row of the answer.
+The easy thing to get wrong is the rate that nobody gave: "all at once" says nothing about a server. So it is four
+fifths of what the replicas could do at best, by the fit, worked out once and the same for all rows.
+"""
+
+import argparse
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from types import MappingProxyType
+
+from minivllm.config import EngineConfig
+from minivllm.errors import ConfigError
+from minivllm.lab.simulate.fit import Fit
+from minivllm.lab.simulate.run import Setup
+from minivllm.lab.simulate.workload import Arrival
+
+VARIED: Mapping[str, str] = MappingProxyType(
+    {
+        "replicas": "replicas",
+        "router": "router",
+        "rate": "requests/s",
+        "scheduling_policy": "policy",
+        "max_num_batched_tokens": "budget",
+        "max_num_seqs": "slots",
+        "num_gpu_blocks_override": "blocks",
+    }
+)
+"""Options that may have several values -> what their column is called."""
+COMFORTABLE = 0.8
+"""Share of the highest rate that is asked for where no rate is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One configuration of the command."""
+
+    values: Mapping[str, object]
+    """By option, those of `VARIED`."""
+    setup: Setup
+    rate: float | None
+    """Requests a second; None where a file says when they come."""
+
+    def name(self, names: list[str]) -> str:
+        """What tells it apart: its values of the options `names`."""
+        return ", ".join(f"{VARIED[name]} {show(self.values[name])}" for name in names) or "one configuration"
+
+
+def variants(args: argparse.Namespace, common: Mapping[str, object], rates: list[float | None]) -> list[Variant]:
+    """Every combination; `common` are the other options of the engine. Raises `ConfigError` if the engine would."""
+    lists = {name: rates if name == "rate" else getattr(args, name) for name in VARIED}
+    return [_variant(dict(zip(lists, values, strict=True)), common, args.seed) for values in product(*lists.values())]
+
+
+def varied(all_variants: list[Variant]) -> list[str]:
+    """The options in which they differ."""
+    return [name for name in VARIED if len({one.values[name] for one in all_variants}) > 1]
+
+
+def _variant(values: dict[str, object], common: Mapping[str, object], seed: int) -> Variant:
+    options = {name: value for name, value in values.items() if name not in ("replicas", "router", "rate")}
+    config = EngineConfig(**common, **options)
+    config.check_whole_prompts_fit(config.max_model_len, config.max_num_batched_tokens)
+    return Variant(values, Setup(config, values["replicas"], values["router"], seed), values["rate"])
+
+
+def comfortable_rate(crowd: list[Arrival], setup: Setup, fit: Fit) -> float:
+    """Requests a second that keep full replicas four fifths busy: prompts and answers of average length, nothing cached."""
+    config = setup.config
+    prompt = sum(one.prompt_tokens for one in crowd) / len(crowd)
+    output = sum(one.output_tokens for one in crowd) / len(crowd)
+    room = config.num_gpu_blocks_override * config.block_size / (prompt + output)
+    slots = max(1, min(config.max_num_seqs, int(room), config.max_num_batched_tokens))
+    model = fit.model(config.max_num_batched_tokens)
+    step = model.seconds(slots, slots, int(slots * (prompt + output / 2)))
+    # A prompt goes through in whatever the decodes leave over of the budget.
+    chunk = max(1, min(int(prompt), config.max_num_batched_tokens - slots))
+    chunk_seconds = max(
+        0.0, model.seconds(min(slots + chunk, config.max_num_batched_tokens), slots, 0) - model.seconds(slots, slots, 0)
+    )
+    seconds = output * step / slots + prompt / chunk * chunk_seconds
+    return COMFORTABLE * setup.num_replicas / seconds
+
+
+def listed(read: Callable[[str], object]) -> Callable[[str], list[object]]:
+    """An argparse type: values of `read`, separated by commas."""
+
+    def read_all(text: str) -> list[object]:
+        return [read(part.strip()) for part in text.split(",")]
+
+    return read_all
+
+
+def one_of(choices: Mapping[str, object] | tuple[str, ...]) -> Callable[[str], str]:
+    """An argparse type: a word of `choices`."""
+
+    def read(text: str) -> str:
+        if text not in choices:
+            raise argparse.ArgumentTypeError(f"must be one of {', '.join(choices)}; got {text!r}")
+        return text
+
+    return read
+
+
+def show(value: object) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def differing(all_variants: list[Variant]) -> Iterator[tuple[str, Variant]]:
+    """Each variant with its name."""
+    names = varied(all_variants)
+    for one in all_variants:
+        yield one.name(names), one
+
+
+def check_single(all_variants: list[Variant], option: str) -> None:
+    """Raise `ConfigError` if `option` cannot say which of several configurations it means."""
+    if len(all_variants) > 1:
+        raise ConfigError(
+            f"{option} takes one configuration, and these options make {len(all_variants)}: leave one value each."
+        )

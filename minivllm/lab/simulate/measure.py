@@ -1,0 +1,183 @@
+"""What a person asks before buying, from the lives of the requests and the samples of the steps.
+
+Names and definitions are those of `vllm bench serve`: TTFT, TPOT (a mean for each request, without its first token),
+ITL (each gap for itself), E2EL, percentiles as numpy interpolates them, and goodput: requests a second that meet every
+target. KV use, running and waiting requests are means over time, weighted by how long each step took.
+
+The easy thing to get wrong is the ITL of a million requests: there are as many gaps as tokens, but few different ones.
+They are counted, and the percentile of the counted ones is that of the list that nobody writes out.
+"""
+
+import math
+from collections.abc import Mapping
+from collections.abc import Sequence as Seq
+
+import numpy as np
+
+from minivllm.errors import ConfigError
+from minivllm.lab.simulate.fit import Fit
+from minivllm.lab.simulate.replica import Replica
+
+PERCENTILES = (50.0, 90.0, 99.0, 99.9)
+GOODPUT_METRICS = ("ttft", "tpot", "e2el")
+Answer = dict[str, object]
+
+
+def parse_goodput(pairs: Seq[str]) -> dict[str, float]:
+    """`ttft:500 tpot:50` becomes targets in milliseconds, as `vllm bench serve --goodput` reads them."""
+    targets: dict[str, float] = {}
+    for pair in pairs:
+        name, _, number = pair.partition(":")
+        try:
+            value = float(number)
+        except ValueError:
+            value = math.nan
+        if name not in GOODPUT_METRICS or not math.isfinite(value):
+            raise ConfigError(
+                f"--goodput takes METRIC:MILLISECONDS with a metric of {', '.join(GOODPUT_METRICS)}; got {pair!r}."
+            )
+        if not value > 0:
+            raise ConfigError(f"--goodput {pair} can never be met: a target must be over 0 milliseconds.")
+        if name in targets:
+            raise ConfigError(f"--goodput names {name} twice: give each metric one target.")
+        targets[name] = value
+    return targets
+
+
+def check_targets(targets: Mapping[str, float], fit: Fit) -> None:
+    """Raise `ConfigError` for a target below what a step of one token takes: no policy and no replica could meet it."""
+    quickest = fit.model(max_tokens=1).seconds(1, 0, 0) * 1000
+    for name, target in targets.items():
+        if target < quickest:
+            raise ConfigError(
+                f"--goodput {name}:{target:g} can never be met: by the fit the shortest step takes {quickest:.1f} ms; raise the "
+                "target, or take --step-times of a faster machine."
+            )
+
+
+def latencies(replicas: Seq[Replica]) -> dict[str, np.ndarray]:
+    """One entry a finished request, in seconds; also what the request was."""
+    lives = [life for replica in replicas for life in replica.finished]
+    rows = [(x.arrival, x.admitted, x.first_token, x.last_token, x.output_tokens, x.priority) for x in lives]
+    arrival, admitted, first, last, output, priority = np.array(rows, dtype=float).T
+    with np.errstate(invalid="ignore"):
+        tpot = np.where(output > 1, (last - first) / np.maximum(output - 1, 1), 0.0)
+    return {
+        "ttft": first - arrival,
+        "tpot": tpot,
+        "e2el": last - arrival,
+        "queue": admitted - arrival,
+        "output_tokens": output,
+        "priority": priority,
+    }
+
+
+def weighted_percentile(values: np.ndarray, counts: np.ndarray, percent: float) -> float:
+    """`np.percentile` of the list in which `values[i]` stands `counts[i]` times."""
+    order = np.argsort(values, kind="stable")
+    values, ends = values[order], np.cumsum(counts[order])
+    rank = (ends[-1] - 1) * percent / 100
+    low, high = (values[np.searchsorted(ends, whole, side="right")] for whole in (np.floor(rank), np.ceil(rank)))
+    return float(low + (high - low) * (rank - np.floor(rank)))
+
+
+def summarise(replicas: Seq[Replica], goodput: Mapping[str, float]) -> Answer:
+    """All answers for one simulation that has ended."""
+    of = latencies(replicas)
+    count = len(of["ttft"])
+    began = min(life.arrival for replica in replicas for life in replica.finished)
+    seconds = max(replica.now for replica in replicas) - began
+    prompt_tokens = sum(life.prompt_tokens for replica in replicas for life in replica.finished)
+    output_tokens = int(of["output_tokens"].sum())
+    answer: Answer = {
+        "completed": count,
+        "duration": seconds,
+        "total_input_tokens": prompt_tokens,
+        "total_output_tokens": output_tokens,
+        "request_throughput": count / seconds,
+        "output_throughput": output_tokens / seconds,
+        "total_token_throughput": (prompt_tokens + output_tokens) / seconds,
+        **_percentiles("ttft", of["ttft"]),
+        **_percentiles("tpot", of["tpot"][of["output_tokens"] > 1]),
+        **_gap_percentiles(replicas),
+        **_percentiles("e2el", of["e2el"]),
+        **_percentiles("queue", of["queue"]),
+        **_over_time(replicas, seconds),
+        **_counters(replicas),
+    }
+    if goodput:
+        met = np.all([of[name] * 1000 <= target for name, target in goodput.items()], axis=0)
+        answer |= {"request_goodput": float(met.sum()) / seconds, "goodput_share": float(met.mean())}
+    if (of["priority"] != of["priority"][0]).any():
+        answer["by_priority"] = {
+            str(int(one)): _percentiles("ttft", of["ttft"][of["priority"] == one]) for one in np.unique(of["priority"])
+        }
+    return answer | _imbalance(replicas, seconds)
+
+
+def _percentiles(name: str, seconds: np.ndarray) -> Answer:
+    """In milliseconds, under vLLM's keys; None where there is nothing, as with one token a request."""
+    ms = seconds * 1000
+    found: Answer = {f"mean_{name}_ms": float(ms.mean()) if len(ms) else None}
+    return found | {f"p{q:g}_{name}_ms": float(np.percentile(ms, q)) if len(ms) else None for q in PERCENTILES}
+
+
+def _gap_percentiles(replicas: Seq[Replica]) -> Answer:
+    seconds = np.concatenate(
+        [np.frombuffer(replica.gaps.seconds) for replica in replicas if replica.gaps.seconds] or [[]]
+    )
+    counts = np.concatenate([np.array(replica.gaps.counts) for replica in replicas if replica.gaps.counts] or [[]])
+    if not len(seconds):
+        return _percentiles("itl", seconds)
+    found: Answer = {"mean_itl_ms": float(np.average(seconds, weights=counts)) * 1000}
+    return found | {f"p{q:g}_itl_ms": weighted_percentile(seconds, counts, q) * 1000 for q in PERCENTILES}
+
+
+def _over_time(replicas: Seq[Replica], seconds: float) -> Answer:
+    """Means are over the whole time and all replicas; a replica without work holds nothing."""
+    total = replicas[0].config.num_gpu_blocks_override
+    whole = seconds * len(replicas)
+
+    def mean(name: str) -> float:
+        return sum(float(np.dot(getattr(r.samples, name), r.samples.seconds)) for r in replicas) / whole
+
+    def peak(name: str) -> int:
+        return max(max(getattr(replica.samples, name), default=0) for replica in replicas)
+
+    return {
+        "kv_use_mean": mean("used_blocks") / total,
+        "kv_use_peak": peak("used_blocks") / total,
+        "running_mean": mean("running"),
+        "running_peak": peak("running"),
+        "waiting_mean": mean("waiting"),
+        "waiting_peak": peak("waiting"),
+        "steps": sum(len(replica.samples.began) for replica in replicas),
+    }
+
+
+def _counters(replicas: Seq[Replica]) -> Answer:
+    counters = [replica.scheduler.counters for replica in replicas]
+    queries = sum(one.prefix_cache_queries for one in counters)
+    return {
+        "prefix_hit_rate": sum(one.prefix_cache_hits for one in counters) / queries if queries else 0.0,
+        "preemptions": sum(one.num_preemptions for one in counters),
+    }
+
+
+def _imbalance(replicas: Seq[Replica], seconds: float) -> Answer:
+    """Of each replica what it did; the busiest one against the mean says what a better router could gain."""
+    busy = [sum(replica.samples.seconds) / seconds for replica in replicas]
+    rows = [
+        {
+            "requests": len(replica.finished),
+            "output_tokens": sum(life.output_tokens for life in replica.finished),
+            "busy": share,
+            "p99_ttft_ms": _percentiles("ttft", _ttft(replica))["p99_ttft_ms"],
+        }
+        for replica, share in zip(replicas, busy, strict=True)
+    ]
+    return {"replica_imbalance": max(busy) / (sum(busy) / len(busy)), "per_replica": rows}
+
+
+def _ttft(replica: Replica) -> np.ndarray:
+    return np.array([life.first_token - life.arrival for life in replica.finished])

@@ -1,0 +1,231 @@
+"""`Replica`: one engine without a model. The real scheduler and KV cache plan every step; a formula says how long it takes.
+
+    begin a step   the scheduler plans it, and the model of time says when it will end
+    end a step     each sequence that reached its end gets a token, and those with all their tokens finish
+
+Between the two requests may arrive, as they do at the engine's door. The easy thing to get wrong is that moment: a
+request that comes while a step runs must not be in it, and a router that asks how full a replica is must not see what
+the step will have done when it ends. So a step under way is a state, and nothing is done ahead of time.
+
+Tokens have no meaning here: all of a request's own tokens are one number, which only has to differ from the others'
+for the prefix cache. What a sequence says is one dot a token.
+"""
+
+import math
+from array import array
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from minivllm import __version__
+from minivllm.clock import SimulatedClock
+from minivllm.config import EngineConfig
+from minivllm.core.admission import refuse_if_too_large
+from minivllm.core.assembly import create_scheduler
+from minivllm.core.request import Request, RequestStatus, Sequence
+from minivllm.core.scheduler_output import SchedulerOutput
+from minivllm.engine.inspection import inspect_engine
+from minivllm.errors import RequestTooLargeError, SimulationError
+from minivllm.events import types as ev
+from minivllm.events.bus import EventBus, Listener
+from minivllm.events.state import EngineState
+from minivllm.lab.simulate.fit import StepTimeModel
+from minivllm.lab.simulate.workload import Arrival
+from minivllm.sampling_params import SamplingParams
+
+IDLE_SECONDS = 0.001
+"""A step in which nothing could run (`MonotonicClock.idle`)."""
+TEXT = "·"
+
+
+@dataclass(slots=True)
+class Life:
+    """What is remembered of one request."""
+
+    arrival: float
+    prompt_tokens: int
+    output_tokens: int
+    priority: int
+    admitted: float | None = None
+    first_token: float | None = None
+    last_token: float | None = None
+
+
+@dataclass(slots=True)
+class Samples:
+    """One entry a step: what was true from its beginning to its end."""
+
+    began: array = field(default_factory=lambda: array("d"))
+    seconds: array = field(default_factory=lambda: array("d"))
+    used_blocks: array = field(default_factory=lambda: array("l"))
+    running: array = field(default_factory=lambda: array("l"))
+    waiting: array = field(default_factory=lambda: array("l"))
+
+
+@dataclass(slots=True)
+class Gaps:
+    """Seconds between neighbouring tokens of a sequence, and how many pairs had them. Few are different."""
+
+    seconds: array = field(default_factory=lambda: array("d"))
+    counts: array = field(default_factory=lambda: array("l"))
+
+
+class Replica:
+    """Serves the requests that it is given, in simulated time."""
+
+    def __init__(self, config: EngineConfig, times: StepTimeModel) -> None:
+        self.config = config
+        self.finished: list[Life] = []
+        self.samples = Samples()
+        self.gaps = Gaps()
+        self.num_arrived = 0
+        self._clock = SimulatedClock()
+        self._bus = EventBus(self._clock)
+        self.scheduler = create_scheduler(config, config.num_gpu_blocks_override, config.max_model_len, self._bus)
+        self._times = times
+        self._lives: dict[Sequence, Life] = {}
+        self._plan: SchedulerOutput | None = None
+        self._last_plan: SchedulerOutput | None = None
+        self._ends = 0.0
+        self._last_end = math.nan  # equal to no time at which anybody had a token
+
+    # ---- requests in ----
+
+    def add(self, arrival: Arrival, request: Request) -> None:
+        """Queue a request at the moment of its arrival; `run_until` that moment comes first."""
+        self._clock.advance_to(arrival.at)
+        try:
+            refuse_if_too_large(request, self.scheduler.kv_cache_manager, self.config.max_model_len)
+        except RequestTooLargeError as error:
+            raise SimulationError(str(error)) from error
+        request.arrival_number = self.num_arrived
+        self.num_arrived += 1
+        output_tokens = min(arrival.output_tokens, self.config.max_model_len - arrival.prompt_tokens)
+        life = Life(arrival.at, arrival.prompt_tokens, output_tokens, arrival.priority)
+        self._lives[request.sequences[0]] = life
+        self.scheduler.add_request(request)
+
+    @property
+    def load(self) -> int:
+        """How busy it is: vLLM's measure, in which one that waits counts as four that run."""
+        return 4 * len(self.scheduler.waiting) + len(self.scheduler.running)
+
+    # ---- time ----
+
+    @property
+    def now(self) -> float:
+        return self._clock.now()
+
+    def run_until(self, moment: float) -> None:
+        """Go on until `moment`: steps that end by then have ended, and the one under way then has begun before."""
+        while True:
+            if self._plan is None:
+                if not self.scheduler.requests or self._clock.now() >= moment:
+                    return
+                self._begin_step()
+            if self._ends > moment:
+                return
+            self._end_step()
+
+    def _begin_step(self) -> None:
+        now = self._clock.now()
+        scheduler = self.scheduler
+        plan = self._plan = self._last_plan = scheduler.schedule(now)
+        num_decodes = context = 0
+        for item in plan.scheduled:
+            context += item.start
+            if item.kind == "decode":
+                num_decodes += 1
+            if item.starts_fresh:
+                life = self._lives[item.sequence]
+                if life.admitted is None:
+                    life.admitted = now
+        num_tokens = plan.total_num_scheduled_tokens
+        seconds = self._times.seconds(num_tokens, num_decodes, context) if num_tokens else IDLE_SECONDS
+        self._ends = now + seconds
+        pool, samples = scheduler.kv_cache_manager.pool, self.samples
+        samples.began.append(now)
+        samples.seconds.append(seconds)
+        samples.used_blocks.append(len(pool.blocks) - pool.num_free_blocks)
+        samples.running.append(len(scheduler.running))
+        samples.waiting.append(len(scheduler.waiting))
+
+    def _end_step(self) -> None:
+        plan, now, before, began = self._plan, self._ends, self._last_end, self._clock.now()
+        self._plan, self._last_end = None, now
+        self._clock.advance_to(now)
+        scheduler, lives = self.scheduler, self._lives
+        tells = self._bus.active
+        num_tokens = num_usual = 0
+        for item in plan.scheduled:
+            for sequence in item.sampling:
+                token_id = sequence.token_ids[-1]
+                sequence.append_token(token_id)
+                num_tokens += 1
+                life = lives[sequence]
+                if life.last_token == before:  # nearly all: they had a token in the step before this one
+                    num_usual += 1
+                elif life.last_token is not None:
+                    self.gaps.seconds.append(now - life.last_token)
+                    self.gaps.counts.append(1)
+                else:
+                    life.first_token = now
+                life.last_token = now
+                if tells:
+                    self._bus.emit(ev.TokenSampled, sequence.seq_id, token_id, TEXT)
+                if sequence.num_tokens - life.prompt_tokens == life.output_tokens:
+                    self._finish(sequence)
+        if num_usual:
+            self.gaps.seconds.append(now - before)
+            self.gaps.counts.append(num_usual)
+        scheduler.counters.generation_tokens += num_tokens
+        if tells:
+            self._bus.emit(ev.StepEnd, plan.total_num_scheduled_tokens, 0.0, 0.0, now - began, 0.0)
+
+    def _finish(self, sequence: Sequence) -> None:
+        self.scheduler.finish(sequence, RequestStatus.FINISHED_LENGTH_CAPPED)
+        self.finished.append(self._lives.pop(sequence))
+        # A request and its sequence refer to each other, and collecting a hundred thousand such pairs costs seconds.
+        sequence.request.sequences.clear()
+
+    # ---- views ----
+
+    def subscribe(self, listener: Listener) -> None:
+        """Call `listener` with every event from now on."""
+        self._bus.subscribe(listener)
+
+    def inspect(self) -> EngineState:
+        """The whole state as plain data, equal to the fold of all events, between two steps and in the middle of one."""
+        return inspect_engine(self.scheduler, self._last_plan, lambda sequence: TEXT * sequence.num_output_tokens)
+
+    def log_header(self, model: str) -> ev.LogHeader:
+        """The first line of a recording that begins now."""
+        return ev.LogHeader(
+            engine=__version__,
+            model=model,
+            clock="virtual",
+            wall=0.0,
+            mono=self._clock.now(),
+            num_blocks=self.config.num_gpu_blocks_override,
+            block_size=self.config.block_size,
+            max_num_seqs=self.config.max_num_seqs,
+            max_num_batched_tokens=self.config.max_num_batched_tokens,
+            max_model_len=self.config.max_model_len,
+            scheduling_policy=self.config.scheduling_policy,
+            enable_prefix_caching=bool(self.config.enable_prefix_caching),
+        )
+
+
+def make_request(number: int, arrival: Arrival) -> Request:
+    """A request whose prompt shares exactly its prefix with the others of its group, and nothing with anybody else."""
+    own = number + 1
+    # Groups count down from the largest token id that a block's name can hold.
+    shared = [] if arrival.prefix_group is None else [2**32 - 1 - arrival.prefix_group] * arrival.prefix_tokens
+    prompt = shared + [own] * (arrival.prompt_tokens - len(shared))
+    params = _params(arrival.output_tokens)
+    return Request(str(number), prompt, params, priority=arrival.priority, arrival_time=arrival.at)
+
+
+@lru_cache(maxsize=4096)
+def _params(output_tokens: int) -> SamplingParams:
+    """The same object for all requests of a length: checking its many fields costs more than queueing a request."""
+    return SamplingParams(temperature=0.0, max_tokens=output_tokens, ignore_eos=True)

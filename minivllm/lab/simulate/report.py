@@ -1,0 +1,200 @@
+"""Runs all configurations of a command and shows what came out: a row each, the fit, two small pictures, one line of JSON.
+
+The easy thing to get wrong is the p99.9 of a hundred requests, which is the slowest of them under another name. Beside
+the table stands of how many requests it is made, and whoever wants tails asks for more.
+"""
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from collections.abc import Sequence as Seq
+from dataclasses import asdict, dataclass
+
+from rich.console import Console
+
+from minivllm.lab.common.report import print_report, progress_bar, report_console
+from minivllm.lab.simulate.charts import columns, distribution
+from minivllm.lab.simulate.configurations import VARIED, Variant, differing, show, varied
+from minivllm.lab.simulate.fit import Fit
+from minivllm.lab.simulate.measure import PERCENTILES, Answer, latencies, summarise
+from minivllm.lab.simulate.plot import mean_over_replicas
+from minivllm.lab.simulate.replica import Replica
+from minivllm.lab.simulate.run import build_replicas, simulate
+from minivllm.lab.simulate.step_times import StepTimes
+from minivllm.lab.simulate.workload import Arrival, at_rate
+
+WIDTH = 60
+MAX_PICTURES = 3
+"""Of more configurations the table is easier to read alone; `--plot` draws all."""
+_LATENCIES = {
+    "ttft": "first token (TTFT)",
+    "itl": "between tokens (ITL)",
+    "tpot": "a token, mean (TPOT)",
+    "e2el": "last token (E2EL)",
+    "queue": "waiting for a slot",
+}
+_ROWS = (
+    ("requests/s", "request_throughput", "{:.3g}"),
+    ("output tokens/s", "output_throughput", "{:,.1f}"),
+    ("goodput, requests/s", "request_goodput", "{:.3g}"),
+    ("  of all requests", "goodput_share", "{:.1%}"),
+    ("KV cache in use, mean", "kv_use_mean", "{:.1%}"),
+    ("  peak", "kv_use_peak", "{:.1%}"),
+    ("prefix hit rate", "prefix_hit_rate", "{:.1%}"),
+    ("preemptions", "preemptions", "{:,}"),
+    ("running, mean", "running_mean", "{:.1f}"),
+    ("waiting, mean", "waiting_mean", "{:.1f}"),
+    ("  peak", "waiting_peak", "{:,}"),
+    ("busiest replica / mean", "replica_imbalance", "{:.2f}"),
+    ("simulated seconds", "duration", "{:,.0f}"),
+)
+_COLUMNS = (
+    ("tokens/s", "output_throughput", "{:,.0f}"),
+    ("goodput", "goodput_share", "{:.0%}"),
+    ("TTFT p50", "p50_ttft_ms", "{:,.0f}"),
+    ("p99", "p99_ttft_ms", "{:,.0f}"),
+    ("ITL p99", "p99_itl_ms", "{:,.0f}"),
+    ("KV", "kv_use_mean", "{:.0%}"),
+    ("hits", "prefix_hit_rate", "{:.0%}"),
+    ("preempted", "preemptions", "{:,}"),
+    ("imbalance", "replica_imbalance", "{:.2f}"),
+)
+"""Of a row for each configuration; latencies in milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """One configuration that has run."""
+
+    name: str
+    variant: Variant
+    replicas: Seq[Replica]
+    answer: Answer
+    wall_seconds: float
+    """What it took here, to be able to say how long the next one will."""
+
+
+def run_all(
+    all_variants: list[Variant],
+    crowd: list[Arrival],
+    fit: Fit,
+    goodput: Mapping[str, float],
+    watch_first: Callable[[Replica], object],
+) -> list[Simulated]:
+    """Simulate every configuration on the same crowd; progress goes to standard error.
+
+    `watch_first` is called with each configuration's first replica before anything happens to it.
+    """
+    done = []
+    with progress_bar() as progress:
+        for name, variant in differing(all_variants):
+            task = progress.add_task(name, total=len(crowd))
+
+            def show_progress(finished: int, task: int = task) -> None:
+                progress.update(task, completed=finished, refresh=True)
+
+            replicas = build_replicas(variant.setup, fit)
+            arrivals = crowd if variant.rate is None else at_rate(crowd, variant.rate)
+            watch_first(replicas[0])
+            started = time.perf_counter()
+            simulate(variant.setup, replicas, arrivals, show_progress)
+            wall = time.perf_counter() - started
+            done.append(Simulated(name, variant, replicas, summarise(replicas, goodput), wall))
+    return done
+
+
+def print_answers(
+    simulated: list[Simulated], fit: Fit, step_times: StepTimes, result: dict[str, object], as_json: bool
+) -> None:
+    """Small pictures, then the table, the notes and perhaps the JSON."""
+    result = {
+        **result,
+        "fit": {**asdict(fit.quality), "coefficients": list(fit.coefficients)},
+        "configurations": [
+            {
+                **one.variant.values,
+                "rate": _json_rate(one.variant.rate),
+                **one.answer,
+                "simulated_in_s": one.wall_seconds,
+            }
+            for one in simulated
+        ],
+    }
+    quality = fit.quality
+    notes = [
+        f"Fit: {quality.num_points} measured steps, each predicted without itself: R² {quality.r_squared:.4f}, error "
+        f"{quality.median_relative_error:.1%} (median), {quality.p90_relative_error:.1%} (p90).",
+        *_warnings(simulated, step_times),
+        f"{sum(one.answer['steps'] for one in simulated):,} steps were planned by the real scheduler, in "
+        f"{sum(one.wall_seconds for one in simulated):.1f} s here.",
+    ]
+    rates = {one.variant.rate for one in simulated}
+    rate = "arriving as the file says" if rates == {None} else f"{', '.join(map(show, sorted(rates)))} a second"
+    title = f"{result['requests']:,} requests, {rate}; steps of {step_times.label}"
+    header, rows = _one_in_detail(simulated[0]) if len(simulated) == 1 else _row_for_each(simulated)
+    for one in simulated[:MAX_PICTURES]:
+        _draw(one, report_console(as_json))
+    print_report(title, header, rows, notes, result, as_json)
+
+
+def _json_rate(rate: float | None) -> float | str | None:
+    """JSON has no infinity: a program other than Python's could not read the line."""
+    return "inf" if rate == math.inf else rate
+
+
+Table = tuple[Seq[str], list[Seq[str]]]
+
+
+def _one_in_detail(one: Simulated) -> Table:
+    rows: list[Seq[str]] = [(label, cell) for label, key, form in _ROWS if (cell := _cell(one.answer, key, form))]
+    header = ("milliseconds", "mean", *(f"p{percent:g}" for percent in PERCENTILES))
+    for key, label in _LATENCIES.items():
+        cells = [_cell(one.answer, f"{statistic}_{key}_ms", "{:,.1f}") for statistic in header[1:]]
+        rows.append((label, *cells))
+    width = len(header) - 2
+    return header, [(label, *cells, *[""] * width) if len(cells) == 1 else (label, *cells) for label, *cells in rows]
+
+
+def _row_for_each(simulated: list[Simulated]) -> Table:
+    # A column that says "nothing" in every row only takes room.
+    columns_ = [
+        column for column in _COLUMNS if {_cell(one.answer, *column[1:]) for one in simulated} - {"", "0", "0%", "1.00"}
+    ]
+    names = varied([one.variant for one in simulated])
+    header = (*(VARIED[name] for name in names), *(label for label, _, _ in columns_))
+    return header, [
+        (
+            *(show(one.variant.values[name]) for name in names),
+            *(_cell(one.answer, key, form) for _, key, form in columns_),
+        )
+        for one in simulated
+    ]
+
+
+def _warnings(simulated: list[Simulated], step_times: StepTimes) -> list[str]:
+    measured = max(point.num_scheduled_tokens for point in step_times.points)
+    asked = max(one.variant.setup.config.max_num_batched_tokens for one in simulated)
+    if asked <= measured:
+        return []
+    return [
+        f"Careful: the longest measured step has {measured} tokens, and steps of up to {asked} are predicted from it."
+    ]
+
+
+def _draw(one: Simulated, console: Console) -> None:
+    """Two small pictures, before the table, which is what people should see last."""
+    ttft = latencies(one.replicas)["ttft"]
+    console.print(f"{one.name}: share of the requests whose first token came within", markup=False)
+    for line in distribution(ttft, WIDTH, rows=5):
+        console.print(line, markup=False)
+    total = one.variant.setup.config.num_gpu_blocks_override
+    use = mean_over_replicas(one.replicas, "used_blocks", WIDTH) / total
+    console.print(f"{one.name}: KV cache in use over {one.answer['duration']:,.0f} s", markup=False)
+    for line in columns(use, rows=3):
+        console.print(line, markup=False)
+
+
+def _cell(answer: Answer, key: str, form: str) -> str:
+    """Empty where there is no such answer: no goodput without targets, no gaps with one token a request."""
+    value = answer.get(key)
+    return "" if value is None else form.format(value)
