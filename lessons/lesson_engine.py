@@ -23,7 +23,7 @@ from minivllm.events.kv_usage import KVUsage, KVUsageMeter
 from minivllm.events.state import SequenceState
 from minivllm.lessons.facts import RunFacts
 from minivllm.sampling_params import SamplingParams
-from minivllm.tui.model import DashboardModel
+from minivllm.tui.state.model import DashboardModel
 
 if TYPE_CHECKING:
     from minivllm.runtime.loader import LoadedModel

@@ -17,8 +17,8 @@ from minivllm.lessons.library import what_comes_next
 from minivllm.lessons.progress import Place, Progress
 from minivllm.lessons.script import Answer, Lesson, Predict, Teacher
 from minivllm.tui.lesson import Page, Stage
-from minivllm.tui.model import MODELS
-from minivllm.tui.source import InProcessSource
+from minivllm.tui.sources.source import InProcessSource
+from minivllm.tui.state.model import MODELS
 
 
 class LessonPlayer:

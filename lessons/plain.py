@@ -10,9 +10,9 @@ from typing import TextIO
 
 from minivllm.lessons.lesson_player import LessonPlayer
 from minivllm.lessons.words import WIDTH, page_picture, without_marks
-from minivllm.tui.ascii import to_ascii
+from minivllm.tui.draw.ascii import to_ascii
+from minivllm.tui.draw.wrap import wrap
 from minivllm.tui.lesson import Page
-from minivllm.tui.wrap import wrap
 
 HELP = "enter: go on   b: back   q: leave"
 

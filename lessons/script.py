@@ -25,10 +25,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from minivllm.errors import LessonError
+from minivllm.tui.draw.selection import Target
+from minivllm.tui.draw.selection import block as to_block
+from minivllm.tui.draw.selection import sequence as to_sequence
 from minivllm.tui.lesson import PANEL_NAMES, PanelName
-from minivllm.tui.selection import Target
-from minivllm.tui.selection import block as to_block
-from minivllm.tui.selection import sequence as to_sequence
 
 if TYPE_CHECKING:
     from minivllm.lessons.lesson_engine import LessonEngine

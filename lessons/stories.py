@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from minivllm.lessons.facts import RequestFacts, RunFacts
 from minivllm.lessons.scenarios import Scenario
-from minivllm.tui.text import plural
+from minivllm.tui.draw.text import plural
 
 
 def tell(scenario: Scenario, facts: RunFacts) -> list[str]:

@@ -6,8 +6,8 @@ model wrote may look like Markdown, so pictures stand in blocks of code and rows
 
 from minivllm.lessons.lesson_player import LessonPlayer
 from minivllm.lessons.words import page_picture
+from minivllm.tui.draw.text import clean
 from minivllm.tui.lesson import Page
-from minivllm.tui.text import clean
 
 
 def transcript(player: LessonPlayer) -> str:

@@ -8,10 +8,10 @@ import re
 from itertools import pairwise
 
 from minivllm.tui.context import Context
+from minivllm.tui.draw.text import clean
 from minivllm.tui.lesson import Page
 from minivllm.tui.panels import picture
-from minivllm.tui.text import clean
-from minivllm.tui.transport import Transport
+from minivllm.tui.time.transport import Transport
 
 WIDTH = 78
 PICTURE_HEIGHT = 12

@@ -2,9 +2,9 @@
 
 from random_traces import context_with
 
-from minivllm.tui.model import DashboardModel
-from minivllm.tui.selection import Selection, Target
-from minivllm.tui.why import why
+from minivllm.tui.answers.why import why
+from minivllm.tui.draw.selection import Selection, Target
+from minivllm.tui.state.model import DashboardModel
 
 NOTHING = Selection()
 

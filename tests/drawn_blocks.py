@@ -2,10 +2,10 @@
 
 from collections import defaultdict
 
-from minivllm.tui.lines import Line, text_of
-from minivllm.tui.model import DashboardModel
-from minivllm.tui.widgets.blockmap import lay_out
-from minivllm.tui.widgets.cells import CACHED, EMPTY, FILL
+from minivllm.tui.draw.lines import Line, text_of
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.blocks.blockmap import lay_out
+from minivllm.tui.widgets.blocks.cells import CACHED, EMPTY, FILL
 
 
 def ids_of(text: str) -> list[int]:

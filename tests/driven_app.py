@@ -9,9 +9,9 @@ from textual.pilot import Pilot
 
 from minivllm.events import types as ev
 from minivllm.tui.app import DashboardApp
-from minivllm.tui.model import MODELS
-from minivllm.tui.source import InProcessSource
-from minivllm.tui.widgets.panel import Panel
+from minivllm.tui.sources.source import InProcessSource
+from minivllm.tui.state.model import MODELS
+from minivllm.tui.widgets.frame.panel import Panel
 
 SIZES = [(80, 24), (120, 36), (200, 60)]
 SCREENS = ("overview", "blocks", "scheduler", "requests", "events", "compare")

@@ -6,10 +6,10 @@ import msgspec
 from driven_app import all_drawn, drawn, panel, told, until
 from key_seat import MIDDLE, Check, Checks, Seat
 
-from minivllm.tui.commands import COMMANDS
+from minivllm.tui.draw.selection import sequence
+from minivllm.tui.draw.theme import DARK, LIGHT
+from minivllm.tui.keys.commands import COMMANDS
 from minivllm.tui.screens.help import HelpScreen
-from minivllm.tui.selection import sequence
-from minivllm.tui.theme import DARK, LIGHT
 
 ENGINE = Checks()
 

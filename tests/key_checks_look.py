@@ -6,9 +6,9 @@ from driven_app import SCREENS, all_drawn, drawn, panel, told, visible
 from key_seat import MIDDLE, Checks, Seat
 from textual.widgets import Input
 
+from minivllm.tui.answers.why import why
+from minivllm.tui.draw.selection import block, event, sequence, step
 from minivllm.tui.screens.dialogs import TextScreen
-from minivllm.tui.selection import block, event, sequence, step
-from minivllm.tui.why import why
 
 LOOK = Checks()
 

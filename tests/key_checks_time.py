@@ -3,7 +3,7 @@
 from driven_app import drawn, told, until
 from key_seat import MIDDLE, Checks, Seat
 
-from minivllm.tui.diff import difference
+from minivllm.tui.answers.diff import difference
 from minivllm.tui.screens.dialogs import TextScreen
 
 TIME = Checks()

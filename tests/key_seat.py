@@ -15,8 +15,8 @@ from textual.widgets import Input
 from minivllm.events.fold import fold
 from minivllm.events.recording.event_index import NOTABLE_KINDS
 from minivllm.tui.app import DashboardApp
+from minivllm.tui.draw.selection import Target
 from minivllm.tui.screens.dialogs import AskScreen
-from minivllm.tui.selection import Target
 
 MIDDLE = 20
 """The step at whose end a check begins."""

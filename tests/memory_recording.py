@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 from minivllm.events import types as ev
 from minivllm.tui.context import Context
-from minivllm.tui.model import DashboardModel
-from minivllm.tui.transport import Transport
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.time.transport import Transport
 
 
 class MemoryRecording:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from patience import SOON
 
 from minivllm.events.types import Event
-from minivllm.tui.source import EventSource
+from minivllm.tui.sources.source import EventSource
 
 
 def poll_until(source: EventSource, condition: Callable[[], bool]) -> None:

@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from minivllm.tui.context import Context
-from minivllm.tui.model import DashboardModel
-from minivllm.tui.selection import Target
+from minivllm.tui.draw.selection import Target
+from minivllm.tui.state.model import DashboardModel
 
 RUNS = settings(
     max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]

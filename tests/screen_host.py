@@ -13,11 +13,11 @@ from textual.binding import BindingType
 from textual.pilot import Pilot
 from textual.screen import Screen
 
-from minivllm.tui.commands import bindings
 from minivllm.tui.context import Context
+from minivllm.tui.draw.theme import DARK, LIGHT, Palette
+from minivllm.tui.keys.commands import bindings
 from minivllm.tui.screens.base import DashboardScreen
-from minivllm.tui.theme import DARK, LIGHT, Palette
-from minivllm.tui.widgets.panel import Panel
+from minivllm.tui.widgets.frame.panel import Panel
 
 SIZES = [(80, 24), (120, 36), (200, 60)]
 

@@ -12,9 +12,9 @@ from rich.cells import cell_len
 from svg_rows import rows_of
 
 from minivllm.cli import main
-from minivllm.tui.source import TailSource
+from minivllm.tui.draw.theme import DARK, LIGHT
 from minivllm.tui.sources.http_source import HttpSource
-from minivllm.tui.theme import DARK, LIGHT
+from minivllm.tui.sources.source import TailSource
 
 ROOT = Path(__file__).parents[1]
 TRACES = ROOT / "docs/assets/traces"

@@ -20,11 +20,11 @@ from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
 from minivllm.tui.app import DashboardApp
-from minivllm.tui.model import MODELS
-from minivllm.tui.source import ReplaySource
-from minivllm.tui.svg import standalone
-from minivllm.tui.theme import DARK, LIGHT
-from minivllm.tui.transport import STEPS_PER_SECOND
+from minivllm.tui.draw.svg import standalone
+from minivllm.tui.draw.theme import DARK, LIGHT
+from minivllm.tui.sources.source import ReplaySource
+from minivllm.tui.state.model import MODELS
+from minivllm.tui.time.transport import STEPS_PER_SECOND
 
 ROOT = Path(__file__).resolve().parents[1]
 TRACE = ROOT / "docs/assets/traces/shared-prefix.jsonl"

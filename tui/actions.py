@@ -11,15 +11,15 @@ from rich.text import Text
 from textual.command import CommandPalette
 
 from minivllm.errors import EventLogError
-from minivllm.tui.ascii import Ascii, to_ascii
-from minivllm.tui.code import rule_of, source_of
-from minivllm.tui.diff import difference
+from minivllm.tui.answers.code import rule_of, source_of
+from minivllm.tui.answers.diff import difference
+from minivllm.tui.answers.why import why
+from minivllm.tui.draw.ascii import Ascii, to_ascii
+from minivllm.tui.draw.selection import Target, block, sequence
+from minivllm.tui.draw.text import clean, fit, short_name
 from minivllm.tui.screens.dialogs import AskScreen, TextScreen
 from minivllm.tui.screens.help import HelpScreen
-from minivllm.tui.selection import Target, block, sequence
-from minivllm.tui.text import clean, fit, short_name
-from minivllm.tui.why import why
-from minivllm.tui.widgets.panel import Panel
+from minivllm.tui.widgets.frame.panel import Panel
 
 NO_FOCUS = "No panel has the focus: tab goes to one, ↑ and ↓ choose in it."
 

@@ -24,21 +24,21 @@ from textual.binding import Binding, BindingType
 from minivllm.errors import EventLogError
 from minivllm.events.recording.log import LogWriter
 from minivllm.tui.actions import NO_FOCUS, Actions
-from minivllm.tui.ascii import to_ascii
-from minivllm.tui.commands import bindings
 from minivllm.tui.context import Context, Summary
 from minivllm.tui.control import EngineControl
+from minivllm.tui.draw.ascii import to_ascii
+from minivllm.tui.draw.theme import DARK, LIGHT, Palette, plain
 from minivllm.tui.engine_actions import EngineActions
+from minivllm.tui.keys.commands import bindings
+from minivllm.tui.keys.palette import CommandList
+from minivllm.tui.keys.signals import leave_on_signals
 from minivllm.tui.lesson import LessonControl
-from minivllm.tui.model import DashboardModel
 from minivllm.tui.moves import Moves
-from minivllm.tui.palette import CommandList
 from minivllm.tui.screens.base import DashboardScreen
-from minivllm.tui.signals import leave_on_signals
-from minivllm.tui.source import EventSource
-from minivllm.tui.theme import DARK, LIGHT, Palette, plain
-from minivllm.tui.transport import State, Transport
-from minivllm.tui.widgets.panel import Panel
+from minivllm.tui.sources.source import EventSource
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.time.transport import State, Transport
+from minivllm.tui.widgets.frame.panel import Panel
 
 FRAMES_PER_SECOND = 15
 SECONDS_OF_EVENTS = 0.02

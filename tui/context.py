@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from minivllm.events.recording.log import LogWriter
 from minivllm.tui.control import EngineControl
+from minivllm.tui.draw.selection import Selection
 from minivllm.tui.lesson import LessonControl
-from minivllm.tui.model import DashboardModel
-from minivllm.tui.selection import Selection
-from minivllm.tui.transport import Transport
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.time.transport import Transport
 
 
 class Summary(NamedTuple):

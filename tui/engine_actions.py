@@ -9,8 +9,8 @@ from itertools import takewhile
 from minivllm.events.state import FinishedSequence
 from minivllm.tui.actions import whole_number
 from minivllm.tui.control import ASKED_HERE, EngineControl, Question
+from minivllm.tui.draw.text import plural, short_name
 from minivllm.tui.screens.dialogs import AskScreen, QuestionScreen
-from minivllm.tui.text import plural, short_name
 
 _NO_CONTROL = "This engine is not in this process, so it can only be watched."
 

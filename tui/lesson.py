@@ -11,9 +11,9 @@ them in a thread of their own.
 from dataclasses import dataclass
 from typing import Literal, Protocol, get_args
 
-from minivllm.tui.model import DashboardModel
-from minivllm.tui.selection import Target
-from minivllm.tui.source import EventSource
+from minivllm.tui.draw.selection import Target
+from minivllm.tui.sources.source import EventSource
+from minivllm.tui.state.model import DashboardModel
 
 PanelName = Literal[
     "slots", "blockmap", "budget", "waiting", "freequeue", "eventlog", "inspector", "prefix_tree", "mass", "xray",

@@ -7,7 +7,7 @@ where the picture stood before, and what was not possible is told.
 
 from collections.abc import Callable
 
-from minivllm.tui.widgets.timeline import TimeLine
+from minivllm.tui.widgets.frame.timeline import TimeLine
 
 
 class Moves:

@@ -7,9 +7,9 @@ get wrong is the room: a panel fills what it is given, so empty rows at its end 
 from importlib import import_module
 
 from minivllm.tui.context import Context
+from minivllm.tui.draw.lines import text_of
 from minivllm.tui.lesson import PanelName
-from minivllm.tui.lines import text_of
-from minivllm.tui.widgets.panel import Panel
+from minivllm.tui.widgets.frame.panel import Panel
 
 _CLASSES: dict[PanelName, str] = {
     "slots": "Slots",

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from minivllm.cli import main as minivllm
 from minivllm.lessons.exercises.catalogue import find_exercise
 from minivllm.lessons.exercises.plug import plug_in, where_in
-from minivllm.tui.text import clean
+from minivllm.tui.draw.text import clean
 
 BACKENDS: Mapping[str, str] = MappingProxyType(
     {

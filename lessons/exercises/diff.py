@@ -13,7 +13,7 @@ from minivllm.lessons.exercises.check import Result
 from minivllm.lessons.exercises.report import engines_at, step_of, step_of_difference, yours_at
 from minivllm.lessons.exercises.search import Counterexample
 from minivllm.lessons.exercises.traces import write_recording
-from minivllm.tui.text import clean
+from minivllm.tui.draw.text import clean
 
 
 class Difference(NamedTuple):

@@ -15,7 +15,7 @@ from minivllm.events.recording.whole_file import whole_file
 from minivllm.lessons.exercises.check import VISIBLE_POINTS, BehaviourResult, Result
 from minivllm.lessons.exercises.grade import Grade
 from minivllm.lessons.exercises.report import VISIBLE, hint_for, not_loaded, yours_at
-from minivllm.tui.text import clean
+from minivllm.tui.draw.text import clean
 
 SCHEMA = "minivllm.grade/1"
 

@@ -11,7 +11,7 @@ from minivllm.lessons.exercises.check import VISIBLE_POINTS, BehaviourResult, Re
 from minivllm.lessons.exercises.sandbox import Failure
 from minivllm.lessons.exercises.search import Counterexample
 from minivllm.lessons.exercises.traces import describe_trace
-from minivllm.tui.text import clean
+from minivllm.tui.draw.text import clean
 
 VISIBLE = "the tests of visible_test.py"
 _LINES_BEFORE = 4

@@ -13,11 +13,11 @@ from minivllm.lessons.course import VIEWS
 from minivllm.lessons.words import standing_at
 from minivllm.tui.app import DashboardApp
 from minivllm.tui.context import Context
+from minivllm.tui.draw.svg import standalone
+from minivllm.tui.draw.text import plural, short_name
 from minivllm.tui.lesson import Page
 from minivllm.tui.panels import picture
-from minivllm.tui.svg import standalone
-from minivllm.tui.text import plural, short_name
-from minivllm.tui.widgets.xray import XRay
+from minivllm.tui.widgets.blocks.xray import XRay
 
 COLUMNS = 88
 _FEWEST_ROWS, _MOST_ROWS = 12, 30

@@ -29,8 +29,8 @@ def add_dashboard_options(parser: argparse.ArgumentParser) -> None:
 def make_app(args: argparse.Namespace, source: object, **options: object) -> "DashboardApp":
     """The dashboard on `source`, with what `add_dashboard_options` has read."""
     from minivllm.tui.app import DashboardApp
-    from minivllm.tui.keymap import load_keymap
-    from minivllm.tui.theme import LIGHT
+    from minivllm.tui.draw.theme import LIGHT
+    from minivllm.tui.keys.keymap import load_keymap
 
     app = DashboardApp(source, ascii=args.ascii, keymap=load_keymap(args.keys), **options)
     if args.light:

@@ -16,8 +16,8 @@ from minivllm.events.fold import Fold
 from minivllm.lessons.facts import RequestFacts, RunFacts
 from minivllm.lessons.scenarios import Scenario
 from minivllm.lessons.stories import tell
-from minivllm.tui.decisions import DecisionLog
-from minivllm.tui.text import clean, fit, plural, tail
+from minivllm.tui.draw.text import clean, fit, plural, tail
+from minivllm.tui.state.decisions import DecisionLog
 
 SECONDS_WITHOUT_A_WORD = 2.0
 CUT_AT = 120

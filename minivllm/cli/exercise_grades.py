@@ -42,7 +42,7 @@ def grade(args: argparse.Namespace) -> int:
     """0 if all pass, 1 if not."""
     from minivllm.lessons.exercises import grade as grading
     from minivllm.lessons.exercises import grade_formats as formats
-    from minivllm.tui.text import clean
+    from minivllm.tui.draw.text import clean
 
     chosen = [find_exercise(name) for name in args.name] if args.name else list(exercises())
     for one in chosen:

@@ -13,10 +13,10 @@ from minivllm.lessons.measured import MeasuredLadder, MeasuredRung, MeasuredRung
 from minivllm.lessons.script import MAX_WORDS, Answer, Lesson, Predict
 from minivllm.lessons.transcript import transcript
 from minivllm.lessons.words import without_marks
+from minivllm.tui.draw.lines import text_of
+from minivllm.tui.draw.text import clean
 from minivllm.tui.lesson import Page
-from minivllm.tui.lines import text_of
-from minivllm.tui.text import clean
-from minivllm.tui.widgets.lesson_text import LessonText
+from minivllm.tui.widgets.frame.lesson_text import LessonText
 
 ROOM_OF_80_BY_24 = 31, 20
 

@@ -24,7 +24,7 @@ from minivllm.server.feeds import event_hub
 from minivllm.server.metrics import router
 from minivllm.tui.sources import event_stream
 from minivllm.tui.sources.http_source import HttpSource
-from minivllm.tui.sources.vllm import VllmSource
+from minivllm.tui.vllm.source import VllmSource
 
 PROMPTS = ["The capital of France is", "The largest planet in our solar system is", "To be or not to be, that is"]
 

@@ -15,11 +15,11 @@ from minivllm.events import types as ev
 from minivllm.events.recording.log import LogWriter
 from minivllm.sampling_params import SamplingParams
 from minivllm.tui.app import DashboardApp
-from minivllm.tui.model import MODELS
-from minivllm.tui.source import InProcessSource
-from minivllm.tui.theme import DARK, LIGHT
-from minivllm.tui.widgets.boxes import Column, Row
-from minivllm.tui.widgets.panel import Panel
+from minivllm.tui.draw.theme import DARK, LIGHT
+from minivllm.tui.sources.source import InProcessSource
+from minivllm.tui.state.model import MODELS
+from minivllm.tui.widgets.frame.boxes import Column, Row
+from minivllm.tui.widgets.frame.panel import Panel
 
 WATCH = "The first blocks are computed once and shared."
 

@@ -8,10 +8,10 @@ from rich.cells import cell_len
 
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.events import types as ev
-from minivllm.tui.lines import text_of
-from minivllm.tui.model import DashboardModel
-from minivllm.tui.widgets.blockmap import BlockMap, lay_out
-from minivllm.tui.widgets.cells import CACHED, EMPTY, FILL, block_cells, group_cells
+from minivllm.tui.draw.lines import text_of
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.blocks.blockmap import BlockMap, lay_out
+from minivllm.tui.widgets.blocks.cells import CACHED, EMPTY, FILL, block_cells, group_cells
 
 
 @pytest.mark.parametrize("size", [(37, 11), (68, 16), (112, 40)])

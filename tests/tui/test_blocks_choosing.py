@@ -7,12 +7,12 @@ from drawn_blocks import read_cells
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minivllm.tui.lines import highlight, target_at, targets_of, text_of
-from minivllm.tui.model import DashboardModel
-from minivllm.tui.selection import Selection, block
-from minivllm.tui.widgets.blockmap import BlockMap, lay_out
-from minivllm.tui.widgets.cells import block_cells
-from minivllm.tui.widgets.freequeue import FreeQueue
+from minivllm.tui.draw.lines import highlight, target_at, targets_of, text_of
+from minivllm.tui.draw.selection import Selection, block
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.blocks.blockmap import BlockMap, lay_out
+from minivllm.tui.widgets.blocks.cells import block_cells
+from minivllm.tui.widgets.blocks.freequeue import FreeQueue
 
 
 def model_of(stage, steps: int) -> DashboardModel:

@@ -9,19 +9,19 @@ from textual.app import App
 
 from minivllm.events import types as ev
 from minivllm.events.types.kernels import TracedProgram, TracedRead, TracedTile
-from minivllm.tui.commands import bindings
 from minivllm.tui.context import Context
-from minivllm.tui.model import DashboardModel
+from minivllm.tui.draw.selection import Selection
+from minivllm.tui.draw.theme import DARK, Palette
+from minivllm.tui.keys.commands import bindings
 from minivllm.tui.screens.blocks import BlocksScreen
-from minivllm.tui.selection import Selection
-from minivllm.tui.theme import DARK, Palette
-from minivllm.tui.transport import Transport
-from minivllm.tui.widgets.blockmap import BlockMap, lay_out
-from minivllm.tui.widgets.inspector import Inspector
-from minivllm.tui.widgets.mass import Mass
-from minivllm.tui.widgets.panel import Panel
-from minivllm.tui.widgets.prefix_tree import PrefixTree
-from minivllm.tui.widgets.xray import XRay
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.time.transport import Transport
+from minivllm.tui.widgets.blocks.blockmap import BlockMap, lay_out
+from minivllm.tui.widgets.blocks.inspector import Inspector
+from minivllm.tui.widgets.blocks.mass import Mass
+from minivllm.tui.widgets.blocks.prefix_tree import PrefixTree
+from minivllm.tui.widgets.blocks.xray import XRay
+from minivllm.tui.widgets.frame.panel import Panel
 
 
 class Host(App):

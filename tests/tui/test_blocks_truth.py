@@ -9,15 +9,15 @@ from drawn_blocks import expected_cells, ids_of, read_cells
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from minivllm.tui.lines import Line, target_of, text_of
-from minivllm.tui.model import DashboardModel
-from minivllm.tui.selection import Selection
-from minivllm.tui.text import short_name
-from minivllm.tui.widgets.blockmap import BlockMap
-from minivllm.tui.widgets.cells import CACHED
-from minivllm.tui.widgets.freequeue import FreeQueue
-from minivllm.tui.widgets.inspector import Inspector
-from minivllm.tui.widgets.prefix_tree import PrefixTree
+from minivllm.tui.draw.lines import Line, target_of, text_of
+from minivllm.tui.draw.selection import Selection
+from minivllm.tui.draw.text import short_name
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.blocks.blockmap import BlockMap
+from minivllm.tui.widgets.blocks.cells import CACHED
+from minivllm.tui.widgets.blocks.freequeue import FreeQueue
+from minivllm.tui.widgets.blocks.inspector import Inspector
+from minivllm.tui.widgets.blocks.prefix_tree import PrefixTree
 
 BEGINNINGS = (
     "",

@@ -8,9 +8,9 @@ import pytest
 from memory_recording import context_of
 
 from minivllm.events import types as ev
-from minivllm.tui.code import Rule, meaning_of, rule_of, source_of
-from minivllm.tui.selection import event, sequence
-from minivllm.tui.widgets.budget import Budget
+from minivllm.tui.answers.code import Rule, meaning_of, rule_of, source_of
+from minivllm.tui.draw.selection import event, sequence
+from minivllm.tui.widgets.steps.budget import Budget
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -37,7 +37,7 @@ def test_the_source_is_read_and_not_run() -> None:
     code = """
 import sys
 from minivllm.events import types as ev
-from minivllm.tui.code import Rule, source_of
+from minivllm.tui.answers.code import Rule, source_of
 for kind in ev.EVENT_KINDS:
     assert source_of(Rule(kind.rule, kind)).marked
 print([name for name in sys.modules if name.split(".")[0] in ("torch", "numpy", "transformers", "triton")

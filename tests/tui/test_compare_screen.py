@@ -13,14 +13,14 @@ from textual.pilot import Pilot
 
 from minivllm.events import types as ev
 from minivllm.events.kv_usage import KVUsageMeter
-from minivllm.tui.lines import text_of
-from minivllm.tui.plan_search import PlanSearch
+from minivllm.tui.draw.lines import text_of
+from minivllm.tui.draw.selection import sequence
 from minivllm.tui.screens.compare import CompareScreen
-from minivllm.tui.selection import sequence
-from minivllm.tui.usage import UsageFollower
-from minivllm.tui.widgets.comparison import Comparison
-from minivllm.tui.widgets.panel import Panel
-from minivllm.tui.widgets.side import Side, policy_of
+from minivllm.tui.time.plan_search import PlanSearch
+from minivllm.tui.time.usage import UsageFollower
+from minivllm.tui.widgets.compare.comparison import Comparison
+from minivllm.tui.widgets.compare.side import Side, policy_of
+from minivllm.tui.widgets.frame.panel import Panel
 
 ROOMS = [(0, 0), (1, 1), (2, 3), (10, 2), (39, 8), (80, 24), (200, 60)]
 

@@ -3,8 +3,8 @@
 from typing import get_args
 
 from minivllm.events import types as ev
-from minivllm.tui.decisions import LOG_LENGTH, Decision, DecisionLog, deferral, miss
-from minivllm.tui.model import DashboardModel
+from minivllm.tui.state.decisions import LOG_LENGTH, Decision, DecisionLog, deferral, miss
+from minivllm.tui.state.model import DashboardModel
 
 LEFT_OUT = {ev.StepBegin, ev.StepScheduled, ev.StepEnd, ev.AttentionMass, ev.TokenSampled, ev.TextFlushed}
 

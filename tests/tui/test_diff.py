@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from memory_recording import MemoryRecording
 
 from minivllm.events.state import Counters, EngineState
-from minivllm.tui.diff import difference
-from minivllm.tui.model import DashboardModel
+from minivllm.tui.answers.diff import difference
+from minivllm.tui.state.model import DashboardModel
 
 
 def ids(text: str) -> list[int]:

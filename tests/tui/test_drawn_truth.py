@@ -18,7 +18,7 @@ from textual.pilot import Pilot
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold, fold
 from minivllm.tui.app import DashboardApp
-from minivllm.tui.text import clean, short_name
+from minivllm.tui.draw.text import clean, short_name
 
 WALKS = settings(
     max_examples=4,

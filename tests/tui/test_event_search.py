@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from memory_recording import MemoryRecording, context_of
 
 from minivllm.events import types as ev
-from minivllm.tui.event_search import (
+from minivllm.tui.draw.selection import block
+from minivllm.tui.draw.selection import event as event_target
+from minivllm.tui.time.event_search import (
     EVENTS_PER_LOOK,
     EventCache,
     EventFilter,
@@ -16,8 +18,6 @@ from minivllm.tui.event_search import (
     event_in_question,
     index_of,
 )
-from minivllm.tui.selection import block
-from minivllm.tui.selection import event as event_target
 
 OF_A_BLOCK = {f"block.{what}" for what in ("allocated", "hashed", "hit", "released", "freed", "evicted")}
 

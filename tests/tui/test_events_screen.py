@@ -9,16 +9,16 @@ from textual.geometry import Region
 from textual.pilot import Pilot
 
 from minivllm.events import types as ev
-from minivllm.tui.event_owners import EventOwners
-from minivllm.tui.event_search import EVENTS_PER_LOOK
-from minivllm.tui.lines import text_of
-from minivllm.tui.model import DashboardModel
+from minivllm.tui.draw.lines import text_of
+from minivllm.tui.draw.selection import event as event_target
+from minivllm.tui.draw.selection import sequence
 from minivllm.tui.screens.events import EventsScreen
-from minivllm.tui.selection import event as event_target
-from minivllm.tui.selection import sequence
-from minivllm.tui.widgets.event_detail import EventDetail
-from minivllm.tui.widgets.event_list import EventList
-from minivllm.tui.widgets.panel import Panel
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.time.event_owners import EventOwners
+from minivllm.tui.time.event_search import EVENTS_PER_LOOK
+from minivllm.tui.widgets.events.event_detail import EventDetail
+from minivllm.tui.widgets.events.event_list import EventList
+from minivllm.tui.widgets.frame.panel import Panel
 
 
 def panel_at(kind: type[Panel], run, position: int, word: str = "") -> Panel:

@@ -21,9 +21,9 @@ from minivllm.engine.engine_thread import EngineThread
 from minivllm.events.fold import fold
 from minivllm.events.recording.lines import encode_event, encode_header
 from minivllm.tui.app import DashboardApp
-from minivllm.tui.model import MODELS
-from minivllm.tui.source import InProcessSource, ReplaySource, TailSource, open_source
 from minivllm.tui.sources import event_stream
+from minivllm.tui.sources.source import InProcessSource, ReplaySource, TailSource, open_source
+from minivllm.tui.state.model import MODELS
 
 
 def is_at(app: DashboardApp, stage, count: int) -> bool:

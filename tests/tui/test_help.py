@@ -6,7 +6,7 @@ from screen_host import SIZES, ScreenHost, drive, push
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from minivllm.tui.commands import COMMANDS
+from minivllm.tui.keys.commands import COMMANDS
 from minivllm.tui.screens.events import EventsScreen
 from minivllm.tui.screens.help import HelpScreen, keys_now
 

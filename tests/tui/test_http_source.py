@@ -14,10 +14,10 @@ from minivllm.errors import EventLogError
 from minivllm.events.fold import fold
 from minivllm.events.types import Gap
 from minivllm.tui.app import DashboardApp
-from minivllm.tui.model import MODELS
 from minivllm.tui.sources import event_stream
 from minivllm.tui.sources.http_source import HttpSource
 from minivllm.tui.sources.sse import MAX_MESSAGE_BYTES, SseMessage, SseParser
+from minivllm.tui.state.model import MODELS
 
 
 @pytest.fixture(autouse=True)

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from minivllm.errors import ConfigError
-from minivllm.tui.commands import COMMANDS, LESSON_COMMANDS, page
-from minivllm.tui.keymap import default_path, load_keymap
+from minivllm.tui.keys.commands import COMMANDS, LESSON_COMMANDS, page
+from minivllm.tui.keys.keymap import default_path, load_keymap
 
 ROOT = Path(__file__).resolve().parents[2]
 

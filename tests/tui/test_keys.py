@@ -28,7 +28,7 @@ from key_seat import MIDDLE, Seat
 from textual.pilot import Pilot
 from textual.widgets._footer import FooterKey
 
-from minivllm.tui.commands import COMMANDS, Command
+from minivllm.tui.keys.commands import COMMANDS, Command
 from minivllm.tui.screens.help import keys_now
 
 CHECKS = {**TIME, **LOOK, **ENGINE}

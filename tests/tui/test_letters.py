@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minivllm.tui.letters import ALPHABET, NO_LETTER, NUM_HUES, Letters
+from minivllm.tui.state.letters import ALPHABET, NO_LETTER, NUM_HUES, Letters
 
 
 def test_letters_are_given_in_order_and_kept() -> None:

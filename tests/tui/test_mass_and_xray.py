@@ -13,12 +13,12 @@ from minivllm.events import types as ev
 from minivllm.events.types.kernels import TracedProgram as Program
 from minivllm.events.types.kernels import TracedRead as Read
 from minivllm.events.types.kernels import TracedTile as Tile
-from minivllm.tui.ascii import to_ascii
-from minivllm.tui.lines import targets_of, text_of
-from minivllm.tui.model import DashboardModel
-from minivllm.tui.selection import Selection
-from minivllm.tui.widgets.mass import Mass, bars_of
-from minivllm.tui.widgets.xray import DONE, PLAYING, TO_COME, XRay, moment, num_ticks
+from minivllm.tui.draw.ascii import to_ascii
+from minivllm.tui.draw.lines import targets_of, text_of
+from minivllm.tui.draw.selection import Selection
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.blocks.mass import Mass, bars_of
+from minivllm.tui.widgets.blocks.xray import DONE, PLAYING, TO_COME, XRay, moment, num_ticks
 
 
 def trace_of(programs: list[Program], *, problem: str | None = None, seq: int = 7) -> ev.KernelTraced:

@@ -6,7 +6,7 @@ from memory_recording import MemoryRecording
 
 from minivllm.events.recording.log import LogWriter
 from minivllm.events.recording.recording import Recording
-from minivllm.tui.model import ModelCodec
+from minivllm.tui.state.model import ModelCodec
 
 
 def test_the_recording_in_memory_answers_as_the_real_one_does(memory_pressure, tmp_path: Path) -> None:

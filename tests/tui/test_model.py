@@ -3,7 +3,7 @@
 import pytest
 
 from minivllm.events import types as ev
-from minivllm.tui.model import MODELS, RATE_WINDOW, DashboardModel
+from minivllm.tui.state.model import MODELS, RATE_WINDOW, DashboardModel
 
 
 def feed(model: DashboardModel, events: list[ev.Event]) -> DashboardModel:

@@ -11,18 +11,18 @@ from rich.cells import cell_len
 
 from minivllm.events import types as ev
 from minivllm.events.state import ScheduledState
-from minivllm.tui.lines import targets_of, text_of
-from minivllm.tui.model import DashboardModel
-from minivllm.tui.widgets.batch_order import BatchOrder
-from minivllm.tui.widgets.blockmap import BlockMap
-from minivllm.tui.widgets.budget import Budget, bar_cells
-from minivllm.tui.widgets.eventlog import EventLog
-from minivllm.tui.widgets.finished import Finished
-from minivllm.tui.widgets.freequeue import FreeQueue
-from minivllm.tui.widgets.header import Header
-from minivllm.tui.widgets.panel import Panel
-from minivllm.tui.widgets.slots import Slots
-from minivllm.tui.widgets.waiting import Waiting
+from minivllm.tui.draw.lines import targets_of, text_of
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.blocks.blockmap import BlockMap
+from minivllm.tui.widgets.blocks.freequeue import FreeQueue
+from minivllm.tui.widgets.events.eventlog import EventLog
+from minivllm.tui.widgets.frame.header import Header
+from minivllm.tui.widgets.frame.panel import Panel
+from minivllm.tui.widgets.requests.batch_order import BatchOrder
+from minivllm.tui.widgets.requests.finished import Finished
+from minivllm.tui.widgets.requests.slots import Slots
+from minivllm.tui.widgets.requests.waiting import Waiting
+from minivllm.tui.widgets.steps.budget import Budget, bar_cells
 
 
 def model_of(stage, steps: int = 10_000) -> DashboardModel:

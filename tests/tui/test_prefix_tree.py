@@ -5,12 +5,12 @@ from types import SimpleNamespace
 import pytest
 from rich.cells import cell_len
 
-from minivllm.tui.chains import PrefixIndex
-from minivllm.tui.lines import text_of
-from minivllm.tui.model import DashboardModel
-from minivllm.tui.selection import Selection, block
-from minivllm.tui.widgets.inspector import Inspector
-from minivllm.tui.widgets.prefix_tree import PrefixTree
+from minivllm.tui.draw.lines import text_of
+from minivllm.tui.draw.selection import Selection, block
+from minivllm.tui.state.chains import PrefixIndex
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.blocks.inspector import Inspector
+from minivllm.tui.widgets.blocks.prefix_tree import PrefixTree
 
 
 def model_of(stage, steps: int = 10_000) -> DashboardModel:

@@ -14,9 +14,9 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from minivllm.tui.lines import text_of
-from minivllm.tui.sources.vllm import VllmSource
-from minivllm.tui.widgets.vllm_panels import VllmBlocks, VllmLoad, VllmMemory
+from minivllm.tui.draw.lines import text_of
+from minivllm.tui.vllm.source import VllmSource
+from minivllm.tui.vllm.vllm_panels import VllmBlocks, VllmLoad, VllmMemory
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 

@@ -12,19 +12,19 @@ from textual.geometry import Region
 from textual.pilot import Pilot
 
 import minivllm.tui
-from minivllm.tui.ascii import to_ascii
-from minivllm.tui.lines import text_of
+from minivllm.tui.draw.ascii import to_ascii
+from minivllm.tui.draw.lines import text_of
+from minivllm.tui.draw.selection import sequence, step
+from minivllm.tui.draw.theme import DARK, LIGHT, Palette
 from minivllm.tui.screens.base import DashboardScreen
 from minivllm.tui.screens.requests import RequestsScreen
 from minivllm.tui.screens.scheduler import SchedulerScreen
-from minivllm.tui.selection import sequence, step
-from minivllm.tui.theme import DARK, LIGHT, Palette
-from minivllm.tui.widgets.batch_order import BatchOrder
-from minivllm.tui.widgets.panel import Panel
-from minivllm.tui.widgets.request_detail import RequestDetail
-from minivllm.tui.widgets.step_detail import StepDetail
-from minivllm.tui.widgets.step_history import StepHistory
-from minivllm.tui.widgets.timelines import Timelines
+from minivllm.tui.widgets.frame.panel import Panel
+from minivllm.tui.widgets.requests.batch_order import BatchOrder
+from minivllm.tui.widgets.requests.request_detail import RequestDetail
+from minivllm.tui.widgets.requests.timelines import Timelines
+from minivllm.tui.widgets.steps.step_detail import StepDetail
+from minivllm.tui.widgets.steps.step_history import StepHistory
 
 PANELS = [StepHistory, StepDetail, BatchOrder, Timelines, RequestDetail]
 SIZES = [(80, 24), (120, 36), (200, 60)]

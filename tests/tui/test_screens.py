@@ -29,10 +29,10 @@ from textual.widgets import Footer
 
 from minivllm.events import types as ev
 from minivllm.tui.app import DashboardApp
-from minivllm.tui.lines import text_of
-from minivllm.tui.selection import block, event, sequence, step
-from minivllm.tui.theme import LIGHT
-from minivllm.tui.widgets.blockmap import lay_out
+from minivllm.tui.draw.lines import text_of
+from minivllm.tui.draw.selection import block, event, sequence, step
+from minivllm.tui.draw.theme import LIGHT
+from minivllm.tui.widgets.blocks.blockmap import lay_out
 
 
 def SLOW(value: object):

@@ -17,8 +17,8 @@ from minivllm.errors import EventLogError
 from minivllm.events.fold import fold
 from minivllm.events.recording.lines import encode_event, encode_header
 from minivllm.events.recording.log import LogWriter
-from minivllm.tui.source import InProcessSource, ReplaySource, TailSource, open_source
 from minivllm.tui.sources.http_source import HttpSource
+from minivllm.tui.sources.source import InProcessSource, ReplaySource, TailSource, open_source
 
 
 @pytest.fixture
@@ -283,8 +283,8 @@ def test_the_name_says_which_source_is_meant(log: Path, monkeypatch) -> None:
             "minivllm.tui.app",
             ("torch", "transformers", "numpy", "minivllm.core", "minivllm.runtime", "minivllm.engine.engine"),
         ),
-        ("minivllm.tui.source", ("torch", "textual", "rich")),
-        ("minivllm.tui.model", ("torch", "textual")),
+        ("minivllm.tui.sources.source", ("torch", "textual", "rich")),
+        ("minivllm.tui.state.model", ("torch", "textual")),
     ],
 )
 def test_a_module_loads_nothing_that_it_does_not_need(module: str, absent: tuple[str, ...]) -> None:

@@ -10,14 +10,14 @@ from random_traces import OPTIONS, REQUESTS, RUNS, context_with, folded, run_of
 from rich.cells import cell_len
 
 from minivllm.events import types as ev
-from minivllm.tui.histories import SHARES_KEPT, STEPS_KEPT, Share, StepRecord
-from minivllm.tui.lines import target_of, text_of
-from minivllm.tui.model import DashboardModel, ModelCodec
-from minivllm.tui.selection import sequence, step
-from minivllm.tui.widgets.bars import SEVERAL, UNUSED, bar_parts, bar_spans
-from minivllm.tui.widgets.batch_order import BatchOrder
-from minivllm.tui.widgets.step_detail import StepDetail
-from minivllm.tui.widgets.step_history import StepHistory
+from minivllm.tui.draw.lines import target_of, text_of
+from minivllm.tui.draw.selection import sequence, step
+from minivllm.tui.state.histories import SHARES_KEPT, STEPS_KEPT, Share, StepRecord
+from minivllm.tui.state.model import DashboardModel, ModelCodec
+from minivllm.tui.widgets.requests.batch_order import BatchOrder
+from minivllm.tui.widgets.steps.bars import SEVERAL, UNUSED, bar_parts, bar_spans
+from minivllm.tui.widgets.steps.step_detail import StepDetail
+from minivllm.tui.widgets.steps.step_history import StepHistory
 
 SCENARIOS = ["shared_prefix", "memory_pressure", "samples", "beams"]
 

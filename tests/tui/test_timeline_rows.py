@@ -3,9 +3,9 @@
 from random_traces import folded
 
 from minivllm.events import types as ev
-from minivllm.tui.lines import text_of
-from minivllm.tui.model import DashboardModel
-from minivllm.tui.widgets.timelines import Timelines
+from minivllm.tui.draw.lines import text_of
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.requests.timelines import Timelines
 
 
 def rows(panel: Timelines, model: DashboardModel, width: int, height: int) -> list[str]:

@@ -9,13 +9,13 @@ from random_traces import OPTIONS, REQUESTS, RUNS, context_with, folded, run_of
 from rich.cells import cell_len
 
 from minivllm.events import types as ev
-from minivllm.tui.lines import target_of, text_of
-from minivllm.tui.lives import Life
-from minivllm.tui.model import DashboardModel
-from minivllm.tui.selection import sequence
-from minivllm.tui.widgets.request_detail import RequestDetail
-from minivllm.tui.widgets.timelines import SIGNS, Axis, Timelines, duration, in_order, phase_cells
-from minivllm.tui.wrap import wrap, wrap_tail
+from minivllm.tui.draw.lines import target_of, text_of
+from minivllm.tui.draw.selection import sequence
+from minivllm.tui.draw.wrap import wrap, wrap_tail
+from minivllm.tui.state.lives import Life
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.requests.request_detail import RequestDetail
+from minivllm.tui.widgets.requests.timelines import SIGNS, Axis, Timelines, duration, in_order, phase_cells
 
 SCENARIOS = ["shared_prefix", "memory_pressure", "samples", "beams"]
 _RAREST_FIRST = ("preempted", "prefill", "queued", "decode")

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from random_traces import RUNS
 
 from minivllm.events import types as ev
-from minivllm.tui.model import MODELS, DashboardModel
-from minivllm.tui.source import InProcessSource
-from minivllm.tui.transport import SPEEDS, STEPS_PER_SECOND, Transport
+from minivllm.tui.sources.source import InProcessSource
+from minivllm.tui.state.model import MODELS, DashboardModel
+from minivllm.tui.time.transport import SPEEDS, STEPS_PER_SECOND, Transport
 
 
 def folded(header: ev.LogHeader, events: list[ev.Event]) -> DashboardModel:

@@ -27,15 +27,15 @@ from minivllm.events.vllm_kv_wire import (
 from minivllm.server.feeds.kv_feed import KVEventFeed
 from minivllm.server.feeds.kv_publisher import KVEventPublisher
 from minivllm.server.metrics.router import EngineMetrics
-from minivllm.tui.lines import text_of
-from minivllm.tui.sources import vllm_metrics
-from minivllm.tui.sources.vllm import VllmSource
-from minivllm.tui.sources.vllm_kv import Numbered
-from minivllm.tui.sources.vllm_metrics import Scrape, parse_scrape
-from minivllm.tui.theme import LIGHT
-from minivllm.tui.vllm_app import VllmApp
-from minivllm.tui.vllm_view import Quantile, VllmView
-from minivllm.tui.widgets.vllm_panels import VllmBlocks, VllmLatency, VllmLoad, VllmMemory, VllmUnknown, between
+from minivllm.tui.draw.lines import text_of
+from minivllm.tui.draw.theme import LIGHT
+from minivllm.tui.vllm import metrics
+from minivllm.tui.vllm.kv import Numbered
+from minivllm.tui.vllm.metrics import Scrape, parse_scrape
+from minivllm.tui.vllm.source import VllmSource
+from minivllm.tui.vllm.vllm_app import VllmApp
+from minivllm.tui.vllm.vllm_panels import VllmBlocks, VllmLatency, VllmLoad, VllmMemory, VllmUnknown, between
+from minivllm.tui.vllm.vllm_view import Quantile, VllmView
 
 # Written by hand after what the sources of vLLM 0.32 register, for two engines, and short: no recording.
 # What a real one sends is tested by test_real_vllm.py, where vLLM is installed.
@@ -191,7 +191,7 @@ def test_the_same_name_in_two_memories_is_two_blocks() -> None:
 
 
 def test_a_publisher_that_never_removes_does_not_fill_our_memory(monkeypatch) -> None:
-    monkeypatch.setattr("minivllm.tui.vllm_view.MOST_NAMES", 10)
+    monkeypatch.setattr("minivllm.tui.vllm.vllm_view.MOST_NAMES", 10)
     view = taken([AllBlocksCleared()], [stored(*range(30))])
     assert len(view.blocks) == 10 and not view.knows_all_names
 
@@ -247,7 +247,7 @@ def poll_until(source: VllmSource, condition: Callable[[], bool]) -> None:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch) -> None:
-    monkeypatch.setattr(vllm_metrics, "SECONDS_BETWEEN", 0.02)
+    monkeypatch.setattr(metrics, "SECONDS_BETWEEN", 0.02)
 
 
 @pytest.mark.parametrize("encoding", ["map", "array"])

@@ -5,9 +5,9 @@ from hypothesis import given
 from random_traces import OPTIONS, REQUESTS, RUNS, folded, run_of
 
 from minivllm.events import types as ev
-from minivllm.tui.model import DashboardModel
-from minivllm.tui.selection import block, event, sequence, step
-from minivllm.tui.why import why
+from minivllm.tui.answers.why import why
+from minivllm.tui.draw.selection import block, event, sequence, step
+from minivllm.tui.state.model import DashboardModel
 
 
 def test_a_step_is_told_with_its_sums_and_what_was_left_over(memory_pressure) -> None:

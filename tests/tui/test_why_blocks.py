@@ -6,9 +6,9 @@ from asked_why import NOTHING, ask_why, short
 from random_traces import folded
 
 from minivllm.events import types as ev
-from minivllm.tui.model import DashboardModel
-from minivllm.tui.selection import block
-from minivllm.tui.why import why
+from minivllm.tui.answers.why import why
+from minivllm.tui.draw.selection import block
+from minivllm.tui.state.model import DashboardModel
 
 
 def test_a_held_block_is_told_with_its_owner_entry_and_fill(memory_pressure) -> None:

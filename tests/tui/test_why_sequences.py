@@ -7,10 +7,10 @@ from asked_why import NOTHING, ask_why, short
 from random_traces import folded
 
 from minivllm.events import types as ev
-from minivllm.tui.model import DashboardModel
-from minivllm.tui.selection import sequence, step
-from minivllm.tui.why import why
-from minivllm.tui.why_sequences import reason_to_wait
+from minivllm.tui.answers.why import why
+from minivllm.tui.answers.why_sequences import reason_to_wait
+from minivllm.tui.draw.selection import sequence, step
+from minivllm.tui.state.model import DashboardModel
 
 
 def test_the_first_in_the_queue_is_told_what_it_lacks_and_who_holds_it(memory_pressure) -> None:

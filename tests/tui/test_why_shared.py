@@ -5,9 +5,9 @@ import re
 import pytest
 
 from minivllm.events import types as ev
-from minivllm.tui.model import DashboardModel
-from minivllm.tui.why_blocks import why_block
-from minivllm.tui.why_sequences import named
+from minivllm.tui.answers.why_blocks import why_block
+from minivllm.tui.answers.why_sequences import named
+from minivllm.tui.state.model import DashboardModel
 
 _STEPS = r"in steps? (\d+)(?: to (\d+))?"
 _WAYS = {

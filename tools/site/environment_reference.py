@@ -52,7 +52,7 @@ FILES: tuple[tuple[str, str, str], ...] = (
     ("`~/.local/share/minivllm/progress.json`", "How far you are with lessons and exercises.", "minivllm.lessons.progress:default_path"),
     ("`~/minivllm-exercises`", "Your solutions, a file each.", "minivllm.lessons.exercises.workspace:default_root"),
     ("`~/.config/minivllm/keys.toml`", "Keys of your own for the dashboard ([Key bindings](keys.md)). It is only read.",
-     "minivllm.tui.keymap:default_path"),
+     "minivllm.tui.keys.keymap:default_path"),
     ("`minivllm-step-N.svg`", "In the folder where you are: what `ctrl+s` saves in the dashboard.", "minivllm.tui.actions"),
     ("`minivllm-TIME.jsonl`, `minivllm-TIME.perfetto.json`", "In the folder where you are: what `E` saves in the dashboard.",
      "minivllm.tui.actions"),

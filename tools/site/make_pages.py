@@ -22,7 +22,7 @@ import configuration_reference
 import events_reference
 import metrics_reference
 
-from minivllm.tui import commands
+from minivllm.tui.keys import commands
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 

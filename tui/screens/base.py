@@ -10,10 +10,10 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from minivllm.tui.context import Context
-from minivllm.tui.widgets.header import Header
-from minivllm.tui.widgets.keybar import KeyBar
-from minivllm.tui.widgets.panel import Panel
-from minivllm.tui.widgets.timeline import TimeLine
+from minivllm.tui.widgets.frame.header import Header
+from minivllm.tui.widgets.frame.keybar import KeyBar
+from minivllm.tui.widgets.frame.panel import Panel
+from minivllm.tui.widgets.frame.timeline import TimeLine
 
 SMALLEST = (40, 12)
 """Columns and rows below which there is nothing to read."""

@@ -11,17 +11,17 @@ from collections.abc import Iterable
 from textual.events import DescendantFocus
 from textual.widget import Widget
 
-from minivllm.tui.chains import PrefixIndex
 from minivllm.tui.context import Context
 from minivllm.tui.screens.base import DashboardScreen
-from minivllm.tui.widgets.blockmap import BlockMap
-from minivllm.tui.widgets.boxes import Column, Row
-from minivllm.tui.widgets.freequeue import FreeQueue
-from minivllm.tui.widgets.inspector import Inspector
-from minivllm.tui.widgets.mass import Mass
-from minivllm.tui.widgets.panel import Panel
-from minivllm.tui.widgets.prefix_tree import PrefixTree
-from minivllm.tui.widgets.xray import XRay
+from minivllm.tui.state.chains import PrefixIndex
+from minivllm.tui.widgets.blocks.blockmap import BlockMap
+from minivllm.tui.widgets.blocks.freequeue import FreeQueue
+from minivllm.tui.widgets.blocks.inspector import Inspector
+from minivllm.tui.widgets.blocks.mass import Mass
+from minivllm.tui.widgets.blocks.prefix_tree import PrefixTree
+from minivllm.tui.widgets.blocks.xray import XRay
+from minivllm.tui.widgets.frame.boxes import Column, Row
+from minivllm.tui.widgets.frame.panel import Panel
 
 
 class BlocksScreen(DashboardScreen):

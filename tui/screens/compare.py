@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from textual.widget import Widget
 
 from minivllm.tui.screens.base import DashboardScreen
-from minivllm.tui.widgets.boxes import Row
-from minivllm.tui.widgets.comparison import Comparison
-from minivllm.tui.widgets.sentences import Watch
-from minivllm.tui.widgets.side import Side
+from minivllm.tui.widgets.compare.comparison import Comparison
+from minivllm.tui.widgets.compare.side import Side
+from minivllm.tui.widgets.frame.boxes import Row
+from minivllm.tui.widgets.frame.sentences import Watch
 
 
 class CompareScreen(DashboardScreen):

@@ -9,12 +9,12 @@ from collections.abc import Iterable
 
 from textual.widget import Widget
 
-from minivllm.tui.event_search import index_of
+from minivllm.tui.draw.selection import Target
 from minivllm.tui.screens.base import DashboardScreen
-from minivllm.tui.selection import Target
-from minivllm.tui.widgets.boxes import Row
-from minivllm.tui.widgets.event_detail import EventDetail
-from minivllm.tui.widgets.event_list import EventList
+from minivllm.tui.time.event_search import index_of
+from minivllm.tui.widgets.events.event_detail import EventDetail
+from minivllm.tui.widgets.events.event_list import EventList
+from minivllm.tui.widgets.frame.boxes import Row
 
 
 class EventsScreen(DashboardScreen):

@@ -17,9 +17,9 @@ from textual.content import Content
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
 
-from minivllm.tui.ascii import Ascii, to_ascii
-from minivllm.tui.commands import COMMANDS, LESSON_COMMANDS, readable
-from minivllm.tui.widgets.panel import Panel
+from minivllm.tui.draw.ascii import Ascii, to_ascii
+from minivllm.tui.keys.commands import COMMANDS, LESSON_COMMANDS, readable
+from minivllm.tui.widgets.frame.panel import Panel
 
 _LETTERS = (
     "Letters",

@@ -18,13 +18,13 @@ from textual.events import Key
 from textual.widget import Widget
 
 from minivllm.errors import MinivllmError
-from minivllm.tui.commands import LESSON_COMMANDS, as_bindings
 from minivllm.tui.context import Context
+from minivllm.tui.keys.commands import LESSON_COMMANDS, as_bindings
 from minivllm.tui.lesson import PANEL_NAMES, LessonControl, Page, PanelName, Stage
 from minivllm.tui.panels import make_panel
 from minivllm.tui.screens.base import DashboardScreen
-from minivllm.tui.transport import SPEEDS, STEPS_PER_SECOND, Transport
-from minivllm.tui.widgets.lesson_text import LessonText
+from minivllm.tui.time.transport import SPEEDS, STEPS_PER_SECOND, Transport
+from minivllm.tui.widgets.frame.lesson_text import LessonText
 
 _LONGEST_GUESS = 12
 _SECONDS_TO_PLAY = 1.5

@@ -5,15 +5,15 @@ from collections.abc import Iterable
 from textual.widget import Widget
 
 from minivllm.tui.screens.base import DashboardScreen
-from minivllm.tui.widgets.blockmap import BlockMap
-from minivllm.tui.widgets.boxes import Column, Row
-from minivllm.tui.widgets.budget import Budget
-from minivllm.tui.widgets.eventlog import EventLog
-from minivllm.tui.widgets.finished import Finished
-from minivllm.tui.widgets.freequeue import FreeQueue
-from minivllm.tui.widgets.sentences import Summary, Watch
-from minivllm.tui.widgets.slots import Slots
-from minivllm.tui.widgets.waiting import Waiting
+from minivllm.tui.widgets.blocks.blockmap import BlockMap
+from minivllm.tui.widgets.blocks.freequeue import FreeQueue
+from minivllm.tui.widgets.events.eventlog import EventLog
+from minivllm.tui.widgets.frame.boxes import Column, Row
+from minivllm.tui.widgets.frame.sentences import Summary, Watch
+from minivllm.tui.widgets.requests.finished import Finished
+from minivllm.tui.widgets.requests.slots import Slots
+from minivllm.tui.widgets.requests.waiting import Waiting
+from minivllm.tui.widgets.steps.budget import Budget
 
 
 class Overview(DashboardScreen):

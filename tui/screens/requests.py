@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from textual.widget import Widget
 
 from minivllm.tui.screens.base import DashboardScreen
-from minivllm.tui.widgets.boxes import Column
-from minivllm.tui.widgets.request_detail import RequestDetail
-from minivllm.tui.widgets.timelines import Timelines
+from minivllm.tui.widgets.frame.boxes import Column
+from minivllm.tui.widgets.requests.request_detail import RequestDetail
+from minivllm.tui.widgets.requests.timelines import Timelines
 
 
 class RequestsScreen(DashboardScreen):

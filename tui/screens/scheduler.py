@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from textual.widget import Widget
 
 from minivllm.tui.screens.base import DashboardScreen
-from minivllm.tui.widgets.batch_order import BatchOrder
-from minivllm.tui.widgets.boxes import Column, Row
-from minivllm.tui.widgets.budget import Budget
-from minivllm.tui.widgets.step_detail import StepDetail
-from minivllm.tui.widgets.step_history import StepHistory
+from minivllm.tui.widgets.frame.boxes import Column, Row
+from minivllm.tui.widgets.requests.batch_order import BatchOrder
+from minivllm.tui.widgets.steps.budget import Budget
+from minivllm.tui.widgets.steps.step_detail import StepDetail
+from minivllm.tui.widgets.steps.step_history import StepHistory
 
 
 class SchedulerScreen(DashboardScreen):

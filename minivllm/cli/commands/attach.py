@@ -32,8 +32,8 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError("--kv-events belongs to --vllm URL: a minivllm server tells all of it in its event stream.")
     if args.vllm is not None:
         return _attach_to_vllm(args)
-    from minivllm.tui.model import MODELS
-    from minivllm.tui.source import open_source
+    from minivllm.tui.sources.source import open_source
+    from minivllm.tui.state.model import MODELS
 
     require_terminal("once SOURCE --json says in one line what the engine is doing")
     if hasattr(os, "nice"):
@@ -48,9 +48,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _attach_to_vllm(args: argparse.Namespace) -> int:
-    from minivllm.tui.sources.vllm import VllmSource
-    from minivllm.tui.theme import LIGHT
-    from minivllm.tui.vllm_app import VllmApp
+    from minivllm.tui.draw.theme import LIGHT
+    from minivllm.tui.vllm.source import VllmSource
+    from minivllm.tui.vllm.vllm_app import VllmApp
 
     require_terminal(f"curl {args.vllm}/metrics shows what a vLLM server tells")
     app = VllmApp(VllmSource(args.vllm, args.kv_events), ascii=args.ascii)

@@ -215,8 +215,8 @@ def _diff(args: argparse.Namespace) -> int:
     if not terminal_attached():
         print(f"In a terminal: minivllm replay {found.engine} --with {found.yours} --step {found.step}   (key 6)")
         return 0
-    from minivllm.tui.model import MODELS
-    from minivllm.tui.source import ReplaySource
+    from minivllm.tui.sources.source import ReplaySource
+    from minivllm.tui.state.model import MODELS
 
     a, b = (ReplaySource(path, codec=MODELS) for path in (found.engine, found.yours))
     app = make_app(args, a, other=b, watch=found.sentence, state="paused", first_step=found.step, screen="compare")

@@ -36,8 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from minivllm.tui.model import MODELS
-    from minivllm.tui.source import InProcessSource
+    from minivllm.tui.sources.source import InProcessSource
+    from minivllm.tui.state.model import MODELS
 
     require_terminal("demo --headless and generate run an engine without one")
     config = engine_config(args, OPTIONS)

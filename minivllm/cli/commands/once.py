@@ -18,9 +18,9 @@ from minivllm.cli.terminal import note, print_json
 from minivllm.errors import EventLogError
 from minivllm.events.fold import Fold
 from minivllm.events.pool_use import pool_use
-from minivllm.tui.decisions import deferral
-from minivllm.tui.source import open_source
-from minivllm.tui.text import clean, fit, plural, short_name, tail
+from minivllm.tui.draw.text import clean, fit, plural, short_name, tail
+from minivllm.tui.sources.source import open_source
+from minivllm.tui.state.decisions import deferral
 
 QUIET_SECONDS = 0.5
 """Without an event from a server, all that it has to say has come."""

@@ -41,8 +41,8 @@ def _show(args: argparse.Namespace, number: int, unreadable: str) -> str | None:
 
     unreadable: why the one before is not shown
     """
-    from minivllm.tui.model import MODELS
-    from minivllm.tui.source import ReplaySource
+    from minivllm.tui.sources.source import ReplaySource
+    from minivllm.tui.state.model import MODELS
 
     log = args.logs[number]
     source = ReplaySource(log, codec=MODELS)

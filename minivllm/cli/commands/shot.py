@@ -14,9 +14,9 @@ from minivllm.events.recording.whole_file import write_whole
 
 if TYPE_CHECKING:
     from minivllm.tui.app import DashboardApp
-    from minivllm.tui.model import DashboardModel
-    from minivllm.tui.selection import Target
-    from minivllm.tui.source import ReplaySource
+    from minivllm.tui.draw.selection import Target
+    from minivllm.tui.sources.source import ReplaySource
+    from minivllm.tui.state.model import DashboardModel
 
 _SIZE = re.compile(r"(\d{1,4})x(\d{1,4})")
 _LARGEST = 1000
@@ -64,10 +64,10 @@ def run(args: argparse.Namespace) -> int:
 
 async def _draw(args: argparse.Namespace, size: tuple[int, int]) -> str:
     from minivllm.tui.app import SCREENS, DashboardApp
-    from minivllm.tui.svg import standalone
-    from minivllm.tui.text import clean
-    from minivllm.tui.theme import LIGHT
-    from minivllm.tui.widgets.xray import XRay
+    from minivllm.tui.draw.svg import standalone
+    from minivllm.tui.draw.text import clean
+    from minivllm.tui.draw.theme import LIGHT
+    from minivllm.tui.widgets.blocks.xray import XRay
 
     if args.screen not in SCREENS:
         raise ConfigError(f"--screen must be one of {', '.join(SCREENS)}; got {args.screen!r}.")
@@ -93,8 +93,8 @@ async def _draw(args: argparse.Namespace, size: tuple[int, int]) -> str:
 
 
 def _target(app: "DashboardApp", what: str, log: str) -> "Target":
-    from minivllm.tui.event_search import index_of
-    from minivllm.tui.selection import event
+    from minivllm.tui.draw.selection import event
+    from minivllm.tui.time.event_search import index_of
 
     if what[:1] == "e" and what[1:].isdecimal():
         target = None if index_of(app.context.transport.recording, int(what[1:])) is None else event(int(what[1:]))
@@ -108,8 +108,8 @@ def _target(app: "DashboardApp", what: str, log: str) -> "Target":
 
 def _open(path: str) -> "ReplaySource[DashboardModel]":
     """The whole of a recording. One that is damaged is shown as far as it goes, and the picture says so."""
-    from minivllm.tui.model import MODELS
-    from minivllm.tui.source import ReplaySource
+    from minivllm.tui.sources.source import ReplaySource
+    from minivllm.tui.state.model import MODELS
 
     source = ReplaySource(path, codec=MODELS)
     while source.poll(1.0):

@@ -55,8 +55,8 @@ class StepTimer:
 
     def _in_process(self) -> float:
         from minivllm.tui.app import FRAMES_PER_SECOND, DashboardApp
-        from minivllm.tui.model import MODELS
-        from minivllm.tui.source import InProcessSource
+        from minivllm.tui.sources.source import InProcessSource
+        from minivllm.tui.state.model import MODELS
 
         engine = self._engine
         source = InProcessSource(engine.log_header(), codec=MODELS, state=engine.inspect())

@@ -37,7 +37,7 @@ from minivllm.lab.common.report import (
     progress_bar,
 )
 from minivllm.lab.common.traffic import RecordedTraffic, record_traffic
-from minivllm.tui.model import MODELS
+from minivllm.tui.state.model import MODELS
 
 NUM_EVENTS = 1_000_000
 NUM_BLOCKS = 2048

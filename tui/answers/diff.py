@@ -1,0 +1,204 @@
+"""What changed between two moments, as lines that a person reads from top to bottom.
+
+Both moments are folded states, so the diff is of what *is*, and not a list of what happened between: a block that was
+taken and given back is no difference. The exception are sequences that came and went in between, which a person would
+miss. Every sequence, block and counter that differs is named once, and nothing that is equal: a test applies the lines to
+the first state and gets the second.
+
+The easy thing to get wrong is a name that is used twice: a request that ended and another of the same name are not one.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from minivllm.events.state import BlockState, Counters, ScheduledState, SequenceState
+from minivllm.tui.draw.text import clean, id_ranges, plural, short_name
+from minivllm.tui.state.decisions import deferral
+from minivllm.tui.state.model import DashboardModel
+
+_MOST_NAMES = 12
+
+
+def difference(a: DashboardModel, b: DashboardModel) -> list[str]:
+    """From `a` to `b`, which is usually the later one."""
+    sections = (
+        ("Requests and sequences", [*_sequences(a, b), *_came_and_went(a, b)]),
+        ("Blocks", [*_blocks(a, b)]),
+        ("Queues", [*_queues(a, b)]),
+        ("Counters", [*_counters(a.fold.counters, b.fold.counters)]),
+    )
+    lines = [_time(a, b)]
+    for title, found in sections:
+        if found:
+            lines += ["", title, *(f"  {line}" for line in found)]
+    if len(lines) == 1:
+        lines.append("Nothing else differs.")
+    return lines
+
+
+def _time(a: DashboardModel, b: DashboardModel) -> str:
+    steps, seconds = b.fold.step - a.fold.step, b.fold.t - a.fold.t
+    if not steps and not seconds:
+        return "At the same time."
+    return f"{plural(abs(steps), 'step')} and {abs(seconds):.3f} seconds {'earlier' if seconds < 0 else 'later'}"
+
+
+# ---- sequences ----
+
+
+def _sequences(a: DashboardModel, b: DashboardModel) -> Iterator[str]:
+    old, new = a.fold.sequences, b.fold.sequences
+    for seq_id in dict.fromkeys([*old, *new]):
+        name = short_name(seq_id)
+        if seq_id in old and seq_id in new and _is_same_request(a, b, seq_id):
+            if old[seq_id] != new[seq_id]:
+                yield f"{name}: {', '.join(_changes(old[seq_id], new[seq_id]))}"
+            continue
+        if seq_id in old:
+            yield f"{name}: ended{_reason(b, seq_id)}, had {_summary(old[seq_id])}"
+        if seq_id in new:
+            yield f"{name}: {'arrived again' if seq_id in old else 'arrived'}, has {_summary(new[seq_id])}"
+
+
+def _is_same_request(a: DashboardModel, b: DashboardModel, seq_id: str) -> bool:
+    old, new = (
+        a.fold.requests[a.fold.sequences[seq_id].request_id],
+        b.fold.requests[b.fold.sequences[seq_id].request_id],
+    )
+    return old.arrival_time == new.arrival_time
+
+
+def _reason(b: DashboardModel, seq_id: str) -> str:
+    life = b.lives.by_sequence.get(seq_id)
+    return f" ({clean(life.end[2])})" if life is not None and life.end is not None else ""
+
+
+def _summary(sequence: SequenceState) -> str:
+    where = sequence.status if sequence.slot is None else f"{sequence.status} in slot {sequence.slot}"
+    blocks = f", blocks {id_ranges(sequence.block_table)}" if sequence.block_table else ""
+    preempted = f", {plural(sequence.num_preemptions, 'preemption')}" if sequence.num_preemptions else ""
+    tokens = f"{sequence.num_prompt_tokens} prompt and {len(sequence.output_token_ids)} output tokens"
+    return f"{tokens}, {sequence.num_computed_tokens} computed{preempted}, {where}{blocks}"
+
+
+def _changes(old: SequenceState, new: SequenceState) -> Iterator[str]:
+    """Every field that differs; at least one does."""
+    if old.status != new.status:
+        yield f"{old.status} to {new.status}"
+    if new.num_preemptions != old.num_preemptions:
+        yield f"{plural(new.num_preemptions - old.num_preemptions, 'preemption')} more"
+    if old.slot != new.slot:
+        yield f"slot {_or_none(old.slot)} to {_or_none(new.slot)}"
+    if old.output_token_ids != new.output_token_ids:
+        yield _numbers("output tokens", len(old.output_token_ids), len(new.output_token_ids))
+    elif old.text != new.text:
+        yield "more of its text is visible"
+    if old.num_computed_tokens != new.num_computed_tokens:
+        yield _numbers("computed", old.num_computed_tokens, new.num_computed_tokens)
+    if old.num_cached_tokens != new.num_cached_tokens:
+        yield _numbers("cached", old.num_cached_tokens, new.num_cached_tokens)
+    yield from _table_changes(old.block_table, new.block_table)
+    if old.deferred != new.deferred:
+        yield "waits for nothing any more" if new.deferred is None else f"waits: {deferral(*new.deferred)}"
+
+
+def _table_changes(old: list[int], new: list[int]) -> Iterator[str]:
+    lost, gained = [one for one in old if one not in set(new)], [one for one in new if one not in set(old)]
+    if lost:
+        yield f"lost blocks {id_ranges(lost)}"
+    if gained:
+        yield f"gained blocks {id_ranges(gained)}"
+    if old != new and not lost and not gained:
+        yield "its blocks in another order"
+
+
+def _came_and_went(a: DashboardModel, b: DashboardModel) -> Iterator[str]:
+    """Who was there only in between, as far as the model remembers."""
+    for life in b.lives.by_sequence.values():
+        if life.end is not None and life.arrived > a.fold.t and life.seq_id not in a.fold.sequences:
+            reason, tokens = clean(life.end[2]), plural(life.num_tokens, "output token")
+            yield f"{short_name(life.seq_id)}: came and went in between ({reason}), with {tokens}"
+
+
+# ---- blocks ----
+
+
+def _blocks(a: DashboardModel, b: DashboardModel) -> Iterator[str]:
+    """One line for each way in which blocks have changed."""
+    groups: dict[str, list[int]] = defaultdict(list)
+    for block_id, (old, new) in enumerate(zip(a.fold.blocks, b.fold.blocks, strict=True)):
+        for change in _block_changes(old, new):
+            groups[change].append(block_id)
+    for change in sorted(groups, key=_order):
+        yield f"{change}: {id_ranges(groups[change])}"
+
+
+_WORDS = ("newly used", "freed", "shared by", "newly cached", "evicted", "cached under")
+
+
+def _block_changes(old: BlockState, new: BlockState) -> Iterator[str]:
+    if old.ref_cnt != new.ref_cnt:
+        if old.ref_cnt == 0:
+            yield "newly used" if new.ref_cnt == 1 else f"newly used by {new.ref_cnt}"
+        elif new.ref_cnt == 0:
+            yield "freed, was used" if old.ref_cnt == 1 else f"freed, was used by {old.ref_cnt}"
+        else:
+            yield f"shared by {new.ref_cnt}, was {old.ref_cnt}"
+    if (old.hash, old.parent) != (new.hash, new.parent):
+        if old.hash is None:
+            yield "newly cached"
+        elif new.hash is None:
+            yield "evicted from the cache"
+        else:
+            yield "cached under another name"
+
+
+def _order(change: str) -> tuple[int, str]:
+    return next(number for number, word in enumerate(_WORDS) if change.startswith(word)), change
+
+
+# ---- queues and counters ----
+
+
+def _queues(a: DashboardModel, b: DashboardModel) -> Iterator[str]:
+    for name in ("waiting", "running"):
+        old, new = getattr(a.fold, name), getattr(b.fold, name)
+        if old != new:
+            yield f"{name}: {_names(old)}  to  {_names(new)}"
+    old, new = list(a.fold.free_queue), list(b.fold.free_queue)
+    if old != new:
+        first = [str(queue[0]) if queue else "none" for queue in (old, new)]
+        yield f"free queue: {len(old):,} to {len(new):,} blocks, next {first[0]} to {first[1]}"
+    if a.fold.budget != b.fold.budget:
+        yield _numbers("budget", a.fold.budget, b.fold.budget)
+    old, new = _plan(a.fold.scheduled), _plan(b.fold.scheduled)
+    if old != new:
+        # Where each chunk began need not be told: that is how many tokens of the sequence are computed.
+        yield f"last plan: {_few(old)}  to  {_few(new)}"
+
+
+def _counters(old: Counters, new: Counters) -> Iterator[str]:
+    for name in Counters.__struct_fields__:
+        if getattr(old, name) != getattr(new, name):
+            yield _numbers(name.replace("_", " "), getattr(old, name), getattr(new, name))
+
+
+def _numbers(name: str, old: int, new: int) -> str:
+    return f"{name} {old:,} to {new:,} ({new - old:+,})"
+
+
+def _names(seq_ids: list[str]) -> str:
+    return _few([short_name(seq_id) for seq_id in seq_ids])
+
+
+def _plan(scheduled: list[ScheduledState]) -> list[str]:
+    return [f"{short_name(item.seq_id)} {item.num_tokens:,} {clean(item.kind)}" for item in scheduled]
+
+
+def _few(words: list[str]) -> str:
+    more = f" and {len(words) - _MOST_NAMES} more" if len(words) > _MOST_NAMES else ""
+    return ", ".join(words[:_MOST_NAMES]) + more or "nobody"
+
+
+def _or_none(slot: int | None) -> str:
+    return "none" if slot is None else str(slot)

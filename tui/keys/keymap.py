@@ -1,0 +1,100 @@
+"""A person's own keys: a TOML file with a line for each command that gets other ones.
+
+    "time.step" = "ctrl+right"
+    "time.step_back" = "ctrl+left,b"
+
+The ids are those of `commands.COMMANDS` and `LESSON_COMMANDS`. Knows files and names of keys, and nothing of screens. The easy thing to get
+wrong is the key that somebody else has: a command that keeps its usual key counts too, so both are named and nothing is
+half applied.
+"""
+
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+
+from textual.keys import KEY_NAME_REPLACEMENTS, Keys, key_to_character
+
+from minivllm.errors import ConfigError
+from minivllm.tui.keys.commands import COMMANDS, LESSON_COMMANDS
+
+_MODIFIERS = ("alt", "ctrl", "shift", "super")
+
+
+def default_path() -> Path:
+    """Where a person's keys are looked for if no file is named."""
+    base = os.environ.get("XDG_CONFIG_HOME")
+    return Path(base or Path.home() / ".config") / "minivllm" / "keys.toml"
+
+
+def load_keymap(path: str | Path | None) -> dict[str, str]:
+    """Keys by command id, as Textual takes them; empty if no file is named and the usual one is not there.
+
+    Raises `ConfigError` for the first thing in the file that is no key or no command.
+    """
+    file = default_path() if path is None else Path(path)
+    if path is None and not file.is_file():
+        return {}
+    usual = {command.id: command.keys for command in (*COMMANDS, *LESSON_COMMANDS)}
+    keymap = {}
+    for command_id, keys in _entries(_read(file)):
+        if command_id not in usual:
+            near = get_close_matches(command_id, usual, 1)
+            hint = f"did you mean {near[0]}?" if near else "docs/reference/keys.md lists them."
+            raise ConfigError(f"{file} has keys for {command_id!r}, which is no command: {hint}")
+        if not isinstance(keys, str) or not keys.strip():
+            raise ConfigError(f'{file} must give {command_id} its keys as text, as in "ctrl+right,l"; got {keys!r}.')
+        keymap[command_id] = ",".join(_key(file, command_id, key.strip()) for key in keys.split(","))
+    for table in (COMMANDS, LESSON_COMMANDS):  # a lesson's keys come before the others, so it may have one of theirs
+        _check_no_key_is_used_twice(file, {one.id: keymap.get(one.id, one.keys) for one in table})
+    return keymap
+
+
+def _read(file: Path) -> dict[str, object]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be read: {error.strerror}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file} is not TOML: {error}.") from error
+
+
+def _entries(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
+    """Ids and keys. Without quotes, TOML reads `time.step` as a table `time`: it means the same here."""
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _entries(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _key(file: Path, command_id: str, key: str) -> str:
+    """A key by the name that Textual sends for it: modifiers in the order of the alphabet."""
+    *modifiers, name = key.split("+") if len(key) > 1 else [key]
+    ordered = "+".join([*sorted(modifiers), name])
+    known = name in set(Keys) or (len(name) == 1 and name.isprintable()) or _is_character(name)
+    if not known or any(modifier not in _MODIFIERS for modifier in modifiers):
+        raise ConfigError(
+            f"{file} gives {command_id} the key {key!r}, which is none: write one as in x, f5, space or ctrl+right."
+        )
+    return ordered
+
+
+def _is_character(name: str) -> bool:
+    """Whether it is the long name of a printable character, as in question_mark."""
+    character = key_to_character(name)
+    return name in KEY_NAME_REPLACEMENTS.values() or (character is not None and character.isprintable())
+
+
+def _check_no_key_is_used_twice(file: Path, table: Mapping[str, str]) -> None:
+    owners: dict[str, str] = {}
+    for command_id, keys in table.items():
+        for key in keys.split(","):
+            # A character and its long name are one key.
+            character = key if "+" in key else key_to_character(key) or key
+            other = owners.setdefault(character, command_id)
+            if other != command_id:
+                raise ConfigError(
+                    f"{file} leaves the key {key} to both {other} and {command_id}: give one of them another key."
+                )

@@ -1,0 +1,206 @@
+"""The engine's decisions as sentences, newest last.
+
+Steps and tokens come by the dozen and have panels of their own, so they are left out here; what is
+left is what a reader wants to be told: who came in, who forked or died, who waits and why, which
+blocks were taken, found again, copied, given back or evicted. Blocks that share a step, a cause and an owner become one
+sentence, or a long prompt would push everything else off the screen.
+"""
+
+import msgspec
+
+from minivllm.events import types as ev
+from minivllm.tui.draw.lines import Span
+from minivllm.tui.draw.text import clean, id_ranges, plural, short_name
+
+LOG_LENGTH = 64
+"""Sentences that are kept: more than the tallest screen has rows for. Keyframes carry them, so they are not more."""
+_LOOK_BACK = 6
+"""How many sentences back a block may still join one of its kind."""
+
+
+class Decision(msgspec.Struct):
+    """One line of the log. `block_ids` grows while more blocks of the same cause come in."""
+
+    seq: int
+    """Number of the event that began it."""
+    step: int
+    key: tuple[int, str, str | None, str, str]
+    """What an event must have in common with this one to join it: step, kind, owner, and both halves of the sentence."""
+    owner: str | None
+    letter: str | None
+    verb: str
+    style: str
+    after: str = ""
+    block_ids: list[int] = []
+
+    @property
+    def name(self) -> str:
+        return short_name(self.owner) if self.owner else ""
+
+    def spans(self) -> list[Span]:
+        """What happened, for the row after step and name."""
+        blocks = id_ranges(self.block_ids)
+        return [(f"{self.verb} {blocks}".rstrip(), self.style), (self.after, "muted")]
+
+
+class DecisionLog(msgspec.Struct):
+    """The last decisions of a run, oldest first."""
+
+    decisions: list[Decision] = []
+    waits_for: dict[str, str] = {}
+    """Who waits for what: a wait is told when it begins and when its reason changes, not at every step that it lasts."""
+
+    def add(self, event: ev.Event, owner: str | None, letter: str | None) -> None:
+        """Take in an event. `owner`: the sequence that it is about, or that held its block last."""
+        telling = _TELL.get(type(event))
+        if telling is None:
+            return
+        verb, after, style = telling(event)
+        block_id = getattr(event, "block_id", None)
+        key = (event.step, event.__struct_config__.tag, owner, verb, after)
+        if block_id is not None:
+            for decision in self.decisions[-_LOOK_BACK:]:
+                if decision.key == key:
+                    decision.block_ids.append(block_id)
+                    return
+        elif isinstance(event, ev.RequestDeferred):
+            if self.waits_for.get(owner) == event.reason:
+                return
+            self.waits_for[owner] = event.reason
+        elif type(event) in _END_A_WAIT:
+            self.waits_for.pop(owner, None)
+        block_ids = [] if block_id is None else [block_id]
+        self.decisions.append(Decision(event.seq, event.step, key, owner, letter, verb, style, after, block_ids))
+        if len(self.decisions) > LOG_LENGTH:
+            del self.decisions[0]
+
+
+def sentence_of(event: ev.Event) -> str:
+    """What one event says, in words; of a kind that has none, its fields."""
+    telling = _TELL.get(type(event))
+    if type(event) in _TELL_NUMBERS:
+        return _TELL_NUMBERS[type(event)](event)
+    if telling is None:
+        own = [name for name in event.__struct_fields__ if name not in ("seq", "step", "t")]
+        return clean(", ".join(f"{name} {getattr(event, name)}" for name in own))
+    verb, after, _ = telling(event)
+    owner, block_id = getattr(event, "seq_id", None), getattr(event, "block_id", None)
+    name = f"{short_name(owner)} " if owner else ""
+    return f"{name}{verb}{'' if block_id is None else f' block {block_id}'}{after}"
+
+
+def style_of(event: ev.Event) -> str:
+    """The style name of that sentence."""
+    telling = _TELL.get(type(event))
+    return "muted" if telling is None else telling(event)[2]
+
+
+def deferral(reason: ev.DeferReason, need: int, free: int, max_num_seqs: int | None = None) -> str:
+    """Why a sequence was not admitted, in words. `need` and `free` are in the unit of the reason."""
+    match reason:
+        case "no_blocks":
+            return f"needs {plural(need, 'block')}, {free} free"
+        case "token_budget":
+            return "token budget used"
+        case "max_num_seqs":
+            # A request for several sequences needs a slot for each.
+            if free:
+                return f"needs {plural(need, 'slot')}, {free} free"
+            return "all slots taken" if max_num_seqs is None else f"all {plural(max_num_seqs, 'slot')} taken"
+        case "preempted_this_step":
+            return "somebody was preempted this step"
+        case "no_contiguous_run":
+            return f"needs {plural(need, 'block')} in a row, the longest free run has {free}"
+        case "static_batch":
+            return f"the batch before it has {plural(need, 'sequence')} left"
+        case "batch_delay":
+            return f"waits for company: {free} of {need} have come"
+    return clean(str(reason))
+
+
+def miss(why: ev.MissReason) -> str:
+    """Why a prefix lookup ended, in words."""
+    return {
+        "caching_off": "prefix caching is off",
+        "prompt_shorter_than_a_block": "prompt shorter than a block",
+        "never_seen": "never seen",
+        "evicted": "it was evicted",
+        "prompt_logprobs": "its prompt's log-probabilities are wanted",
+    }.get(why, clean(str(why)))
+
+
+def _admitted(event: ev.RequestAdmitted | ev.RequestResumed) -> tuple[str, str, str]:
+    verb = "enters" if isinstance(event, ev.RequestAdmitted) else "resumes in"
+    cached = f", {event.num_cached_tokens} tokens cached" if event.num_cached_tokens else ""
+    return f"{verb} slot {event.slot}", cached, "good"
+
+
+def _traced(event: ev.KernelTraced) -> tuple[str, str, str]:
+    if event.problem is not None:
+        return "was to be traced", f": {clean(event.problem)}", "warn"
+    seen = f": {plural(len(event.programs), 'program')} over {plural(event.num_tokens, 'token')}"
+    if event.recorded == "another":
+        return "cannot be traced without Triton", f": a recording of another run{seen}", "warn"
+    return "is traced", f"{seen}{', recorded elsewhere' if event.recorded else ''}", "accent"
+
+
+_END_A_WAIT = (ev.RequestAdmitted, ev.RequestResumed, ev.RequestFinished, ev.BeamPruned, ev.RequestAborted)
+
+# Each gives (what happened, the rest of the sentence, style); block ids stand between the two.
+_TELL = {
+    ev.RequestArrived: lambda e: ("arrives", f", {plural(len(e.prompt_token_ids), 'prompt token')}", "text"),
+    ev.RequestAdmitted: _admitted,
+    ev.RequestResumed: _admitted,
+    ev.RequestDeferred: lambda e: ("waits", f": {deferral(e.reason, e.need, e.free)}", "warn"),
+    ev.RequestPreempted: lambda e: (
+        "is preempted",
+        f": {short_name(e.victim_of)} needs {plural(e.need, 'block')}, {e.free} free",
+        "bad",
+    ),
+    ev.RequestForked: lambda e: (f"forks off {short_name(e.parent)}", ", blocks shared", "good"),
+    ev.BeamPruned: lambda e: ("is pruned", ": others are better", "warn"),
+    ev.BeamsFound: lambda e: ("ends its search", f": {plural(len(e.texts), 'text')} found", "good"),
+    ev.RequestFinished: lambda e: ("finishes", " at its token limit" if e.reason == "length" else " by itself", "good"),
+    ev.RequestAborted: lambda e: ("fails" if e.error else "is aborted", "", "bad"),
+    ev.BlockAllocated: lambda e: ("takes", "", "text"),
+    ev.BlockHashed: lambda e: ("fills", ", now cached", "muted"),
+    ev.BlockHit: lambda e: ("reuses", ", already computed", "good"),
+    ev.BlockCopied: lambda e: (f"copies shared block {e.src} to {e.dst}", "", "accent"),
+    ev.BlockMissed: lambda e: (f"misses its block {e.logical}", f": {miss(e.why)}", "muted"),
+    ev.BlockReleased: lambda e: ("lets go of", "", "muted"),
+    ev.BlockFreed: lambda e: ("freed", ", still cached" if e.position == "tail" else ", empty", "muted"),
+    ev.BlockEvicted: lambda e: ("loses", ", evicted", "warn"),
+    ev.OptionChanged: lambda e: (f"{clean(str(e.name))} is now {e.value}", f", it was {e.old}", "accent"),
+    ev.KernelTraced: _traced,
+    ev.InvariantViolated: lambda e: (f"INVARIANT {clean(e.name)} violated", f": {clean(e.detail)}", "bad"),
+    ev.Gap: lambda e: (f"{plural(e.lost, 'event')} lost", ": what follows may be wrong", "bad"),
+}
+TOLD_KINDS = frozenset(_TELL)
+"""Kinds that get a sentence in the log of decisions; the others need not be added to it."""
+
+
+def _seconds(e: ev.StepEnd) -> str:
+    """Where the time went, most of it first: the end of a long row is cut."""
+    parts = (e.t_schedule, "schedule"), (e.t_prepare, "prepare"), (e.t_model, "model"), (e.t_sample, "sample")
+    told = ", ".join(f"{name} {1000 * seconds:.1f}" for seconds, name in sorted(parts, reverse=True) if seconds)
+    return f" in {1000 * sum(seconds for seconds, _ in parts):.1f} ms: {told}" if told else ""
+
+
+def _most_mass(e: ev.AttentionMass) -> str:
+    if not e.mass:
+        return ""
+    most = max(range(len(e.mass)), key=e.mass.__getitem__)
+    return f": most of it, {e.mass[most]:.0%}, on entry {most} of its block table"
+
+
+# Steps and tokens: no part of the log of decisions, but events like all others.
+_TELL_NUMBERS = {
+    ev.StepBegin: lambda e: f"step {e.step} begins with {plural(e.budget, 'token')} to give",
+    ev.StepScheduled: lambda e: (
+        f"{short_name(e.seq_id)} gets {plural(e.num_tokens, f'{clean(e.kind)} token')} from position {e.num_computed_tokens}"
+    ),
+    ev.StepEnd: lambda e: f"step {e.step} ends: {plural(e.used, 'token')}{_seconds(e)}",
+    ev.TokenSampled: lambda e: f"{short_name(e.seq_id)} says “{clean(e.text[:200])}” (token {e.token_id})",
+    ev.TextFlushed: lambda e: f"{short_name(e.seq_id)} shows “{clean(e.text[:200])}”, which was held back",
+    ev.AttentionMass: lambda e: f"{short_name(e.seq_id)} attends to {plural(len(e.mass), 'block')}{_most_mass(e)}",
+}

@@ -1,0 +1,145 @@
+"""Lives of sequences: when each came, what it did when, how it ended. One of the parts of `histories`.
+
+Plain data with one `apply`, like those. The easy thing to get wrong is growth: of those that have ended only the last
+ones are kept, and of pruned beams none, since a search prunes hundreds.
+"""
+
+from collections.abc import Callable
+from typing import ClassVar, Literal
+
+import msgspec
+
+from minivllm.events import types as ev
+from minivllm.tui.state.histories import Preemption
+
+LIVES_KEPT = 64
+
+Phase = Literal["queued", "prefill", "decode", "preempted"]
+
+
+class Life(msgspec.Struct, gc=False):
+    """One sequence from its arrival to its end."""
+
+    seq_id: str
+    request_id: str
+    phases: list[tuple[int, float, Phase]]
+    """(first step, time, phase), in order."""
+    first_token: float | None = None
+    """When its first token came."""
+    last_token: float | None = None
+    num_tokens: int = 0
+    """Output tokens."""
+    last_token_step: int | None = None
+    preemption: Preemption | None = None
+    """The last one that it suffered."""
+    end: tuple[int, float, str] | None = None
+    """(step, time, reason)"""
+    parent: str | None = None
+    """The sequence that it was forked off, or the nearest of that one's ancestors that is still remembered."""
+
+    @property
+    def arrived(self) -> float:
+        return self.phases[0][1]
+
+    @property
+    def time_to_first_token(self) -> float | None:
+        return None if self.first_token is None else self.first_token - self.arrived
+
+    @property
+    def time_per_output_token(self) -> float | None:
+        """Seconds from one token to the next, on average; None before the second."""
+        if self.num_tokens < 2:
+            return None
+        return (self.last_token - self.first_token) / (self.num_tokens - 1)
+
+
+class Lives(msgspec.Struct):
+    """The sequences that are there and the last ones that have ended, in order of arrival."""
+
+    by_sequence: dict[str, Life] = {}
+    ended: list[str] = []
+
+    def apply(self, event: ev.Event) -> None:
+        """Take in the next event."""
+        self.APPLY[type(event)](self, event)
+
+    def _arrived(self, event: ev.RequestArrived) -> None:
+        # A request with an old one's name is another one.
+        self._drop(event.seq_id)
+        self._begin(event.seq_id, event.request_id, event, "queued")
+
+    def _forked(self, event: ev.RequestForked) -> None:
+        parent = self.by_sequence.get(event.parent)
+        if parent is not None:
+            self._begin(event.seq_id, parent.request_id, event, "decode")
+            self.by_sequence[event.seq_id].parent = parent.seq_id
+
+    def _admitted(self, event: ev.RequestAdmitted | ev.RequestResumed) -> None:
+        self._enter(event, "prefill")
+
+    def _preempted(self, event: ev.RequestPreempted) -> None:
+        self._enter(event, "preempted")
+        life = self.by_sequence.get(event.seq_id)
+        if life is not None:
+            life.preemption = Preemption.of(event)
+
+    def _scheduled(self, event: ev.StepScheduled) -> None:
+        self._enter(event, event.kind)
+
+    def _sampled(self, event: ev.TokenSampled) -> None:
+        life = self.by_sequence.get(event.seq_id)
+        if life is None:
+            return
+        if life.first_token is None:
+            life.first_token = event.t
+        life.last_token = event.t
+        life.last_token_step = event.step
+        life.num_tokens += 1
+
+    def _finished(self, event: ev.RequestFinished) -> None:
+        self._end(event, event.reason)
+
+    def _aborted(self, event: ev.RequestAborted) -> None:
+        self._end(event, "abort")
+
+    def _pruned(self, event: ev.BeamPruned) -> None:
+        self._drop(event.seq_id)  # a search prunes hundreds
+
+    def _begin(self, seq_id: str, request_id: str, event: ev.Event, phase: Phase) -> None:
+        self.by_sequence[seq_id] = Life(seq_id, request_id, [(event.step, event.t, phase)])
+
+    def _enter(self, event: ev.Event, phase: Phase) -> None:
+        life = self.by_sequence.get(event.seq_id)
+        if life is not None and life.phases[-1][2] != phase:
+            life.phases.append((event.step, event.t, phase))
+
+    def _end(self, event: ev.Event, reason: str) -> None:
+        life = self.by_sequence.get(event.seq_id)
+        if life is None:
+            return
+        life.end = (event.step, event.t, reason)
+        self.ended.append(event.seq_id)
+        if len(self.ended) > LIVES_KEPT:
+            self._drop(self.ended[0])
+
+    def _drop(self, seq_id: str) -> None:
+        dropped = self.by_sequence.pop(seq_id, None)
+        if dropped is not None:
+            for life in self.by_sequence.values():
+                if life.parent == seq_id:
+                    life.parent = dropped.parent
+        if seq_id in self.ended:
+            self.ended.remove(seq_id)
+
+    APPLY: ClassVar[dict[type[ev.Event], Callable]] = {
+        ev.RequestArrived: _arrived,
+        ev.RequestForked: _forked,
+        ev.RequestAdmitted: _admitted,
+        ev.RequestResumed: _admitted,
+        ev.RequestPreempted: _preempted,
+        ev.StepScheduled: _scheduled,
+        ev.TokenSampled: _sampled,
+        ev.RequestFinished: _finished,
+        ev.RequestAborted: _aborted,
+        ev.BeamPruned: _pruned,
+    }

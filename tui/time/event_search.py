@@ -1,0 +1,175 @@
+"""Finding events in a recording: by number, and by a word, outward from a position.
+
+A recording may hold ten million events and a frame has a few milliseconds, so a search looks at a bounded number of them
+a call and remembers how far it has come; the rest follows at the next frames. The easy thing to get wrong is a position
+that moves: what was looked at stays known while the position stays near, or a picture that follows a live engine would
+begin to search anew at every frame.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+from minivllm.events import types as ev
+from minivllm.tui.context import Context
+from minivllm.tui.draw.text import short_name
+
+EVENTS_PER_LOOK = 2000
+"""Decoded and compared at most, each time: a few milliseconds."""
+_CHUNK = 1000
+"""Read at once: a recording reads some hundreds together anyhow."""
+_NEAR = 4 * EVENTS_PER_LOOK
+"""A position so far outside of what is known begins a new search; a nearer one is reached by looking on."""
+_MOST_FOUND = 4096
+_CACHED = 1024
+_MARGIN = 100
+
+
+class Events(Protocol):
+    """What is asked of a recording here."""
+
+    header: ev.LogHeader
+
+    def __len__(self) -> int: ...
+
+    def events(self, start: int, stop: int) -> Iterator[ev.Event]: ...
+
+
+class EventFilter(NamedTuple):
+    """Which events are wanted: those with a word in their kind, their sequences or their blocks; or those without it."""
+
+    word: str
+    inverse: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> "EventFilter | None":
+        """None if everything is wanted."""
+        word = text.strip().casefold()
+        inverse = word.startswith("!")
+        word = word.removeprefix("!").strip()
+        return cls(word, inverse) if word else None
+
+    def accepts(self, event: ev.Event) -> bool:
+        return self._names(event) != self.inverse
+
+    def _names(self, event: ev.Event) -> bool:
+        kind, word = type(event), self.word
+        if word in kind.__struct_config__.tag:
+            return True
+        names, blocks = _NAMED_BY[kind]
+        for name in names:
+            whose = getattr(event, name)
+            if word in whose.casefold() or ("~" in word and word in short_name(whose)):
+                return True
+        number = word.removeprefix("b")
+        return number.isdecimal() and any(str(getattr(event, name)) == number for name in blocks)
+
+
+def _named_by(kind: type[ev.Event]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The fields of a kind that name sequences, and those that name blocks."""
+    fields = kind.__struct_fields__
+    names = [name for name in ("seq_id", "request_id", "victim_of") if name in fields]
+    if kind is ev.RequestForked:
+        names.append("parent")  # of a block that is a hash
+    return tuple(names), tuple(name for name in ("block_id", "src", "dst") if name in fields)
+
+
+_NAMED_BY = {kind: _named_by(kind) for kind in ev.EVENT_KINDS}
+
+
+class EventSearch:
+    """The wanted events around a position. The indexes of all from `start` to `stop` are in `found`, in order."""
+
+    def __init__(self, wanted: EventFilter) -> None:
+        self.wanted = wanted
+        self.start = self.stop = 0
+        self.found: list[int] = []
+        self.events: dict[int, ev.Event] = {}
+        """The found ones themselves: to read each of them again would be slow."""
+        self.done = False
+        """Whether there are enough, or no more."""
+
+    def look(self, recording: Events, position: int, enough: int, budget: int = EVENTS_PER_LOOK) -> None:
+        """Look on until `enough` are known on both sides of `position`, at `budget` more events at most."""
+        if not self.start - _NEAR <= position <= self.stop + _NEAR or len(self.found) > _MOST_FOUND:
+            self.start = self.stop = position
+            self.found, self.events = [], {}
+        while True:
+            before = self.num_before(position)
+            back = self.start > 0 and (self.start > position or before < enough)
+            on = self.stop < len(recording) and (self.stop < position or len(self.found) - before < enough)
+            self.done = not back and not on
+            if self.done or budget <= 0:
+                return
+            # Both sides grow alike, so that the picture fills from its middle.
+            if back:
+                budget -= self._look_back(recording)
+            if on:
+                budget -= self._look_on(recording)
+
+    def num_before(self, position: int) -> int:
+        """How many of the found ones stand before `position`."""
+        return bisect_left(self.found, position)
+
+    def _look_back(self, recording: Events) -> int:
+        first = max(self.start - _CHUNK, 0)
+        looked = self.start - first
+        self.found[:0] = self._wanted_in(recording, first, self.start)
+        self.start = first
+        return looked
+
+    def _look_on(self, recording: Events) -> int:
+        after = min(self.stop + _CHUNK, len(recording))
+        looked = after - self.stop
+        self.found += self._wanted_in(recording, self.stop, after)
+        self.stop = after
+        return looked
+
+    def _wanted_in(self, recording: Events, start: int, stop: int) -> list[int]:
+        accepts = self.wanted.accepts
+        new = {index: event for index, event in enumerate(recording.events(start, stop), start) if accepts(event)}
+        self.events |= new
+        return list(new)
+
+
+class EventCache:
+    """The events around those that were drawn last, so that a list that moves by a row reads nothing."""
+
+    def __init__(self) -> None:
+        self._events: dict[int, ev.Event] = {}
+
+    def read(self, recording: Events, indexes: Sequence[int]) -> list[ev.Event]:
+        """The events of these indexes, which follow one another."""
+        missing = [index for index in indexes if index not in self._events]
+        if missing:
+            if len(self._events) > _CACHED:
+                self._events.clear()
+                missing = indexes
+            start, stop = max(missing[0] - _MARGIN, 0), missing[-1] + _MARGIN
+            self._events.update(enumerate(recording.events(start, stop), start))
+        return [self._events[index] for index in indexes]
+
+
+def index_of(recording: Events, seq: int) -> int | None:
+    """Where event number `seq` stands; None if it is not there (a gap, a kind of a newer engine).
+
+    The number alone does not tell: a recording may begin in the middle of a run, and lines that this version does not
+    know are left out.
+    """
+    index = seq - recording.header.first_seq
+    event = next(recording.events(index, index + 1), None) if index >= 0 else None
+    if event is not None and event.seq == seq:
+        return index  # as it is in nearly every recording
+    index = bisect_left(range(len(recording)), seq, key=lambda at: next(recording.events(at, at + 1)).seq)
+    event = next(recording.events(index, index + 1), None)
+    return index if event is not None and event.seq == seq else None
+
+
+def event_in_question(context: Context) -> ev.Event | None:
+    """The event that was chosen, if that was the last choice; else the one that came last where the picture stands."""
+    transport, last = context.transport, context.selection.last
+    if last is not None and last.kind == "event":
+        index = index_of(transport.recording, int(last.key))
+        if index is not None:
+            return next(transport.recording.events(index, index + 1))
+    return transport.event_here()

@@ -1,0 +1,226 @@
+"""`Transport`: at which moment of a recording the dashboard stands, and how it moves.
+
+Works like the controls of a live video: while live, the picture follows the newest event; whoever pauses or steps
+back stands still while the recording grows; playing goes on from there at a speed, and `to_live` catches up at once.
+A replayed file is the same without new events. Knows a source and nothing of screens, engines or clocks: `tick` is
+told the time.
+
+A position is a number of events; between two steps it is the number up to the end of a step. The easy thing to get
+wrong is `view`: while live it is the recording's own newest model, which goes on changing, so every move away from
+there takes a copy from a keyframe and never steps that one.
+
+Every move that cannot be made (there is nothing before the first event) moves as far as there is something.
+"""
+
+from typing import Literal, NamedTuple
+
+from minivllm.events import types as ev
+from minivllm.tui.sources.source import EventSource
+from minivllm.tui.state.model import DashboardModel
+
+STEPS_PER_SECOND = 8.0
+"""Pace of playing at speed 1: slow enough to follow."""
+SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+_NEAR = 500
+"""Up to so many events forward are applied one by one; further away a keyframe is nearer."""
+
+State = Literal["live", "playing", "paused"]
+
+
+class Mark(NamedTuple):
+    """A moment to come back to."""
+
+    name: str
+    position: int
+    step: int
+
+
+class Transport:
+    """Moves through one recording. `view` is what there is to draw."""
+
+    def __init__(self, source: EventSource[DashboardModel], state: State = "live") -> None:
+        """`state` "live": begin at the newest event; else at the first."""
+        self.source = source
+        self.recording = source.recording
+        self.state: State = state
+        self.speed = 1.0
+        self.marks: list[Mark] = []
+        self.position = 0
+        self.view = self.recording.view_at_event(0)
+        self._due = 0.0
+        """Steps that playing owes, a fraction of one included."""
+        self._last_tick: float | None = None
+        self.quiet_seconds = 0.0
+        """Since an event came from the source, or since the first tick."""
+        if state == "live":
+            self._follow()
+
+    # ---- time passes ----
+
+    def tick(self, now: float, seconds: float) -> bool:
+        """Take in new events for at most about `seconds`, and play on; true if there may be something new to draw.
+
+        now: any clock's seconds
+        """
+        num_new = self.source.poll(seconds)
+        elapsed = 0.0 if self._last_tick is None else now - self._last_tick
+        self._last_tick = now
+        self.quiet_seconds = 0.0 if num_new else self.quiet_seconds + elapsed
+        if self.state == "live":
+            self._follow()
+        elif self.state == "playing":
+            self._play(elapsed)
+            return True
+        return num_new > 0
+
+    def _follow(self) -> None:
+        self.view, self.position = self.recording.head, len(self.recording)
+
+    def _play(self, elapsed: float) -> None:
+        self._due += elapsed * STEPS_PER_SECOND * self.speed
+        whole = int(self._due)
+        self._due -= whole
+        if whole and not self.at_end:
+            # The step that is under way, or the next one, is the first of those that are due.
+            self._move(self.recording.step_end(self.recording.step_of(self.position) + whole - 1))
+        if self.at_end:
+            self.to_live() if self.source.status.state in ("live", "lost") else self.pause()
+
+    # ---- what the badge says ----
+
+    @property
+    def at_end(self) -> bool:
+        return self.position >= len(self.recording)
+
+    @property
+    def steps_behind(self) -> int:
+        return max(self.recording.head.fold.step - self.view.fold.step, 0)
+
+    def event_here(self) -> ev.Event | None:
+        """The event that was applied last."""
+        return next(self.recording.events(self.position - 1, self.position), None) if self.position else None
+
+    # ---- play and pause ----
+
+    def pause(self) -> None:
+        """Stand still here."""
+        if self.state == "live":
+            self._stand_at(self.position)
+        self.state = "paused"
+
+    def play(self) -> None:
+        """Go on from here; from the end of a file, from its beginning."""
+        if self.at_end and self.source.status.state in ("recording", "ended"):
+            self._move(0)
+        self.state, self._due = "playing", 0.0
+
+    def toggle(self) -> None:
+        """Play or pause, whichever it is not."""
+        self.play() if self.state == "paused" else self.pause()
+
+    def to_live(self) -> None:
+        """To the newest event, and follow it."""
+        self.state = "live"
+        self._follow()
+
+    def change_speed(self, by: int) -> None:
+        """One entry of `SPEEDS` up or down."""
+        at = SPEEDS.index(self.speed) + by
+        self.speed = SPEEDS[min(max(at, 0), len(SPEEDS) - 1)]
+
+    # ---- moves; all of them pause ----
+
+    def step(self, by: int) -> None:
+        """To the end of the next step, or of the one before; in the middle of a step, to its end or its beginning."""
+        if by > 0:
+            if not self.at_end:
+                inside = self.position < self.recording.step_end(self._step_here())
+                step = self._step_here() if inside else self.recording.step_of(self.position)
+                self._pause_at(self.recording.step_end(step))
+            else:
+                self._pause_at(self.position)
+        else:
+            self._pause_at(self.recording.step_begin(self._step_here()) if self.position else 0)
+
+    def event(self, by: int) -> None:
+        """One event forward or back."""
+        self._pause_at(self.position + by)
+
+    def notable(self, by: int) -> None:
+        """To just after the next notable event, or the one before."""
+        if by > 0:
+            index = self.recording.next_notable(self.position)
+            self._pause_at(len(self.recording) if index is None else index + 1)
+        else:
+            index = self.recording.previous_notable(self.position - 1)
+            self._pause_at(0 if index is None else index + 1)
+
+    def to_start(self) -> None:
+        self._pause_at(0)
+
+    def to_step(self, step: int) -> None:
+        """To the end of a step, or the nearest one that there is."""
+        step = min(max(step, self.recording.first_step), self.recording.last_step)
+        self._pause_at(self.recording.step_end(step))
+
+    def to_position(self, position: int) -> None:
+        """To just after event number `position - 1`."""
+        self._pause_at(position)
+
+    def to_request(self, request_id: str) -> bool:
+        """To the arrival of a request; false if there is none of this name so far."""
+        index = self.recording.arrival(request_id)
+        if index is not None:
+            self._pause_at(index + 1)
+        return index is not None
+
+    # ---- marks ----
+
+    def mark(self) -> Mark:
+        """Remember this moment; the mark that is here already, if there is one."""
+        if (here := next((mark for mark in self.marks if mark.position == self.position), None)) is not None:
+            return here
+        mark = Mark(f"m{len(self.marks) + 1}", self.position, self.view.fold.step)
+        self.marks.append(mark)
+        return mark
+
+    def to_previous_mark(self) -> Mark | None:
+        """To the last mark before here, or to the last of all; None if there is none."""
+        if not self.marks:
+            return None
+        before = [mark for mark in self.marks if mark.position < self.position]
+        mark = max(before or self.marks, key=lambda one: one.position)
+        self._pause_at(mark.position)
+        return mark
+
+    def two_marks(self) -> tuple[DashboardModel, DashboardModel] | None:
+        """The models to compare: at the last two marks, or at the only mark and here. The earlier first."""
+        positions = [mark.position for mark in self.marks[-2:]]
+        if len(positions) == 1:
+            positions.append(self.position)
+        if len(positions) < 2:
+            return None
+        first, second = sorted(positions)
+        return self.recording.view_at_event(first), self.recording.view_at_event(second)
+
+    # ---- inside ----
+
+    def _step_here(self) -> int:
+        """Of the event that was applied last."""
+        return self.recording.step_of(self.position - 1) if self.position else self.recording.first_step
+
+    def _pause_at(self, position: int) -> None:
+        self._move(position)
+        self.state = "paused"
+
+    def _move(self, position: int) -> None:
+        position = min(max(position, 0), len(self.recording))
+        if self.state != "live" and self.position <= position <= self.position + _NEAR:
+            for event in self.recording.events(self.position, position):
+                self.view.apply(event)
+            self.position = position
+        else:
+            self._stand_at(position)
+
+    def _stand_at(self, position: int) -> None:
+        self.view, self.position = self.recording.view_at_event(position), position

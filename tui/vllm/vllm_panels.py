@@ -1,0 +1,209 @@
+"""The panels of `attach --vllm`: each number as vLLM told it, and the word `unknown` where it did not.
+
+They know the view and the room there is. The easy thing to get wrong is to draw a quantile as a point: a histogram tells
+only between which two boundaries it lies, so that is what stands here.
+"""
+
+import math
+from typing import ClassVar
+
+from rich.segment import Segment
+
+from minivllm.tui.draw.ascii import to_ascii
+from minivllm.tui.draw.lines import Line, Row, Span
+from minivllm.tui.draw.text import clean, plural
+from minivllm.tui.vllm.source import VllmSource
+from minivllm.tui.vllm.vllm_view import NamedBlock, Quantile, VllmView
+from minivllm.tui.widgets.frame.panel import Panel
+
+UNKNOWN: Span = ("unknown", "faint")
+
+
+def number(value: float | None, unit: str = "") -> Span:
+    if value is None:
+        return UNKNOWN
+    return (f"{value:,.0f}{unit}" if value == int(value) or value >= 100 else f"{value:,.1f}{unit}", "text*")
+
+
+def percent(value: float | None) -> Span:
+    return UNKNOWN if value is None else (f"{value:.1%}", "text*")
+
+
+def between(quantile: Quantile | None) -> Span:
+    """`25–50 ms`, or `over 80 s`."""
+    if quantile is None:
+        return UNKNOWN
+    scale, unit = (1, "s") if quantile.low >= 1 or quantile.high > 1 else (1000, "ms")
+    low = f"{quantile.low * scale:g}"
+    return (f"over {low} {unit}" if math.isinf(quantile.high) else f"{low}–{quantile.high * scale:g} {unit}", "text*")
+
+
+def labelled(width: int, *pairs: tuple[str, Span]) -> Line:
+    row = Row(width)
+    for label, (text, style) in pairs:
+        row.put(f"{label} ", "muted").put(text, style).put("   ")
+    return row.line()
+
+
+class VllmPanel(Panel):
+    """A panel without a dashboard around it."""
+
+    plain = False
+    """Draw with the 95 characters that every terminal has."""
+
+    def _paint(self, line: Line, width: int) -> list[Segment]:
+        return super()._paint(tuple((to_ascii(text), style) for text, style in line) if self.plain else line, width)
+
+
+class VllmHeader(VllmPanel):
+    """One line: what is watched, and whether it answers."""
+
+    HELP_TITLE = "Top line"
+
+    def __init__(self, source: VllmSource, *, id: str) -> None:
+        super().__init__(id=id)
+        self._source = source
+
+    def lines(self, model: VllmView, width: int, height: int) -> list[Line]:
+        status = self._source.status
+        names = ", ".join(map(clean, model.scrape.models)) if model.scrape is not None else ""
+        row = Row(width).put(" vLLM  ", "accent*").put(f"{names or 'unknown model'}   ")
+        if status.state == "live":
+            return [row.put("● LIVE", "good*").put(f"   {clean(self._source.url)}", "muted").line()]
+        return [row.put(f" {clean(status.text)} ", "bad*!").line()]
+
+
+class VllmLoad(VllmPanel):
+    """Who runs and waits, and how fast tokens come."""
+
+    HELP_TITLE = "Load"
+
+    def lines(self, model: VllmView, width: int, height: int) -> list[Line]:
+        return [
+            labelled(
+                width,
+                ("running", number(model.value("num_requests_running"))),
+                ("waiting", number(model.value("num_requests_waiting"))),
+                ("preempted so far", number(model.value("num_preemptions_total"))),
+            ),
+            labelled(
+                width,
+                ("prompt", number(model.rate("prompt_tokens_total"), " tokens/s")),
+                ("output", number(model.rate("generation_tokens_total"), " tokens/s")),
+                ("finished", number(model.rate("request_success_total"), "/s")),
+            ),
+        ][:height]
+
+
+class VllmMemory(VllmPanel):
+    """The KV cache as a whole: one percentage an engine."""
+
+    HELP_TITLE = "KV cache"
+
+    def lines(self, model: VllmView, width: int, height: int) -> list[Line]:
+        usage = {} if model.scrape is None else model.scrape.kv_cache_usage
+        lines = [self._bar(engine, share, width) for engine, share in sorted(usage.items())]
+        lines = lines or [labelled(width, ("in use", UNKNOWN))]
+        hits = model.share("prefix_cache_hits_total", "prefix_cache_queries_total")
+        lines.append(labelled(width, ("blocks", number(model.num_blocks)), ("prefix hits", percent(hits))))
+        return lines[:height]
+
+    def _bar(self, engine: str, share: float, width: int) -> Line:
+        room = max(width - 24, 4)
+        filled = round(min(max(share, 0.0), 1.0) * room) if math.isfinite(share) else 0
+        row = Row(width).put(f"engine {clean(engine)} ", "muted")
+        return row.put("█" * filled, "accent").put("·" * (room - filled), "faint").put(f" {share:6.1%}", "text*").line()
+
+
+class VllmLatency(VllmPanel):
+    """Between which boundaries of vLLM's histograms each latency lies."""
+
+    HELP_TITLE = "Latency: half, 90 % and 99 % of the last 30 s"
+    ROWS: ClassVar = (
+        ("first token", "time_to_first_token_seconds"),
+        ("between tokens", "inter_token_latency_seconds"),
+        ("waiting", "request_queue_time_seconds"),
+        ("whole request", "e2e_request_latency_seconds"),
+    )
+
+    def lines(self, model: VllmView, width: int, height: int) -> list[Line]:
+        lines = []
+        for label, histogram in self.ROWS:
+            row = Row(width).put(label, "muted", width=16)
+            for share in (0.5, 0.9, 0.99):
+                row.put(*between(model.quantile(histogram, share)), width=16)
+            lines.append(row.line())
+        return lines[:height]
+
+
+class VllmBlocks(VllmPanel):
+    """Names in the prefix cache, in chains: who vLLM stored them for it does not tell."""
+
+    HELP_TITLE = "Prefix cache: names, as they were stored"
+
+    def __init__(self, source: VllmSource, *, id: str) -> None:
+        super().__init__(id=id)
+        self._source = source
+
+    def lines(self, model: VllmView, width: int, height: int) -> list[Line]:
+        status = self._source.kv_status
+        if status is None:
+            return [Row(width).put("unknown: --kv-events tcp://HOST:5557 would tell", "faint").line()][:height]
+        if model.last_number is None:
+            return [Row(width).put(clean(status.text), "faint").line()][:height]
+        return [*self._sums(model, width), *self._grid(model, width, height)][:height]
+
+    def _sums(self, model: VllmView, width: int) -> list[Line]:
+        known = plural(len(model.blocks), "name")
+        sure = "all there are" if model.knows_all_names else "those stored before are unknown"
+        lines = [
+            Row(width).put(known, "text*").put(f", {sure}", "text" if model.knows_all_names else "warn").line(),
+            labelled(width, ("stored", number(model.num_stored)), ("removed", number(model.num_removed))),
+        ]
+        doubts = [
+            (model.num_unsure, "perhaps gone (?)"),
+            (model.num_unknown_removed, "removed that were stored before"),
+            (model.num_lost_batches, "batches lost"),
+            (model.num_unknown_kinds, "events of kinds unknown here"),
+        ]
+        told = ", ".join(f"{count:,} {what}" for count, what in doubts if count)
+        return [*lines, *([Row(width).put(told, "warn").line()] if told else [])]
+
+    def _grid(self, model: VllmView, width: int, height: int) -> list[Line]:
+        """The newest that fit; a new row where a chain begins anew."""
+        rows: list[list[Span]] = [[]]
+        previous = None
+        for (_, name), block in list(model.blocks.items())[-width * height :]:
+            if rows[-1] and (len(rows[-1]) >= width or block.parent != previous):
+                rows.append([])
+            rows[-1].append(_cell(block, model))
+            previous = name
+        return [tuple(row) for row in rows[-max(height - 3, 1) :]]
+
+
+def _cell(block: NamedBlock, model: VllmView) -> Span:
+    if block.unsure:
+        return "?", "warn*"
+    is_new = block.batch == model.last_number
+    # A chain hangs on nothing, on a block that is known, or on one that is not.
+    if block.parent is None:
+        return "┌", "good*" if is_new else "accent*"
+    is_known = (block.medium, block.parent) in model.blocks
+    return ("■" if is_known else "╴"), "good*" if is_new else "cached"
+
+
+class VllmUnknown(VllmPanel):
+    """What only an engine that tells its decisions can show."""
+
+    HELP_TITLE = "What vLLM does not tell"
+    QUESTIONS: ClassVar = (
+        "which request holds which block, and which blocks are shared",
+        "why a request waits, and what it would need",
+        "who was preempted, and for whom",
+        "how the token budget of a step was split",
+        "in which order blocks will be reused",
+    )
+
+    def lines(self, model: VllmView, width: int, height: int) -> list[Line]:
+        rows = (Row(width).put("? ", "faint").put(question, "muted") for question in self.QUESTIONS)
+        return [row.line() for row in rows][:height]

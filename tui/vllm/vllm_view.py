@@ -1,0 +1,178 @@
+"""`VllmView`: what is known of a vLLM server from its metrics and KV events, and how sure that is.
+
+vLLM tells sums, and names of blocks that enter and leave its prefix cache. From that no block table, no reference count
+and no reason why a request waits can be had, so none is kept here, and there is no fold of our own events: it
+would have to guess. A number that was not told is None.
+
+The easy thing to get wrong is to believe too much of the names. vLLM may store one name in two blocks and says so twice, or
+report again what was hit, and then says once that it is gone: from there on it is unsure. And after a lost
+batch nothing that was known of names is sure any more, so it is forgotten.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+from itertools import pairwise
+
+from minivllm.events.vllm_kv_wire import AllBlocksCleared, BlockName, BlockRemoved, BlockStored, KVEvent
+from minivllm.tui.vllm.kv import Numbered
+from minivllm.tui.vllm.metrics import Scrape
+
+WINDOW_SECONDS = 30.0
+"""Rates and latencies are of this last time."""
+MOST_NAMES = 200_000
+"""More than any pool that is watched; a publisher that never removes must not fill our memory."""
+
+
+@dataclass(slots=True)
+class NamedBlock:
+    """A name in the prefix cache."""
+
+    parent: BlockName | None
+    first_token_ids: tuple[int, ...]
+    block_size: int
+    medium: str | None
+    batch: int
+    """Number of the batch that told of it."""
+    times_told: int = 1
+    unsure: bool = False
+    """It was told several times and removed fewer times: perhaps it is there, perhaps not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quantile:
+    """What a histogram's buckets say for certain: the value is over `low` and not over `high`."""
+
+    low: float
+    high: float
+    """May be infinite."""
+
+
+class VllmView:
+    """Give it what comes, in order."""
+
+    def __init__(self) -> None:
+        self.scrape: Scrape | None = None
+        self._window: deque[Scrape] = deque()
+        self.blocks: dict[tuple[str | None, BlockName], NamedBlock] = {}
+        """By medium and name, in the order in which they were told."""
+        self.last_number: int | None = None
+        """Of the last batch of KV events."""
+        self.num_lost_batches = 0
+        self.knows_all_names = False
+        """Since the last time that all was cleared no batch was missed."""
+        self.num_stored = self.num_removed = self.num_unknown_removed = self.num_unknown_kinds = 0
+
+    # ---- metrics ----
+
+    def take_scrape(self, scrape: Scrape) -> None:
+        if self.scrape is not None and _counters_fell(self.scrape, scrape):
+            self._window.clear()  # the server was started again
+        self.scrape = scrape
+        self._window.append(scrape)
+        while scrape.t - self._window[0].t > WINDOW_SECONDS:
+            self._window.popleft()
+
+    def value(self, name: str) -> float | None:
+        return None if self.scrape is None else self.scrape.values.get(name)
+
+    def rate(self, counter: str) -> float | None:
+        """Per second, over the window."""
+        then, now = self._ends()
+        if then is None or counter not in then.values or counter not in now.values:
+            return None
+        return (now.values[counter] - then.values[counter]) / (now.t - then.t)
+
+    def share(self, part: str, whole: str) -> float | None:
+        """Of two counters, over the window."""
+        part_rate, whole_rate = self.rate(part), self.rate(whole)
+        return part_rate / whole_rate if part_rate is not None and whole_rate else None
+
+    def quantile(self, histogram: str, share: float) -> Quantile | None:
+        """Of the values that came within the window; None if none came."""
+        then, now = self._ends()
+        if then is None or histogram not in now.buckets:
+            return None
+        before = then.buckets.get(histogram, {})
+        counts = [(bound, count - before.get(bound, 0.0)) for bound, count in sorted(now.buckets[histogram].items())]
+        total = counts[-1][1]
+        if total <= 0:
+            return None
+        for (low, _), (high, count) in pairwise([(0.0, 0.0), *counts]):
+            if count >= share * total:
+                return Quantile(low, high)
+        return None
+
+    def _ends(self) -> tuple[Scrape | None, Scrape | None]:
+        if len(self._window) < 2:
+            return None, None
+        return self._window[0], self._window[-1]
+
+    @property
+    def num_blocks(self) -> int | None:
+        """Blocks of the pool."""
+        told = "" if self.scrape is None else self.scrape.cache_config.get("num_gpu_blocks", "")
+        return int(told) if told.isdecimal() and len(told) < 12 else None
+
+    # ---- names of blocks ----
+
+    def take_batch(self, numbered: Numbered) -> None:
+        number, batch = numbered
+        if self.last_number is not None and number != self.last_number + 1:
+            # Backwards: it was started again. Either way, what was known may be wrong by now.
+            self.num_lost_batches += max(number - self.last_number - 1, 0)
+            self._forget()
+        self.last_number = number
+        self.num_unknown_kinds += batch.num_unknown
+        for event in batch.events:
+            self._take_event(event, number)
+
+    def _forget(self) -> None:
+        self.blocks.clear()
+        self.knows_all_names = False
+
+    def _take_event(self, event: KVEvent, number: int) -> None:
+        match event:
+            case BlockStored():
+                self._stored(event, number)
+            case BlockRemoved():
+                for name in event.block_hashes:
+                    self._removed((event.medium, name))
+            case AllBlocksCleared():
+                self.blocks.clear()
+                self.knows_all_names = True
+
+    def _stored(self, event: BlockStored, number: int) -> None:
+        size, parent = event.block_size, event.parent_block_hash
+        for i, name in enumerate(event.block_hashes):
+            self.num_stored += 1
+            known = self.blocks.get((event.medium, name))
+            if known is not None:
+                known.times_told += 1
+                known.unsure = False
+            elif len(self.blocks) < MOST_NAMES:
+                tokens = tuple(event.token_ids[i * size : i * size + 4])
+                self.blocks[event.medium, name] = NamedBlock(parent, tokens, size, event.medium, number)
+            else:
+                self.knows_all_names = False
+            parent = name
+
+    def _removed(self, key: tuple[str | None, BlockName]) -> None:
+        self.num_removed += 1
+        known = self.blocks.get(key)
+        if known is None:
+            self.num_unknown_removed += 1  # stored before we came
+        elif known.times_told > 1:
+            known.times_told -= 1
+            known.unsure = True
+        else:
+            del self.blocks[key]
+
+    @property
+    def num_unsure(self) -> int:
+        return sum(block.unsure for block in self.blocks.values())
+
+
+def _counters_fell(before: Scrape, after: Scrape) -> bool:
+    return any(
+        after.values.get(name, value) < value for name, value in before.values.items() if name.endswith("_total")
+    )

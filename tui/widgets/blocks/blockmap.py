@@ -1,0 +1,280 @@
+"""Block map: every block of the KV cache, what is in it and whose it is.
+
+A block takes two columns (`cells`). With room to spare each block also shows its number and a wider
+glyph; with too many blocks for the room a cell stands for several, and says so. `lay_out` chooses.
+
+Which block lies under the mouse is worked out from the grid: a target in the style of each of thousands of cells
+would break up the runs that make a large map cheap. So the chosen block is marked here too, and not by `highlight`:
+its cell and the number that leads to it are turned bright as a whole, in brackets where there is room for them.
+"""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import groupby
+from operator import attrgetter, itemgetter
+from typing import NamedTuple
+
+from minivllm.tui.draw.lines import Line, Span, first_that_fits
+from minivllm.tui.draw.selection import Target, block
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.blocks.cells import CACHED, EMPTY, FILL, Cell, block_cells, group_cells, regroup
+from minivllm.tui.widgets.frame.panel import Panel
+
+
+class Grid(NamedTuple):
+    """How the cells lie in the panel."""
+
+    blocks_per_cell: int
+    per_row: int
+    glyphs: int
+    """Columns for the fill glyph: more than one only where there is much room."""
+    gap: int
+    """Columns between cells."""
+    numbered: bool
+    """Each cell has its block's number, and not just each row."""
+    spread: bool
+    """An empty row between rows."""
+    digits: int
+    """Columns of a block's number."""
+
+    def origin(self, cell: int) -> tuple[int, int]:
+        """Where a cell begins: column (of its number, if it has one) and row."""
+        row, place = divmod(cell, self.per_row)
+        return (0 if self.numbered else self.digits + 1) + place * self.pitch, row * (2 if self.spread else 1)
+
+    def cell_at(self, x: int, y: int) -> int | None:
+        """The cell that is drawn there; None in a gap or beside the map."""
+        row, between = divmod(y, 2 if self.spread else 1)
+        place, column = divmod(x - self.origin(0)[0], self.pitch)
+        if between or not 0 <= place < self.per_row or column >= self.pitch - self.gap:
+            return None
+        return row * self.per_row + place
+
+    @property
+    def pitch(self) -> int:
+        """Columns from one cell to the next."""
+        return self.glyphs + 1 + self.gap + (self.digits + 1 if self.numbered else 0)
+
+
+class BlockMap(Panel):
+    """All blocks in order of their ids, left to right, top to bottom."""
+
+    HELP_TITLE = "KV cache blocks"
+    HELP_TEXT = (
+        "Every block of the KV cache: how full it is, then the letter of its owner, or a digit where several sequences "
+        "share it; who writes into such a block copies it first. ░ is free but cached (a prompt that begins alike can still use it), ·· is empty; "
+        "a reversed mark: the last step wrote tokens into the block, or took, found, copied, freed or evicted it."
+    )
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._blocks: list[Cell] = []
+        """The cell of each block in the last frame in which `_groups` were made."""
+        self._groups: list[Cell] = []
+        self._group_size = 0
+
+    def title(self, model: DashboardModel, width: int) -> str:
+        # Nothing that changes from step to step: a new title makes Textual paint the whole panel again.
+        return f"KV cache  {len(model.fold.blocks):,} blocks of {model.header.block_size} tokens"
+
+    def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
+        map_height = max(height - 1, 1)
+        grid = lay_out(len(model.fold.blocks), width, map_height)
+        lines = _draw(self._cells(model, grid.blocks_per_cell), grid)[:map_height]
+        chosen = None if self.context is None else self.context.selection.block_id
+        if chosen is not None and chosen < len(model.fold.blocks):
+            x, y = grid.origin(chosen // grid.blocks_per_cell)
+            if y < len(lines):
+                lines[y] = _marked(lines[y], x, grid, width)
+        lines.extend([()] * (height - 1 - len(lines)))
+        if height > 1:
+            lines.append(_legend(grid.blocks_per_cell, width))
+        return lines
+
+    def _cells(self, model: DashboardModel, size: int) -> list[Cell]:
+        """One for each `size` blocks; of the last frame's groups those that have not changed are taken over."""
+        before, cells = self._blocks, block_cells(model)
+        if size == 1:
+            return cells
+        if size == self._group_size and len(before) == len(cells):
+            self._groups = regroup(self._groups, before, cells, size)
+        else:
+            self._groups = group_cells(cells, size)
+        self._blocks, self._group_size = cells, size
+        return self._groups
+
+    def targets(self) -> list[Target]:
+        """Every block, also where a cell stands for several."""
+        return [] if self._model is None else [block(block_id) for block_id in range(len(self._model.fold.blocks))]
+
+    def target_at(self, x: int, y: int) -> Target | None:
+        """The block at a place, by arithmetic; of a cell for several the first."""
+        width, height = self.content_size
+        if self._model is None or y >= height - 1:
+            return None
+        num_blocks = len(self._model.fold.blocks)
+        grid = lay_out(num_blocks, width, height - 1)
+        cell = grid.cell_at(x, y)
+        block_id = None if cell is None else cell * grid.blocks_per_cell
+        return block(block_id) if block_id is not None and block_id < num_blocks else None
+
+
+# Numbered, columns for the fill glyph, gap: from the roomiest to the densest.
+_SIZES = (
+    (True, 5, 3),
+    (True, 4, 3),
+    (True, 3, 3),
+    (True, 2, 3),
+    (True, 2, 2),
+    (True, 1, 3),
+    (True, 1, 2),
+    (False, 1, 1),
+    (False, 1, 0),
+)
+
+
+def lay_out(num_blocks: int, width: int, height: int) -> Grid:
+    """The most legible grid that holds all blocks in `width` x `height` cells."""
+    digits = len(str(max(num_blocks - 1, 0)))
+    label = digits + 1
+    for numbered, glyphs, gap in _SIZES:
+        cell_width = glyphs + 1 + gap + (label if numbered else 0)
+        per_row = _round_down((width + gap - (0 if numbered else label)) // cell_width)
+        rows = -(-num_blocks // per_row)
+        spread = rows * 2 - 1 <= height
+        # Wide glyphs need air around them, and short rows are not worth them.
+        if rows <= height and (glyphs == 1 or (spread and per_row >= 8)):
+            return Grid(1, per_row, glyphs, gap, numbered, spread, digits)
+    per_row = _round_down((width - label) // 2)
+    blocks_per_cell = 2
+    while -(-num_blocks // (blocks_per_cell * per_row)) > height:
+        blocks_per_cell *= 2
+    return Grid(blocks_per_cell, per_row, 1, 0, numbered=False, spread=False, digits=digits)
+
+
+def _round_down(per_row: int) -> int:
+    """A row length that makes round numbers at the left: a multiple of 8, or 4, 2, 1 where it is tight."""
+    if per_row >= 8:
+        return per_row // 8 * 8
+    return 4 if per_row >= 4 else 2 if per_row >= 2 else 1
+
+
+def _draw(cells: list[Cell], grid: Grid) -> list[Line]:
+    lines: list[Line] = []
+    for start in range(0, len(cells), grid.per_row):
+        if lines and grid.spread:
+            lines.append(())
+        lines.append(_row(tuple(cells[start : start + grid.per_row]), start, grid))
+    return lines
+
+
+@lru_cache(512)
+def _row(cells: tuple[Cell, ...], start: int, grid: Grid) -> Line:
+    """Remembered, because from one frame to the next most rows stay as they are."""
+    if grid.numbered:
+        return _numbered_row(cells, start, grid)
+    label = (f"{start * grid.blocks_per_cell:>{grid.digits}} ", "faint")
+    return (label, *_runs(cells, " " * grid.gap))
+
+
+def _numbered_row(cells: tuple[Cell, ...], start: int, grid: Grid) -> Line:
+    spans: list[Span] = []
+    for offset, cell in enumerate(cells):
+        gap = grid.gap if offset else 0
+        spans.append((f"{'':{gap}}{start + offset:>{grid.digits}} ", "faint"))
+        spans += _cell_spans(cell, grid.glyphs)
+    return tuple(spans)
+
+
+def _runs(cells: tuple[Cell, ...], gap: str) -> Iterator[Span]:
+    """The cells of a row, neighbours of one style in one piece: most of a large map is such runs."""
+    for run_number, (style, run) in enumerate(groupby(cells, key=_style_of)):
+        if run_number and gap:
+            yield gap, "faint"
+        if style.endswith("!"):
+            for number, cell in enumerate(run):
+                if number and gap:
+                    yield gap, "faint"
+                yield from _cell_spans(cell, 1)
+        else:
+            yield gap.join([cell.glyph + cell.mark for cell in run]), style
+
+
+_style_of = attrgetter("style")
+
+
+def _cell_spans(cell: Cell, glyphs: int) -> list[Span]:
+    glyph = cell.glyph * glyphs
+    if cell.style.endswith("!"):
+        # Only the mark is reversed: a full block in reverse would look empty.
+        return [(glyph, cell.style[:-1]), (cell.mark, cell.style)]
+    return [(glyph + cell.mark, cell.style)]
+
+
+def _marked(line: Line, x: int, grid: Grid, width: int) -> Line:
+    """The row with the cell at column `x` turned bright, and the number that leads to it."""
+    cells = [(character, style) for text, style in line for character in text]
+    glyph = x + grid.digits + 1 if grid.numbered else x
+    mark = glyph + grid.glyphs
+    number = x if grid.numbered else 0
+    lit = [*range(number, number + grid.digits), *range(glyph, mark + 1)]
+    if grid.gap == 1 and glyph and mark + 1 < width:
+        cells += [(" ", "text")] * (mark + 2 - len(cells))
+        cells[glyph - 1], cells[mark + 1] = ("[", ""), ("]", "")
+        lit += [glyph - 1, mark + 1]
+    for at in lit:
+        character = cells[at][0]
+        # A full block in reverse would look empty.
+        cells[at] = (character, "text*" if character in _BRIGHT else "text*!")
+    return tuple(
+        ("".join(character for character, _ in run), style) for style, run in groupby(cells, key=itemgetter(1))
+    )
+
+
+_BRIGHT = FILL[5:]
+
+# Signs of the legend: the characters as they stand in the map.
+_OWNED, _PART, _SHARED = (("█a", "hue0"),), (("▃b", "hue1"),), (("█2", "shared*"),)
+_CACHED, _FREE, _TOUCHED = ((f"{CACHED}a", "cached"),), ((EMPTY * 2, "faint"),), (("█", "hue0"), ("a", "hue0!"))
+_ALL, _MIXED = (("█a", "hue0"),), (("▃+", "text"),)
+_CACHED_GROUP = ((f"{CACHED}{EMPTY}", "cached"),)
+
+
+def _legend(blocks_per_cell: int, width: int) -> Line:
+    """The signs on one line, in as many words as fit."""
+    if blocks_per_cell > 1:
+        each = ((f"1 cell = {blocks_per_cell} blocks", "warn"),)
+        return first_that_fits(
+            width,
+            _explain(
+                (each, ""),
+                (_ALL, "used by a"),
+                (_MIXED, "by several"),
+                (_CACHED_GROUP, "free, cached"),
+                (_FREE, "empty"),
+            ),
+            _explain((each, ""), (_ALL, "a's"), (_MIXED, "several")),
+        )
+    return first_that_fits(
+        width,
+        _explain(
+            (_OWNED, "owned by a"),
+            (_PART, "part full"),
+            (_SHARED, "shared by 2"),
+            (_CACHED, "free, cached"),
+            (_FREE, "empty"),
+            (_TOUCHED, "touched this step"),
+        ),
+        _explain(
+            (_OWNED, "a's"), (_SHARED, "2 share"), (_CACHED, "free, cached"), (_FREE, "empty"), (_TOUCHED, "touched")
+        ),
+        _explain((_OWNED, "a's"), (_SHARED, "2 share"), (_CACHED, "cached"), (_FREE, "empty"), gap=" "),
+    )
+
+
+def _explain(*entries: tuple[tuple[Span, ...], str], gap: str = "   ") -> Line:
+    spans: list[Span] = []
+    for sign, words in entries:
+        spans += [*sign, (f" {words}{gap}", "muted")]
+    spans[-1] = (spans[-1][0].rstrip(), "muted")
+    return tuple(spans)

@@ -1,0 +1,54 @@
+"""Free queue: which blocks are reused next, in order.
+
+Free is not evicted: a cached block keeps its content, and can still be hit, until it comes to the
+left end and is handed out. So this row, read from the left, is the whole of the cache's policy.
+"""
+
+from itertools import islice
+
+from minivllm.tui.draw.lines import Line, Row, Span
+from minivllm.tui.draw.selection import block
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.blocks.cells import CACHED
+from minivllm.tui.widgets.frame.panel import Panel
+
+
+class FreeQueue(Panel):
+    """Block ids in the order of their reuse, over as many lines as there are."""
+
+    HELP_TITLE = "Free queue"
+    HELP_TEXT = (
+        "Blocks that nobody holds, in the order in which they will be handed out, the next one first. Those marked ░ are "
+        "still in the prefix cache: a prompt that begins alike takes them out of the middle, and being handed out evicts them."
+    )
+
+    def title(self, model: DashboardModel, width: int) -> str:
+        return "Free queue: what dies next"
+
+    def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
+        queue = model.fold.free_queue
+        if not queue:
+            return [Row(width).put("no block is free", "warn").line()]
+        rows = [Row(width).put("next ", "muted")]
+        # No more than can possibly fit: a pool may have a hundred thousand free blocks.
+        for shown, block_id in enumerate(islice(queue, width * height)):
+            text, style = _item(model, block_id, is_next=shown == 0)
+            left = len(queue) - shown
+            more = f" + {left:,} more"
+            # On the last row the rest must be announced, unless this is the rest.
+            wanted = len(text) + (1 + len(more) if len(rows) == height and left > 1 else 0)
+            if wanted > rows[-1].room:
+                if len(rows) == height:
+                    rows[-1].put(more, "muted")
+                    break
+                rows.append(Row(width).put("     "))
+            rows[-1].put(text, style, target=block(block_id)).put(" ")
+        return [row.line() for row in rows]
+
+
+def _item(model: DashboardModel, block_id: int, is_next: bool) -> Span:
+    """A free block: its id, and if it is cached also the sign for that and the letter of who left it."""
+    weight = ("*" if is_next else "") + ("!" if block_id in model.changed else "")
+    if model.fold.blocks[block_id].hash is None:
+        return str(block_id), "text" + weight
+    return f"{CACHED}{block_id}{model.last_owner_letter(block_id) or ''}", "cached" + weight

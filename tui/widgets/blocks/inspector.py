@@ -1,0 +1,226 @@
+"""Block inspector: all that is known of the chosen block.
+
+Facts stand in the order in which they answer questions: what is it, whose, how full, when does it die; then its place
+in the prefix cache, its age, and its tokens. A fact is a label and a list of items that flow over as many rows as
+they need. The easy thing to get wrong is to leave an owner out: all of them are named, and where there is no room
+for all, their number is.
+"""
+
+from itertools import takewhile
+from typing import NamedTuple
+
+from rich.cells import cell_len
+
+from minivllm.tui.draw.lines import Line, Row
+from minivllm.tui.draw.selection import Target, block, sequence
+from minivllm.tui.draw.text import clean, plural, short_name
+from minivllm.tui.state.chains import PrefixIndex
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.frame.panel import Panel
+
+_HASH_SHOWN = 12
+_LABEL_WIDTH = 8
+_MOST_RELATIVES = 24
+"""Children or copies of one block that are listed."""
+
+
+class Item(NamedTuple):
+    """One piece of a fact."""
+
+    text: str
+    style: str = "text"
+    target: Target | None = None
+
+
+class Fact(NamedTuple):
+    """One thing that is known."""
+
+    label: str
+    items: list[Item]
+
+
+class Use(NamedTuple):
+    """How a block is filled."""
+
+    num_tokens: int
+    start: int | None
+    """Position of its first token in its sequence; None if nothing says it any more."""
+
+
+class Inspector(Panel):
+    """The chosen block, one fact a line."""
+
+    HELP_TITLE = "Block inspector"
+    HELP_TEXT = (
+        "Everything about the chosen block: who holds it and as which entry of their block tables, its tokens, and how many "
+        "allocations it will survive if it is free. Its hash names its content together with all before it, so it "
+        "leads to a parent, and to the blocks that follow it or hold the same."
+    )
+
+    def __init__(self, index: PrefixIndex | None = None, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._index = index or PrefixIndex()
+
+    def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
+        block_id = None if self.context is None else self.context.selection.block_id
+        if block_id is None:
+            hints = (
+                "No block is chosen.",
+                "Click on one, or tab to a panel and take ↑ ↓;",
+                "g and b12 goes to block 12.",
+            )
+            return [Row(width).put(hint, "faint").line() for hint in hints][:height]
+        if block_id >= len(model.fold.blocks):
+            return [Row(width).put(f"There is no block {block_id} in this run.", "warn").line()]
+        facts = facts_of(model, self._index.of(model), block_id)
+        lines: list[Line] = []
+        for number, fact in enumerate(facts):
+            # Each fact that follows is worth a row before this one gets a second.
+            most = max(height - len(lines) - (len(facts) - number - 1), 1)
+            lines += _flow(fact, width, most)
+        return lines[:height]
+
+
+def facts_of(model: DashboardModel, index: PrefixIndex, block_id: int) -> list[Fact]:
+    """What there is to say of a block, most important first."""
+    state, owners = model.fold.blocks[block_id], model.owners(block_id)
+    use = _use(model, index, block_id, owners)
+    facts = [
+        Fact("block", [Item(str(block_id), "text*"), _condition(model, block_id)]),
+        _owners(model, block_id, owners),
+    ]
+    if use.num_tokens:
+        where = f", positions {use.start}-{use.start + use.num_tokens - 1}" if use.start is not None else ""
+        facts.append(Fact("tokens", [Item(f"{use.num_tokens} of {model.header.block_size}{where}")]))
+    else:
+        facts.append(Fact("tokens", [Item(f"none of {model.header.block_size}", "muted")]))
+    if block_id in model.fold.free_queue:
+        facts.append(_end(model, block_id))
+    if state.hash is None:
+        facts.append(Fact("hash", [Item("none: only full blocks have one" if owners else "none", "muted")]))
+    else:
+        facts += _chain(index, block_id, state.hash, state.parent)
+    facts.append(_age(model, block_id))
+    masses = [
+        Item(f"{model.letter(seq_id) or '?'} {model.mass[seq_id][entry]:.1%}", model.hue(model.letter(seq_id)))
+        for seq_id, entry in owners
+        if entry < len(model.mass.get(seq_id, ()))
+    ]
+    if masses:
+        facts.append(Fact("mass", masses))
+    return facts + _token_ids(model, use, owners)
+
+
+def _condition(model: DashboardModel, block_id: int) -> Item:
+    state = model.fold.blocks[block_id]
+    if state.ref_cnt > 1:
+        return Item(f"in use, shared by {state.ref_cnt}", "shared*")
+    if state.ref_cnt == 1:
+        return Item("in use, 1 owner", "good")
+    return Item("free, still cached", "cached") if state.hash is not None else Item("empty", "faint")
+
+
+def _owners(model: DashboardModel, block_id: int, owners: list[tuple[str, int]]) -> Fact:
+    if owners:
+        items = [_sequence(model, seq_id, f" entry {entry}") for seq_id, entry in owners]
+        return Fact("owners" if len(owners) > 1 else "owner", items)
+    last = model.ages.last_owner(block_id)
+    return Fact("owner", [Item("nobody", "muted"), *([] if last is None else [_sequence(model, last, " had it last")])])
+
+
+def _sequence(model: DashboardModel, seq_id: str, words: str) -> Item:
+    letter = model.letter(seq_id)
+    return Item(f"{letter or '-'} {short_name(seq_id)}{words}", model.hue(letter), sequence(seq_id))
+
+
+def _use(model: DashboardModel, index: PrefixIndex, block_id: int, owners: list[tuple[str, int]]) -> Use:
+    size = model.header.block_size
+    if owners:
+        # Of several, who has written furthest: their tokens in this block are the same as far as they go.
+        entry = owners[0][1]
+        most = max(model.fold.sequences[seq_id].num_computed_tokens - entry * size for seq_id, entry in owners)
+        return Use(min(max(most, 0), size), entry * size)
+    if model.fold.blocks[block_id].hash is None:
+        return Use(0, None)
+    entry = index.entry(block_id)
+    return Use(size, None if entry is None else entry * size)
+
+
+def _end(model: DashboardModel, block_id: int) -> Fact:
+    """When it is handed out again, and if it is cached therefore dies."""
+    before = sum(1 for _ in takewhile(lambda other: other != block_id, model.fold.free_queue))
+    after = f"after {plural(before, 'more allocation')}" if before else "with the next allocation"
+    if model.fold.blocks[block_id].hash is None:
+        return Fact("taken", [Item(after, "muted")])
+    return Fact("dies", [Item(after, "warn")])
+
+
+def _chain(index: PrefixIndex, block_id: int, name: str, parent: str | None) -> list[Fact]:
+    """Its place in the prefix cache."""
+    if parent is None:
+        before = [Item("begins a prompt", "muted")]
+    elif parent in index.carriers:
+        before = [Item(f"← {clean(parent)[:_HASH_SHOWN]}", "muted"), *_blocks(index.carriers[parent])]
+    else:
+        before = [Item(f"← {clean(parent)[:_HASH_SHOWN]}", "muted"), Item("evicted", "warn")]
+    facts = [Fact("hash", [Item(clean(name)[:_HASH_SHOWN], "accent"), *before])]
+    children = sorted(child for after in index.children.get(name, ()) for child in index.carriers[after])
+    if children:
+        facts.append(Fact("next", _blocks(children)))
+    copies = [other for other in index.carriers[name] if other != block_id]
+    if copies:
+        facts.append(
+            Fact("same", [*_blocks(copies), Item("hold the same" if len(copies) > 1 else "holds the same", "muted")])
+        )
+    return facts
+
+
+def _blocks(block_ids: list[int]) -> list[Item]:
+    items = [Item(f"block {block_id}", "text", block(block_id)) for block_id in block_ids[:_MOST_RELATIVES]]
+    more = len(block_ids) - len(items)
+    return [*items, Item(f"+ {more:,} more", "muted")] if more else items
+
+
+def _age(model: DashboardModel, block_id: int) -> Fact:
+    age = model.ages.blocks[block_id]
+    if age is None:
+        return Fact("age", [Item("never used", "muted")])
+    # Who attaches in the middle of a run was not told of its birth.
+    taken = "taken before this began" if age.born is None else f"taken in step {age.born:,}"
+    return Fact("age", [Item(f"{taken},", "muted"), Item(f"touched in {age.touched:,}", "muted")])
+
+
+def _token_ids(model: DashboardModel, use: Use, owners: list[tuple[str, int]]) -> list[Fact]:
+    """The ids of its tokens, those of the prompt apart from those of the output."""
+    for seq_id, entry in owners:
+        first = entry * model.header.block_size
+        last = first + use.num_tokens
+        state = model.fold.sequences[seq_id]
+        if last <= state.num_tokens:
+            prompt = model.fold.requests[state.request_id].prompt_token_ids[first:last]
+            skipped = max(first - state.num_prompt_tokens, 0)
+            output = state.output_token_ids[skipped : max(last - state.num_prompt_tokens, 0)]
+            both = (("prompt", prompt, "text"), ("output", output, "good"))
+            return [Fact(label, [Item(str(id_), style) for id_ in ids]) for label, ids, style in both if ids]
+    return []
+
+
+def _flow(fact: Fact, width: int, most: int) -> list[Line]:
+    """A fact over at most `most` rows; what does not fit is counted."""
+    rows = [Row(width).put(fact.label, "muted", _LABEL_WIDTH)]
+    gap = ""
+    for number, item in enumerate(fact.items):
+        left = len(fact.items) - number
+        is_last_row = len(rows) == most
+        # On the last row the rest must be announced, unless this is the rest.
+        more = f"{gap}+ {left - 1:,} more" if is_last_row and left > 1 else ""
+        if gap and cell_len(gap + item.text + more) > rows[-1].room:
+            if is_last_row:
+                rows[-1].put(f"{gap}+ {left:,} more", "muted")
+                break
+            rows.append(Row(width).put("", width=_LABEL_WIDTH))
+            gap = ""
+        rows[-1].put(gap).put(item.text, item.style, target=item.target)
+        # What can be chosen stands a little apart.
+        gap = "  " if item.target is not None else " "
+    return [row.line() for row in rows]

@@ -1,0 +1,138 @@
+"""Attention mass: on which blocks of its past a sequence's newest token looked, as bars along its block table.
+
+Only told if somebody asked (M), because the model has to compute it on the side. The easy thing to get wrong is
+whose blocks they are: a mass is told in the order of the block table of that moment, and a sequence that was
+preempted since has another table, so then nothing is drawn.
+"""
+
+from math import inf
+from typing import NamedTuple
+
+from minivllm.tui.draw.lines import Line, Row
+from minivllm.tui.draw.selection import Target, block, sequence
+from minivllm.tui.draw.text import short_name
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.frame.panel import Panel
+
+_EIGHTHS = " ▁▂▃▄▅▆▇█"
+_WIDEST = 5
+"""Columns of a bar, the gap after it included."""
+
+
+class Bar(NamedTuple):
+    """One column of the drawing: a block, or several neighbours where there are more than columns."""
+
+    entry: int
+    """Of its first block."""
+    blocks: list[int]
+    mass: float
+
+
+class Mass(Panel):
+    """Whose, the bars, the numbers of the blocks."""
+
+    HELP_TITLE = "Attention mass"
+    HELP_TEXT = (
+        "How much of the attention of a sequence's newest token fell on each block of its table, from the first entry on the "
+        "left, averaged over layers and heads: of the chosen sequence, or else of the first that runs. M switches it on; a "
+        "high first bar is the attention sink that most models have."
+    )
+
+    def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
+        seq_id = self._whose(model)
+        if seq_id is None:
+            hint = "nobody runs" if not model.fold.running else "not recorded: M records it from the next step on"
+            return [Row(width).put(hint, "faint").line()]
+        bars = bars_of(model, seq_id, width)
+        letter = model.letter(seq_id)
+        peak = max(bars, key=lambda bar: bar.mass)
+        head = (
+            Row(width)
+            .put(f"{letter or '-'} ", f"{model.hue(letter)}*")
+            .put(short_name(seq_id), "text*", target=sequence(seq_id))
+        )
+        head.put(f" most on {_name(peak)}: ", "muted").put(f"{peak.mass:.1%}", "text*")
+        head.put(f", newest {bars[-1].mass:.1%}", "muted")
+        if len(bars[0].blocks) > 1:
+            head.put(f", 1 bar = {len(bars[0].blocks)} blocks", "warn")
+        labelled = height > 3
+        return [
+            head.line(),
+            *_draw(bars, peak.mass, model.hue(letter), width, height - 1 - labelled),
+            *[_labels(bars, width)] * labelled,
+        ][:height]
+
+    def target_at(self, x: int, y: int) -> Target | None:
+        """The block of the bar in that column."""
+        seq_id = None if self._model is None or y == 0 else self._whose(self._model)
+        if seq_id is None:
+            return super().target_at(x, y)
+        bars = bars_of(self._model, seq_id, self.content_size.width)
+        number = x // _pitch(bars, self.content_size.width)
+        return _target(bars[number]) if number < len(bars) else None
+
+    def targets(self) -> list[Target]:
+        """The blocks of the bars, also of those that have no label."""
+        seq_id = None if self._model is None else self._whose(self._model)
+        if seq_id is None:
+            return []
+        return [_target(bar) for bar in bars_of(self._model, seq_id, max(self.content_size.width, 1))]
+
+    def _whose(self, model: DashboardModel) -> str | None:
+        """The chosen sequence if its mass is known, else the first one of which it is."""
+        own = None if self.context is None else self.context.selection.seq_id
+        known = (seq_id for seq_id in (own, *model.fold.running) if _is_known(model, seq_id))
+        return next(known, None)
+
+
+def _is_known(model: DashboardModel, seq_id: str | None) -> bool:
+    mass = model.mass.get(seq_id)
+    return bool(mass) and seq_id in model.fold.sequences and len(mass) <= len(model.fold.sequences[seq_id].block_table)
+
+
+def bars_of(model: DashboardModel, seq_id: str, width: int) -> list[Bar]:
+    """The mass of a sequence along its block table, in at most `width` columns."""
+    mass, table = model.mass[seq_id], model.fold.sequences[seq_id].block_table
+    each = -(-len(mass) // max(width, 1))
+    return [
+        Bar(entry, table[entry : min(entry + each, len(mass))], sum(mass[entry : entry + each]))
+        for entry in range(0, len(mass), each)
+    ]
+
+
+def _name(bar: Bar) -> str:
+    if len(bar.blocks) == 1:
+        return f"entry {bar.entry}, block {bar.blocks[0]}"
+    return f"entries {bar.entry}-{bar.entry + len(bar.blocks) - 1}"
+
+
+def _pitch(bars: list[Bar], width: int) -> int:
+    return min(max(width // len(bars), 1), _WIDEST)
+
+
+def _draw(bars: list[Bar], peak: float, style: str, width: int, rows: int) -> list[Line]:
+    """Bars of eighths, the highest as high as there are rows."""
+    pitch = _pitch(bars, width)
+    levels = [round(bar.mass / peak * rows * 8) if 0 < peak < inf else 0 for bar in bars]
+    glyphs, gap = max(pitch - 1, 1), " " * (pitch > 1)
+    return [
+        # One span a row and no targets in it: what stands where is arithmetic.
+        ((gap.join([_EIGHTHS[min(max(level - below * 8, 0), 8)] * glyphs for level in levels]), style),)
+        for below in range(rows - 1, -1, -1)
+    ]
+
+
+def _labels(bars: list[Bar], width: int) -> Line:
+    """The number of each bar's first block where there is room for it, else of every few."""
+    pitch, row, at = _pitch(bars, width), Row(width), 0
+    for number, bar in enumerate(bars):
+        text = str(bar.blocks[0])
+        if number * pitch >= at and number * pitch + len(text) <= width:
+            row.put(" " * (number * pitch - at)).put(text, "muted", target=_target(bar))
+            at = number * pitch + len(text) + 1
+            row.put(" ")
+    return row.line()
+
+
+def _target(bar: Bar) -> Target:
+    return block(bar.blocks[0])

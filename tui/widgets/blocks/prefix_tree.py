@@ -1,0 +1,174 @@
+"""Prefix tree: what the prefix cache holds, and how far a prompt's lookup got in it.
+
+Each row is a piece of a chain (`chains.Node`): its blocks, who holds them or that nobody does. The lookup of the
+chosen sequence, or the last one, is marked along its chain, down to the entry where it missed. The easy thing to get
+wrong is an old lookup: blocks that it hit may hold something else by now, and must not be marked.
+"""
+
+from itertools import islice
+
+from minivllm.tui.draw.lines import Line, Row, Span, first_that_fits
+from minivllm.tui.draw.selection import Target, block, sequence
+from minivllm.tui.draw.text import id_ranges, plural, short_name
+from minivllm.tui.state.block_histories import Lookup
+from minivllm.tui.state.chains import Node, PrefixIndex
+from minivllm.tui.state.decisions import miss
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.blocks.cells import CACHED
+from minivllm.tui.widgets.frame.panel import Panel
+
+_IDS_SHOWN = 64
+"""Blocks of a node that are looked at for their numbers: more would not fit."""
+
+
+class PrefixTree(Panel):
+    """The lookup on the first line, then one line a node."""
+
+    HELP_TITLE = "Prefix cache"
+    HELP_TEXT = (
+        "The chains of cached blocks, one row for each piece without a branch: its blocks (= the same content in other "
+        "blocks), then the letters of those who hold it, or ░ if it is free but still a hit. ● marks what the lookup of "
+        "the chosen sequence, or else of the last that came in, found there, and × the entry where it ended."
+    )
+    RULE = "minivllm.core.kv_cache_manager:KVCacheManager.get_computed_blocks"
+
+    def __init__(self, index: PrefixIndex | None = None, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._index = index or PrefixIndex()
+
+    def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
+        if not model.header.enable_prefix_caching:
+            return [Row(width).put("Prefix caching is off: no prompt finds another's blocks.", "muted").line()]
+        index, chosen = self._index.of(model), self._chosen(model)
+        lookup = self._lookup(model)
+        hits = _found_there(model, lookup)
+        lines = [_headline(model, lookup, width)]
+        if not index.roots:
+            return [*lines, Row(width).put("nothing is cached: no block is full yet", "faint").line()][:height]
+        nodes, above = _page(index, _in_order(index, hits), chosen, height)
+        if above:
+            lines.append(Row(width).put(f"+ {plural(above, 'chain')} above", "faint").line())
+        marked, is_root = set(hits), [False] * len(lines)
+        for node in nodes:
+            lines.append(_row(model, node, marked, chosen, width))
+            is_root.append(not node.guide)
+            if lookup is not None and lookup.missed is not None and hits and hits[-1] in node:
+                missed = f"× entry {lookup.missed}: {miss(lookup.why)}"
+                lines.append(Row(width).put(_guide(node.under, width), "faint").put(missed, "warn").line())
+                is_root.append(False)
+        below = len(index.roots) - above - sum(is_root[:height])
+        if height > 2 and (below > 0 or len(lines) > height):
+            below += is_root[height - 1 : height] == [True]
+            what = f"+ {plural(below, 'more chain')}" if below else "+ more of this chain"
+            lines[height - 1 :] = [Row(width).put(what, "faint").line()]
+        return lines[:height]
+
+    def targets(self) -> list[Target]:
+        """Every node, also those that are not on the screen: its chosen block, or else its first."""
+        if self._model is None:
+            return []
+        index, chosen = self._index.of(self._model), self._chosen(self._model)
+        order = _in_order(index, _found_there(self._model, self._lookup(self._model)))
+        return [block(chosen if chosen in node else node.first) for node in index.nodes(order)]
+
+    def _chosen(self, model: DashboardModel) -> int | None:
+        block_id = None if self.context is None else self.context.selection.block_id
+        return block_id if block_id is not None and block_id < len(model.fold.blocks) else None
+
+    def _lookup(self, model: DashboardModel) -> Lookup | None:
+        own = None if self.context is None else model.lookups.of(self.context.selection.seq_id)
+        return own or (model.lookups.recent[-1] if model.lookups.recent else None)
+
+
+def _found_there(model: DashboardModel, lookup: Lookup | None) -> list[int]:
+    """The blocks that a lookup hit, as far as they still hold what it found."""
+    found: list[int] = []
+    for _, block_id, _ in lookup.hits if lookup else ():
+        age = model.ages.blocks[block_id]
+        taken_since = age is not None and age.born is not None and age.born > lookup.step
+        if model.fold.blocks[block_id].hash is None or taken_since:
+            break
+        found.append(block_id)
+    return found
+
+
+def _in_order(index: PrefixIndex, hits: list[int]) -> list[str]:
+    """The beginnings of all chains, first that of the lookup."""
+    first = index.root(hits[0]) if hits else None
+    return index.roots if first is None else [first, *(root for root in index.roots if root != first)]
+
+
+def _page(index: PrefixIndex, order: list[str], chosen: int | None, height: int) -> tuple[list[Node], int]:
+    """The nodes to draw: the first page, or the one with the chosen block; and how many chains come before it."""
+    # Beside the nodes up to four rows are needed, and none of them may push out the chosen block.
+    size = max(height - 4, 1)
+    page = list(islice(index.nodes(order), height))
+    root = None if chosen is None else index.root(chosen)
+    if root not in order or any(chosen in node for node in page[:size]):
+        return page, 0
+    above = order.index(root)
+    page, found = [], False
+    for node in index.nodes(order[above:]):
+        if not found and len(page) == size:
+            page = []
+        page.append(node)
+        found = found or chosen in node
+        if found and len(page) == height:
+            break
+    return page, above
+
+
+def _headline(model: DashboardModel, lookup: Lookup | None, width: int) -> Line:
+    """Whose lookup it was and how far it got."""
+    if lookup is None:
+        return Row(width).put("no prompt has been looked up yet", "faint").line()
+    letter = model.letter(lookup.seq_id)
+    who: tuple[Span, ...] = (
+        (f"{letter} " if letter else "", f"{model.hue(letter)}*"),
+        (short_name(lookup.seq_id), f"text*@{sequence(lookup.seq_id)}"),
+    )
+    found = (f" found {plural(len(lookup.hits), 'block')}", "good" if lookup.hits else "muted")
+    if lookup.missed is None:
+        return first_that_fits(
+            width, (*who, found, (f", all it asked for, in step {lookup.step:,}", "muted")), (*who, found)
+        )
+    why = miss(lookup.why)
+    return first_that_fits(
+        width,
+        (*who, (f" in step {lookup.step:,}", "muted"), found, (f", missed entry {lookup.missed}: {why}", "warn")),
+        (*who, found, (f", missed entry {lookup.missed}: {why}", "warn")),
+        (*who, (f" found {len(lookup.hits)}, missed: ", "muted"), (why, "warn")),
+    )
+
+
+def _row(model: DashboardModel, node: Node, hits: set[int], chosen: int | None, width: int) -> Line:
+    row = Row(width).put(_guide(node.guide, width), "faint")
+    num_hit = sum(len(hits.intersection(blocks)) for blocks in node.copies)
+    target = block(chosen if chosen in node else node.first)
+    for number, (blocks, holders) in enumerate(zip(node.copies, node.holders, strict=True)):
+        if number:
+            row.put(" = ", "muted")
+        ids = id_ranges(blocks[:_IDS_SHOWN]) + (" …" if len(blocks) > _IDS_SHOWN else "")
+        # The numbers may be many; what is said of them must have room.
+        ids = ids if len(ids) <= max(row.room - 16, 4) else ids[: max(row.room - 17, 3)] + "…"
+        row.put(ids if holders else CACHED + ids, "text*" if holders else "cached", target=target)
+        row.put(" " if holders else "")
+        for seq_id in holders:
+            letter = model.letter(seq_id) or "?"
+            row.put(letter, f"{model.hue(letter)}*", target=sequence(seq_id))
+    if len(node.copies[0]) > 2:
+        row.put(f" {len(node.copies[0]):,} blocks", "muted")
+    if num_hit:
+        whole = num_hit == len(node.copies[0])
+        row.put(" ● hit" if whole else f" ● {num_hit} hit", "good")
+    if not any(node.holders):
+        row.put(" free", "cached")
+    if node.orphaned:
+        row.put(" out of reach, its beginning is evicted", "warn")
+    return row.line()
+
+
+def _guide(guide: str, width: int) -> str:
+    """Tree signs; of very many the last."""
+    room = max(width // 3, 2)
+    return guide if len(guide) <= room else "…" + guide[-room + 1 :]

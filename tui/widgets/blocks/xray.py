@@ -1,0 +1,236 @@
+"""Kernel x-ray: one attention kernel at one token, program by program and tile by tile.
+
+The engine has run the kernel over the very queries and keys of a decode and told what each program read and knew
+(`kernel.traced`). This panel plays it: one counter says how many tiles have been taken in, and everything drawn is a
+function of the trace and that counter, so the same counter shows the same picture. It plays by itself until a
+person moves it with ↑ and ↓. Programs run side by side on a device; here they come one after the other, as they
+were traced.
+"""
+
+from bisect import bisect_right
+from itertools import accumulate, groupby
+from typing import NamedTuple
+
+from minivllm.events.types.kernels import KernelTraced, TracedProgram, TracedTile
+from minivllm.tui.draw.lines import Line, Row, first_that_fits
+from minivllm.tui.draw.selection import Target, block, sequence
+from minivllm.tui.draw.text import clean, short_name
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.frame.panel import Panel
+
+TILES_PER_SECOND = 4
+_REST = 8
+"""Ticks that the end stays before it plays again."""
+DONE, PLAYING, TO_COME = "█", "▶", "·"
+_SIGNS = {DONE: "good", PLAYING: "accent*!", TO_COME: "faint"}
+
+
+class Moment(NamedTuple):
+    """What is being played."""
+
+    program: int
+    """Number in the order in which they ran."""
+    tile: int
+    """Of that program; 0 also if it has none."""
+
+
+def num_ticks(trace: KernelTraced) -> int:
+    """Counters from 0 on that show something new: one for each tile, and one for a program without any."""
+    return sum(max(len(program.tiles), 1) for program in trace.programs)
+
+
+def moment(trace: KernelTraced, counter: int) -> Moment:
+    """Where a counter stands; past the end it stays there."""
+    ends = list(accumulate(max(len(program.tiles), 1) for program in trace.programs))
+    counter = min(max(counter, 0), ends[-1] - 1)
+    program = bisect_right(ends, counter)
+    return Moment(program, counter - (ends[program - 1] if program else 0))
+
+
+class XRay(Panel):
+    """The programs, the tiles of the one that plays, and its softmax after each."""
+
+    HELP_TITLE = "Kernel x-ray"
+    HELP_TEXT = (
+        "The attention kernel at one real token, played tile by tile: its programs, the blocks that the one that plays has read "
+        "(█), reads (▶) and will read (·), and the running maximum and sum of its softmax for each query head. Choose a running "
+        "sequence and press X; ↑ and ↓ go from tile to tile. Where Triton is not installed, a recording made elsewhere is played."
+    )
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.counter = 0
+        """Tiles taken in before the one that is shown."""
+        self.plays = True
+        self._trace: KernelTraced | None = None
+
+    def on_mount(self) -> None:
+        self.set_interval(1 / TILES_PER_SECOND, self.tick)
+
+    def tick(self) -> None:
+        """Play on by one tile; from the end, after a rest, from the beginning."""
+        if self.plays and self._trace is not None and self._trace.programs and self.content_size.height:
+            self.counter = (self.counter + 1) % (num_ticks(self._trace) + _REST)
+            self.show_again()
+
+    def move_cursor(self, by: int) -> bool:
+        """A person takes over: `by` tiles on or back."""
+        if self._trace is None or not self._trace.programs:
+            return False
+        self.plays = False
+        last = num_ticks(self._trace) - 1
+        self.counter = min(max(min(self.counter, last) + by, 0), last)
+        self.show_again()
+        return True
+
+    def stand_still(self) -> None:
+        """Show the end, and play no more: a picture must not depend on how long it took to draw."""
+        self.plays = False
+        if self._trace is not None and self._trace.programs:
+            self.counter = num_ticks(self._trace) - 1
+        self.show_again()
+
+    def show(self, model: DashboardModel) -> None:
+        if model.trace is not self._trace:
+            same = self._trace is not None and model.trace is not None and model.trace.seq == self._trace.seq
+            self._trace = model.trace
+            # After a step back in time the same trace is another object.
+            if not same:
+                self.counter, self.plays = 0, True
+        super().show(model)
+
+    def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
+        trace = model.trace
+        if trace is None:
+            hint = "No kernel was traced: choose a running sequence and press X."
+            return [Row(width).put(hint, "faint").line()]
+        if trace.problem or not trace.programs:
+            return [Row(width).put(clean(trace.problem or "The kernel ran no program."), "warn").line()]
+        at = moment(trace, self.counter)
+        playing = trace.programs[at.program]
+        room = height - 3
+        tiles = _tiles(playing, at.tile, width, max(room // 2, 1), are_ours=trace.recorded != "another")
+        softmax = _softmax(playing, at.tile, width, max(room - len(tiles) - 1, 1))
+        grid = _grid(trace, at.program, width, max(height - 2 - len(tiles) - len(softmax), 1))
+        return [_head(model, trace, width), *grid, _place(trace, at, width), *tiles, *softmax][:height]
+
+
+def _head(model: DashboardModel, trace: KernelTraced, width: int) -> Line:
+    """Of which decode; of a recording first of all that it is one."""
+    if trace.recorded == "another":
+        return first_that_fits(
+            width,
+            (
+                ("RECORDED ELSEWHERE ", "warn*"),
+                (f"of another run, not of {short_name(trace.seq_id)}: ", "text"),
+                (_what(trace), "muted"),
+            ),
+            (("RECORDED, another run ", "warn*"), (f"{trace.num_tokens:,} tokens", "muted")),
+        )
+    letter = model.letter(trace.seq_id)
+    row = (
+        Row(width)
+        .put("RECORDED ELSEWHERE " if trace.recorded else "", "warn*")
+        .put(f"{letter or '-'} ", f"{model.hue(letter)}*")
+    )
+    row.put(short_name(trace.seq_id), "text*", target=sequence(trace.seq_id))
+    return row.put(f" {_what(trace)}, step {trace.step:,}", "muted").line()
+
+
+def _what(trace: KernelTraced) -> str:
+    return f"layer {trace.layer}, {trace.num_tokens:,} tokens"
+
+
+def _sign(number: int, current: int) -> str:
+    return DONE if number < current else PLAYING if number == current else TO_COME
+
+
+def _grid(trace: KernelTraced, current: int, width: int, most: int) -> list[Line]:
+    """One sign a program, each kernel in rows of its own; of many rows those around the one that plays."""
+    rows: dict[tuple[str, int], list[int]] = {}
+    axes = {kernel: _row_axis(trace, kernel) for kernel in {program.kernel for program in trace.programs}}
+    for number, program in enumerate(trace.programs):
+        rows.setdefault((program.kernel, program.program[axes[program.kernel]]), []).append(number)
+    drawn: list[tuple[bool, Line]] = []
+    for (kernel, _), numbers in rows.items():
+        for start in range(0, len(numbers), max(width, 1)):
+            part = numbers[start : start + max(width, 1)]
+            row = Row(width)
+            for sign, run in groupby(_sign(number, current) for number in part):
+                row.put(sign * len(list(run)), _SIGNS[sign])
+            drawn.append((current in part, row.put(f" {clean(kernel)}", "faint").line()))
+    at = next(number for number, (here, _) in enumerate(drawn) if here)
+    return _around([row for _, row in drawn], at, most)
+
+
+def _row_axis(trace: KernelTraced, kernel: str) -> int:
+    """Programs of one kernel stand in one row for each place along the first axis that has several."""
+    places = zip(*(program.program for program in trace.programs if program.kernel == kernel), strict=True)
+    return next((axis for axis, along in enumerate(places) if len(set(along)) > 1), 0)
+
+
+def _around(rows: list[Line], at: int, most: int) -> list[Line]:
+    """At most `most` of the rows, number `at` among them."""
+    first = min(max(at - most // 2, 0), max(len(rows) - most, 0))
+    return rows[first : first + most]
+
+
+def _place(trace: KernelTraced, at: Moment, width: int) -> Line:
+    """In words which program plays, and where it is."""
+    program = trace.programs[at.program]
+    grid = f" at ({', '.join(map(str, program.program))})"
+    head = "" if program.kv_head is None else f", KV head {program.kv_head}"
+    tile, tiles = at.tile + 1, len(program.tiles)
+    return first_that_fits(
+        width,
+        ((f"program {at.program + 1} of {len(trace.programs)}", "accent*"), (grid + head, "text"))
+        + ((f", tile {tile} of {tiles}", "text"),) * bool(tiles),
+        ((f"program {at.program + 1}/{len(trace.programs)}", "accent*"), (head, "text"))
+        + ((f", tile {tile}/{tiles}", "text"),) * bool(tiles),
+    )
+
+
+def _tiles(program: TracedProgram, current: int, width: int, most: int, *, are_ours: bool) -> list[Line]:
+    """The tiles in order with their blocks; of many those around the one that is read. `are_ours`: blocks of this pool."""
+    if not program.tiles:
+        return [Row(width).put("reads no key: puts together what the others have found", "muted").line()]
+    rows, here = [Row(width)], 0
+    for number, tile in enumerate(program.tiles):
+        sign = _sign(number, current)
+        texts = [_read(read) for read in tile.reads]
+        if sum(len(text) + 1 for text, _ in texts) + 2 > rows[-1].room and rows[-1].room < width:
+            rows.append(Row(width))
+        if number == current:
+            here = len(rows) - 1
+        rows[-1].put(sign, _SIGNS[sign])
+        for text, target in texts:
+            rows[-1].put(text, _SIGNS[sign].removesuffix("!"), target=target if are_ours else None).put(" ")
+    return _around([row.line() for row in rows], here, most)
+
+
+def _read(read: object) -> tuple[str, Target]:
+    """A block and which of its slots, as in `9:4-11`."""
+    last = read.first_slot + read.num_slots - 1
+    slots = f"{read.first_slot}-{last}" if last > read.first_slot else str(last)
+    return f"{read.block_id}:{slots}", block(read.block_id)
+
+
+def _softmax(program: TracedProgram, current: int, width: int, most: int) -> list[Line]:
+    """The running maximum and sum of each query head after the last tiles, newest last."""
+    if not program.tiles:
+        return []
+    first = max(current + 1 - most, 0)
+    return [_after(program.tiles[number], number, number == current, width) for number in range(first, current + 1)]
+
+
+def _after(tile: TracedTile, number: int, newest: bool, width: int) -> Line:
+    style = "text*" if newest else "muted"
+    largest = [f"{value:.2f}" for value in tile.running_max]
+    sums = [f"{value:.2f}" for value in tile.running_sum]
+    pairs = " ".join(f"{one}/{other}" for one, other in zip(largest, sums, strict=False))
+    label = (f"after tile {number + 1} max ", "muted")
+    return first_that_fits(
+        width,
+        (label, (" ".join(largest), style), (" sum ", "muted"), (" ".join(sums), style)),
+        ((f"{number + 1} max/sum ", "muted"), (pairs, style)),
+    )

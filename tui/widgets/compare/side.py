@@ -1,0 +1,166 @@
+"""One of two recordings that are compared: its policy, and how it is doing at the moment on the screen.
+
+Draws whichever model it is given; the screen gives it the right one. The easy thing to get wrong is to make a person
+look for the difference: what the two headers do not have in common comes first and is marked, whatever its name.
+"""
+
+import textwrap
+from itertools import groupby
+
+from rich.cells import cell_len
+
+from minivllm.events.types import LogHeader
+from minivllm.tui.draw.lines import Line, Row, Span
+from minivllm.tui.draw.selection import sequence
+from minivllm.tui.draw.text import clean
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.time.transport import Transport
+from minivllm.tui.time.usage import UsageFollower
+from minivllm.tui.widgets.blocks.blockmap import BlockMap
+from minivllm.tui.widgets.frame.panel import Panel
+from minivllm.tui.widgets.steps.budget import bar_cells
+
+_NO_SECOND = (
+    ("No second recording is open.", "text"),
+    ("", "text"),
+    ("One trace through two policies, both recorded:", "muted"),
+    ("  minivllm compare --record FOLDER", "accent"),
+    ("Both of them side by side:", "muted"),
+    ("  minivllm replay FOLDER/a.jsonl --with FOLDER/b.jsonl", "accent"),
+)
+
+
+class Side(Panel):
+    """A or B."""
+
+    HELP_TITLE = "One of two recordings"
+    HELP_TEXT = (
+        "The policy of a recording, with ≠ where the other one's is different, and its state after the same step: the last "
+        "plan as a bar as wide as the token budget, and the block map. Waste is memory that is allocated and not used, over "
+        "all that is allocated."
+    )
+
+    def __init__(self, label: str, *, is_second: bool, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._label = label
+        self._is_second = is_second
+        self._usage = UsageFollower()
+        # Only its `lines` are used: a map as on the Overview, in the room that is left here.
+        self._map = BlockMap()
+
+    def title(self, model: DashboardModel, width: int) -> str:
+        return self._label
+
+    def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
+        own, other = self._transports()
+        if self._is_second and own is None:
+            return _no_second(width)[:height]
+        self._map.context = self.context
+        facts = flow(_policy(model.header, None if other is None else other.recording.header), width)
+        status = flow(self._status(model, own), width)
+        # The map needs some rows, and equal facts are the first that can go.
+        lines = [*status[:3], *facts[: max(height - len(status) - 4, 1)]]
+        bar = _bar(model, width)
+        if len(lines) < height:
+            lines.append(bar)
+        room = height - len(lines)
+        return [*lines, *self._map.lines(model, width, room)][:height] if room > 0 else lines[:height]
+
+    def _transports(self) -> tuple[Transport | None, Transport | None]:
+        """This side's own, and the other one's."""
+        if self.context is None:
+            return None, None
+        first, second = self.context.transport, self.context.second
+        return (second, first) if self._is_second else (first, second)
+
+    def _status(self, model: DashboardModel, own: Transport | None) -> list[list[Span]]:
+        fold, counters = model.fold, model.fold.counters
+        usage = None if own is None else self._usage.usage_at(own)
+        ended = own is not None and own.at_end and own.source.status.state in ("recording", "ended")
+        facts = [
+            [("step ", "muted"), (f"{fold.step:,}", "text*"), (" ■ END" if ended else "", "warn")],
+            [
+                (f"{len(fold.running)}", "text*"),
+                (" run ", "muted"),
+                (f"{len(fold.waiting)}", "text*"),
+                (" wait", "muted"),
+            ],
+            [(f"{counters.generation_tokens:,}", "text*"), (" tokens", "muted")],
+            [(f"{counters.finished_requests:,}", "text*"), (" finished", "muted")],
+            [(f"{counters.num_preemptions:,}", "text*"), (" preempted", "muted")],
+        ]
+        if usage is not None:
+            facts.append([("waste ", "muted"), (f"{usage.waste:.0%}", "text*")])
+        return facts
+
+
+def _no_second(width: int) -> list[Line]:
+    return [
+        Row(width).put(row, style).line()
+        for text, style in _NO_SECOND
+        for row in textwrap.wrap(text, max(width, 8), subsequent_indent="    ", break_on_hyphens=False) or [""]
+    ]
+
+
+def flow(items: list[list[Span]], width: int, gap: str = "   ") -> list[Line]:
+    """The items one after another, on as many rows as they need, none of them broken."""
+    rows: list[Row] = []
+    for item in items:
+        wide = sum(cell_len(text) for text, _ in item)
+        if not rows or wide + len(gap) > rows[-1].room:
+            rows.append(Row(width))
+        else:
+            rows[-1].put(gap)
+        for text, style in item:
+            rows[-1].put(text, style)
+    return [row.line() for row in rows]
+
+
+def policy_of(header: LogHeader) -> dict[str, str]:
+    """What decides how a run goes, by the names that a person knows."""
+    config = header.config
+    facts = {
+        "memory": config.get("kv_cache_allocator", "paged"),
+        "batching": config.get("batching", "continuous"),
+        "prefill": "chunked" if config.get("enable_chunked_prefill", True) else "whole prompts",
+        "budget": header.max_num_batched_tokens,
+        "slots": header.max_num_seqs,
+        "order": header.scheduling_policy,
+        "prefix cache": "on" if header.enable_prefix_caching else "off",
+        "blocks": f"{header.num_blocks:,} of {header.block_size}",
+        "model": header.model,
+        "longest": header.max_model_len,
+        "clock": header.clock,
+        **{
+            name.replace("_", " "): config.get(name)
+            for name in ("batch_delay", "batch_size", "dtype", "device", "seed")
+        },
+    }
+    return {name: clean(str(value))[-32:] for name, value in facts.items()}
+
+
+_ALWAYS_SHOWN = ("memory", "batching", "prefill", "budget", "slots", "order", "prefix cache", "blocks")
+
+
+def _policy(header: LogHeader, other: LogHeader | None) -> list[list[Span]]:
+    """Differences first; of the rest the most important."""
+    own = policy_of(header)
+    others = own if other is None else policy_of(other)
+    different = [name for name in own if own[name] != others[name]]
+    items = [[("≠ ", "warn*"), (f"{name} ", "muted"), (own[name], "warn*")] for name in different]
+    return items + [[(f"{name} ", "faint"), (own[name], "muted")] for name in _ALWAYS_SHOWN if name not in different]
+
+
+def _bar(model: DashboardModel, width: int) -> Line:
+    """The last plan; prefills in reverse, as on the Overview."""
+    budget = model.fold.budget or model.header.max_num_batched_tokens
+    row = Row(width)
+    for cell, run in groupby(bar_cells(model.fold.scheduled, budget, -(-budget // max(width, 1)))):
+        length = len(list(run))
+        if isinstance(cell, str):
+            row.put(cell * length, "faint" if cell == "·" else "text*")
+        else:
+            letter = model.letter(cell.seq_id) or "?"
+            style = model.hue(letter) + ("!" if cell.kind == "prefill" else "*")
+            row.put(letter * length, style, target=sequence(cell.seq_id))
+    return row.line()

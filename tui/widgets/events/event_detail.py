@@ -1,0 +1,128 @@
+"""One event in full: what its kind means, its fields, and the function that emitted it."""
+
+import textwrap
+
+from rich.cells import cell_len
+
+from minivllm.events import types as ev
+from minivllm.tui.answers.code import Rule, SourceLines, meaning_of, source_of
+from minivllm.tui.draw.lines import Line, Row
+from minivllm.tui.draw.selection import Target, block, sequence, step
+from minivllm.tui.draw.text import clean
+from minivllm.tui.state.decisions import sentence_of, style_of
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.time.event_search import event_in_question
+from minivllm.tui.widgets.frame.panel import Panel
+
+_LONGEST_VALUE = 400
+_MOST_NUMBERS = 100
+_FEWEST_SOURCE_ROWS = 6
+
+
+class EventDetail(Panel):
+    """The event that was chosen, or else the one that came last."""
+
+    HELP_TITLE = "Event"
+    HELP_TEXT = (
+        "One event with all its fields, what its kind means, and the function of the engine that emitted it. Sequences, "
+        "blocks and steps in it can be chosen, and s shows the function with the line."
+    )
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._sources: dict[Rule, SourceLines] = {}
+
+    def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
+        event = None if self.context is None else event_in_question(self.context)
+        if event is None:
+            return [Row(width).put("Nothing has happened yet here.", "muted").line()][:height]
+        top = [Row(width).put(event.__struct_config__.tag, "accent*").put(f"  event {event.seq:,}", "muted").line()]
+        top += [Row(width).put(text, style_of(event)).line() for text in _wrap(sentence_of(event), width)[:2]]
+        meaning = [Row(width).put(text, "text").line() for text in _wrap(meaning_of(type(event)), width)]
+        where, _, function = event.rule.partition(":")
+        rule = Row(width).put("emitted by ", "faint").put(function, "muted").put(f" in {where}", "faint").line()
+        # A line for each field where there is room; else as many a line as fit, before anything is left out.
+        fields = _fields(event, width)
+        if len(top) + len(fields) + len(meaning) + 1 > height:
+            fields = _flowing_fields(event, width)
+        lines = [*top, *fields, *meaning, rule]
+        if len(lines) + 3 <= height:
+            lines = [*top, (), *fields, (), *meaning, (), rule]
+        return [*lines, *self._source(event, width, height - len(lines))][:height]
+
+    def _source(self, event: ev.Event, width: int, height: int) -> list[Line]:
+        """Where there is room, the lines around the one that emitted the event."""
+        if height < _FEWEST_SOURCE_ROWS:
+            return []
+        rule = Rule(event.rule, type(event))
+        if rule not in self._sources:
+            self._sources[rule] = source_of(rule)
+        found = self._sources[rule]
+        code = textwrap.dedent(found.code).splitlines()
+        at = min(found.marked, default=found.first_line) - found.first_line
+        start = max(min(at - height // 2, len(code) - height + 1), 0)
+        lines: list[Line] = [()]
+        for number, text in enumerate(code[start : start + height - 1], found.first_line + start):
+            here = number in found.marked
+            row = Row(width).put(f"{number:>4} ", "accent*" if here else "faint")
+            lines.append(row.put(clean(text), "text*" if here else "muted").line())
+        return lines
+
+
+def _fields(event: ev.Event, width: int) -> list[Line]:
+    """A line or a few for each."""
+    names = _names(event)
+    label_width = min(max(map(len, names)) + 2, 22, max(width // 2, 1))
+    lines: list[Line] = []
+    for name in names:
+        texts = _wrap(_text_of(getattr(event, name)), width - label_width)
+        target = _target(name, getattr(event, name))
+        lines.append(Row(width).put(name, "muted", label_width).put(texts[0], "text", target=target).line())
+        lines += [Row(width).put("", width=label_width).put(text, "text").line() for text in texts[1:3]]
+    return lines
+
+
+def _flowing_fields(event: ev.Event, width: int) -> list[Line]:
+    rows = [Row(width)]
+    for name in _names(event):
+        text = _text_of(getattr(event, name))
+        if cell_len(name) + cell_len(text) + 1 > rows[-1].room and rows[-1].room < width:
+            rows.append(Row(width))
+        rows[-1].put(f"{name} ", "muted").put(text, "text", target=_target(name, getattr(event, name))).put("   ")
+    return [row.line() for row in rows]
+
+
+def _names(event: ev.Event) -> list[str]:
+    return [name for name in event.__struct_fields__ if name != "seq"]
+
+
+def _text_of(value: object) -> str:
+    match value:
+        case float():
+            return f"{value:.6g}"
+        case list() if value and isinstance(value[0], int | float):
+            numbers = " ".join(f"{one:.3g}" if isinstance(one, float) else str(one) for one in value[:_MOST_NUMBERS])
+            return f"{len(value):,}: {numbers}"
+        case str():
+            return (
+                f"“{clean(value[:_LONGEST_VALUE])}”"
+                if not value or value != value.strip()
+                else clean(value[:_LONGEST_VALUE])
+            )
+    return clean(str(value)[:_LONGEST_VALUE])
+
+
+def _target(name: str, value: object) -> Target | None:
+    """What a field stands for on the other screens."""
+    match name:
+        case "seq_id" | "victim_of":
+            return sequence(str(value))
+        case "block_id" | "src" | "dst":
+            return block(int(value))
+        case "step":
+            return step(int(value))
+    return None
+
+
+def _wrap(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, max(width, 8)) or [""]

@@ -1,0 +1,154 @@
+"""The event stream itself, an event a row, around the place where the picture stands.
+
+The list is read from the recording and never from the model: only the rows that are visible, with some around them. Its
+cursor is the place in time: choosing an event goes to just after it, so that all other panels show what it did. The easy
+thing to get wrong is a filter over ten million events: the search looks at a bounded number a frame (`event_search`), says
+how far it has come, and asks for the next frame itself, since nothing else changes while the picture stands still.
+"""
+
+from minivllm.events import types as ev
+from minivllm.tui.draw.lines import Line, Row
+from minivllm.tui.draw.selection import event as event_target
+from minivllm.tui.draw.text import clean
+from minivllm.tui.state.decisions import sentence_of, style_of
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.time.event_owners import EventOwners
+from minivllm.tui.time.event_search import EventCache, EventFilter, EventSearch
+from minivllm.tui.widgets.frame.panel import Panel
+
+SECONDS_BETWEEN_LOOKS = 1 / 15
+
+
+class EventList(Panel):
+    """Rows of events; what has not happened yet at the moment on the screen is faint."""
+
+    HELP_TITLE = "Events"
+    HELP_TEXT = (
+        "Everything that the engine said, an event a row: number, step, seconds since the beginning, whose, kind and what it "
+        "says; ▶ came last, and what is faint has not happened yet. ↑, ↓ and a click go to an event in time, and / shows only "
+        "those that contain a word."
+    )
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._cache = EventCache()
+        self._owners = EventOwners()
+        self._search: EventSearch | None = None
+        self._will_look_on = False
+
+    def title(self, model: DashboardModel, width: int) -> str:
+        return "Events" if self.context is None or not self.context.event_filter else "Events, filtered"
+
+    def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
+        if self.context is None:
+            return []
+        transport = self.context.transport
+        wanted = EventFilter.parse(self.context.event_filter)
+        head = [_heading(width)] if height > 3 else []
+        if wanted is not None and height > 1:
+            head.insert(0, ())  # told when the search has looked on
+        room = height - len(head)
+        found = self._all_around(room) if wanted is None else self._wanted_around(wanted, room)
+        if wanted is not None and height > 1:
+            head[0] = _search_note(self.context.event_filter, self._search, len(transport.recording), width)
+        self._owners.learn(transport.recording, found)
+        last = max((index for index, _ in found if index < transport.position), default=None)
+        now = None if last is None or last != transport.position - 1 else last
+        rows = []
+        for index, event in found:
+            letter = model.letter(self._owners.owner(index, event))
+            rows.append(_row(model, event, letter, width, here=index == now, to_come=index >= transport.position))
+        return [*head, *rows]
+
+    def show(self, model: DashboardModel) -> None:
+        super().show(model)
+        if not self.is_attached or self.context is None or self._will_look_on:
+            return
+        searching = self.context.event_filter and self._search is not None and not self._search.done
+        if searching or not self._owners.has_all:
+            self._will_look_on = True
+            self.set_timer(SECONDS_BETWEEN_LOOKS, self._look_on)
+
+    def _look_on(self) -> None:
+        self._will_look_on = False
+        self.show_again()
+
+    def move_cursor(self, by: int) -> bool:
+        """Choose the event that is so many rows from the one at the position, and go there."""
+        if self.context is None or self._model is None:
+            return False
+        height = max(self.content_size.height, 2 * abs(by) + 2)
+        wanted = EventFilter.parse(self.context.event_filter)
+        found = self._all_around(height) if wanted is None else self._wanted_around(wanted, height)
+        position = self.context.transport.position
+        before = [(index, event) for index, event in found if index < position]
+        if before and before[-1][0] == position - 1:
+            del before[-1]  # that is where the cursor stands
+        after = [(index, event) for index, event in found if index >= position]
+        rows = after[by - 1 : by] or after[-1:] if by > 0 else before[by:][:1]
+        if rows:
+            self.post_message(self.Chosen(event_target(rows[0][1].seq), opened=False))
+        return bool(found)
+
+    def _all_around(self, room: int) -> list[tuple[int, ev.Event]]:
+        transport = self.context.transport
+        total, position = len(transport.recording), transport.position
+        after = min(total - position, max(room // 2, room - position))
+        start = max(position + after - room, 0)
+        indexes = range(start, position + after) if room > 0 else range(0)
+        return list(zip(indexes, self._cache.read(transport.recording, indexes), strict=True))
+
+    def _wanted_around(self, wanted: EventFilter, room: int) -> list[tuple[int, ev.Event]]:
+        transport = self.context.transport
+        if self._search is None or self._search.wanted != wanted:
+            self._search = EventSearch(wanted)
+        search = self._search
+        search.look(transport.recording, transport.position, max(room, 1))
+        at = search.num_before(transport.position)
+        after = min(len(search.found) - at, max(room // 2, room - at))
+        indexes = search.found[max(at + after - room, 0) : at + after] if room > 0 else []
+        return [(index, search.events[index]) for index in indexes]
+
+
+# ---- rows ----
+
+
+class _Columns:
+    """Widths that hold the numbers of long runs without moving from row to row."""
+
+    SEQ, STEP, TIME, KIND = 7, 6, 9, 19
+
+
+def _heading(width: int) -> Line:
+    row = Row(width).put("  ")
+    if width >= 60:
+        row.put(f"{'event':>{_Columns.SEQ}} ", "faint").put(f"{'step':>{_Columns.STEP}} ", "faint")
+    if width >= 90:
+        row.put(f"{'seconds':>{_Columns.TIME}} ", "faint")
+    row.put("   ").put(f"{'kind':<{_Columns.KIND}} ", "faint")
+    return row.put("what it says", "faint").line()
+
+
+def _row(model: DashboardModel, event: ev.Event, letter: str | None, width: int, *, here: bool, to_come: bool) -> Line:
+    target = event_target(event.seq)
+    number = "faint" if to_come else "muted"
+    row = Row(width).put("▶ " if here else "  ", "accent*", target=target)
+    if width >= 60:
+        row.put(f"{event.seq:>{_Columns.SEQ}} ", number, target=target)
+        row.put(f"{event.step:>{_Columns.STEP}} ", number, target=target)
+    if width >= 90:
+        row.put(f"{event.t - model.header.mono:>{_Columns.TIME}.3f} ", number, target=target)
+    row.put(f" {letter or ' '} ", "faint" if to_come else f"{model.hue(letter)}*", target=target)
+    kind = event.__struct_config__.tag
+    row.put(f"{kind:<{_Columns.KIND}} ", "faint" if to_come else "accent*" if here else "muted", target=target)
+    style = "faint" if to_come else style_of(event)
+    return row.put(sentence_of(event), style, row.room, target=target).line()
+
+
+def _search_note(text: str, search: EventSearch, total: int, width: int) -> Line:
+    """How many were found, and among how many: the search is not over the whole recording."""
+    row = Row(width).put(f" {clean(text)} ", "accent*!", min(len(clean(text)) + 2, max(width // 3, 1)))
+    row.put(f"  {len(search.found):,} found", "text*")
+    looked = f"{search.stop - search.start:,} of {total:,} events looked at"
+    row.put(f" in {looked}", "muted")
+    return row.put("" if search.done else ", looking on …", "warn").line()

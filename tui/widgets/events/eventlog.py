@@ -1,0 +1,38 @@
+"""Recent decisions: what the engine did and why, one sentence a line, newest last."""
+
+from itertools import islice
+
+from minivllm.tui.draw.lines import Line, Row
+from minivllm.tui.draw.selection import Target
+from minivllm.tui.draw.selection import event as to_event
+from minivllm.tui.draw.selection import sequence as to_sequence
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.frame.panel import Panel
+
+
+class EventLog(Panel):
+    """The last lines of the decision log."""
+
+    HELP_TITLE = "Recent events"
+    HELP_TEXT = (
+        "What the engine decided, newest last, with the number of the step. Tokens and plans come at every step and are "
+        "left out: the slots and the budget show them."
+    )
+
+    def targets(self) -> list[Target]:
+        """The cursor goes from event to event; the sequences are for the mouse."""
+        return [target for target in super().targets() if target.kind == "event"]
+
+    def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
+        decisions = model.log.decisions
+        lines = []
+        for decision in islice(decisions, max(len(decisions) - height, 0), None):
+            target = to_event(decision.seq)
+            row = Row(width).put(f"{decision.step:>4} ", "faint")
+            if decision.name:
+                row.put(f"{decision.letter or ' '} ", f"{model.hue(decision.letter)}*")
+                row.put(decision.name, "text", target=to_sequence(decision.owner)).put(" ")
+            for text, style in decision.spans():
+                row.put(text, style, target=target)
+            lines.append(row.line())
+        return lines

@@ -1,0 +1,114 @@
+"""The top line: what runs, how far it is, how fast, and whether the picture is live."""
+
+from rich.cells import cell_len
+
+from minivllm.tui.draw.lines import Line, Row, Span
+from minivllm.tui.draw.text import clean, plural
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.frame.panel import Panel
+
+_ROOM_FOR_FACTS = 40
+"""Columns of the model's name and the step, which a long sentence must leave."""
+
+_QUIET_SECONDS = 10
+"""Of a source that is somewhere else; an engine in this process says itself that it stands still."""
+
+
+class Header(Panel, can_focus=False):
+    """One line. Where it is narrow, the last facts are left out, never cut."""
+
+    HELP_TITLE = "Top line"
+    HELP_TEXT = (
+        "The model, the number of the last step, output tokens per second (of a run on a virtual clock, as in lessons: per step), and the part of all prompt tokens that the "
+        "prefix cache had. Blocks are in use, cached (free, but still a hit until they are reused) or empty."
+    )
+
+    def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
+        badge = self._badge(width)
+        row = Row(width - cell_len(badge[0]) - 2)
+        row.put(" minivllm  " if width >= 100 else "", "accent*")
+        gap = "   " if width >= 100 else "  "
+        for fact in self._facts(model, width):
+            if sum(cell_len(text) for text, _ in fact) + len(gap) <= row.room:
+                for text, style in fact:
+                    row.put(text, style)
+                row.put(gap)
+        row.put("", width=row.room)
+        row.room += cell_len(badge[0]) + 2
+        row.put(" ").put(*badge).put(" ")
+        return [row.line()]
+
+    def _badge(self, width: int) -> Span:
+        """Where in time the picture is, and whether the engine or the source goes on."""
+        transport, control = self.context.transport, self.context.control
+        status = transport.source.status
+        # A file runs away from nobody; how far one is in it the time line says.
+        moves_on = status.state in ("live", "lost") and transport.steps_behind
+        behind = f", {plural(transport.steps_behind, 'step')} behind" if moves_on else ""
+        if status.state == "lost":
+            # The app says the whole sentence once; here it stands where the step has room beside it.
+            text = clean(status.text)
+            return f" {text if text and cell_len(text) <= width - _ROOM_FOR_FACTS else 'SOURCE LOST'} ", "bad*!"
+        match transport.state:
+            case "paused":
+                return f" PAUSED{behind} ", "warn*!"
+            case "playing":
+                return f"▶ {transport.speed:g}×{behind}", "accent*"
+        if self.context.finished is not None:
+            return " FINISHED ", "good*!"
+        if control is not None and control.state().paused:
+            return f" ENGINE PAUSED before {control.state().next_phase} ", "warn*!"
+        match status.state:
+            case "indexing":
+                return f" {status.text} ", "accent*!"
+            case "recording" if status.text:
+                return "■ DAMAGED", "warn*"
+            case "recording":
+                return "■ END", "muted*"
+            case "ended":
+                return "■ ENDED", "warn*"
+        # In a lesson it is the reader who takes time.
+        alone = control is None and self.context.lesson is None
+        if alone and transport.quiet_seconds >= _QUIET_SECONDS:
+            # Whoever writes may have nothing to say or may be gone: a file does not tell which.
+            return f"● LIVE, nothing came for {_duration(int(transport.quiet_seconds))}", "warn*"
+        return "● LIVE", "good*"
+
+    def _facts(self, model: DashboardModel, width: int) -> list[list[Span]]:
+        """Most important first."""
+        counters, use = model.fold.counters, model.pool_use()
+        hits = model.hit_rate()
+        facts: list[list[Span]] = []
+        if counters.invariant_violations:
+            facts.append([(f" {plural(counters.invariant_violations, 'invariant violation').upper()} ", "bad*!")])
+        status = self.context.transport.source.status
+        if status.state == "recording" and status.text:
+            facts.append([(" LOG DAMAGED ", "bad*!")])
+        recorder = self.context.recorder
+        if recorder is not None and recorder.loss is not None:
+            facts.append([(f" NOT RECORDED FROM STEP {recorder.loss.step} ", "bad*!")])
+        if model.fold.lost_events:
+            facts.append([(f" {plural(model.fold.lost_events, 'event').upper()} LOST ", "bad*!")])
+        facts.append([(f" {clean(model.header.model)[-24:]}", "text*")])
+        facts.append([("step ", "muted"), (f"{model.fold.step:,}", "text*")])
+        blocks = [(use.used, "used"), (use.cached, "cached"), (use.empty, "empty")]
+        label = "blocks " if width >= 100 else ""
+        facts.append([(label, "muted"), *(span for count, word in blocks for span in _count(count, word))])
+        # On the virtual clock every step takes equally long: only tokens a step mean anything.
+        if model.header.clock == "virtual" and (per_step := model.tokens_per_step()) is not None:
+            facts.append([(f"{per_step:,.1f}", "text*"), (" tok/step", "muted")])
+        elif model.header.clock == "monotonic" and (rate := model.tokens_per_second()) is not None:
+            facts.append([(f"{rate:,.0f}", "text*"), (" tok/s", "muted")])
+        if hits is not None:
+            facts.append([("hits ", "muted"), (f"{hits:.0%}", "text*")])
+        facts.append(_count(counters.num_preemptions, "preempted"))
+        facts.append(_count(counters.evicted_blocks, "evicted"))
+        return facts
+
+
+def _duration(seconds: int) -> str:
+    return f"{seconds} s" if seconds < 60 else f"{seconds // 60} min"
+
+
+def _count(count: int, word: str) -> list[Span]:
+    return [(f"{count:,}", "text*"), (f" {word} ", "muted")]

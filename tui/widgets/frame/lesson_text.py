@@ -1,0 +1,129 @@
+"""LessonText: the words of a lesson's page: what was checked, what is said or asked, and what can be pressed.
+
+Knows pages and how to wrap them. The easy thing to get wrong is the room: on a small terminal the question, or the verdict, must not fall
+off the bottom, so the keys stand last and what was checked gives way first.
+"""
+
+from itertools import groupby
+from re import compile as pattern
+
+from rich.cells import cell_len
+
+from minivllm.tui.draw.lines import Line, Row
+from minivllm.tui.draw.text import clean
+from minivllm.tui.draw.wrap import wrap
+from minivllm.tui.lesson import LessonControl, Page
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.frame.panel import Panel
+
+_MARKED = pattern(r"\*\*(.+?)\*\*|`(.+?)`")
+
+
+class LessonText(Panel):
+    """The page at hand, and the guess that is being typed."""
+
+    HELP_TITLE = "Lesson"
+    HELP_TEXT = (
+        "The lesson's words; the bright panel beside them is the one they are about. All panels show the engine that the lesson runs, "
+        "and everything that works on the dashboard works here: step through time with the arrows, choose, ask why."
+    )
+
+    def __init__(self, lesson: LessonControl, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._lesson = lesson
+        self.typed = ""
+        """The guess so far."""
+        self.trouble = ""
+        """Why the last key did nothing."""
+        self.busy = False
+        """The engine is at work on the next page."""
+
+    def title(self, model: DashboardModel, width: int) -> str:
+        right, answered = self._lesson.score
+        score = f"  {right} of {answered} right" if answered else ""
+        return f"Page {self._lesson.page.number}{score}"
+
+    def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
+        page = self._lesson.page
+        head, said = _head(self._lesson.title, page, width), _said(page, width)
+        keys = self._keys(page, width)
+        claims = [row for claim in page.claims for row in _hanging("✓ ", claim, "good", "muted", width)]
+        if claims:
+            claims.append(())
+        room = height - len(said) - len(keys) - 1
+        above = [*head, *claims]
+        if len(above) > room:
+            above = head if len(head) <= room else []
+        rows = [*above, *said]
+        gap = max(height - len(rows) - len(keys), 0)
+        return [*rows[: height - len(keys)], *[()] * min(gap, 1), *keys][:height]
+
+    def _keys(self, page: Page, width: int) -> list[Line]:
+        """What can be pressed now."""
+        rows: list[Line] = []
+        if self.trouble:
+            rows += _hanging("", self.trouble, "warn", "warn", width)
+        if self.busy:
+            return [*rows, Row(width).put("The engine is at work ...", "muted").line()]
+        if page.waits:
+            row = Row(width).put("Your guess: ", "accent*").put(self.typed, "text*").put(" ", "text!")
+            return [
+                *rows,
+                row.put(f" {page.unit}s" if page.unit.isalpha() else f" {page.unit}", "muted").line(),
+                Row(width).put("type it, then enter", "muted").line(),
+            ]
+        on = "q leave" if page.last and self._lesson.at_newest else "space go on"
+        hints = (f"{on}   b back", "1-6 dashboard   0 here")
+        return [*rows, *(Row(width).put(hint, "muted").line() for hint in hints)]
+
+
+def _head(title: str, page: Page, width: int) -> list[Line]:
+    rows = _hanging("", title, "accent*", "accent*", width)
+    if page.engine:
+        rows += _hanging("engine: ", page.engine, "muted", "accent", width)
+    return [*rows, ()]
+
+
+def _said(page: Page, width: int) -> list[Line]:
+    if page.right is not None:
+        sign, style = ("✓ ", "good*") if page.right else ("✗ ", "bad*")
+    else:
+        sign, style = ("? ", "accent*") if page.asks else ("", "text")
+    lines = _marked(page.text, sign, style, width)
+    for number, choice in enumerate(page.choices, 1):
+        lines += _hanging(f"{number} ", choice, "accent*", "text", width)
+    if page.given:
+        lines += _hanging("your guess: ", page.given, "muted", "text", width)
+    return lines
+
+
+def _hanging(sign: str, text: str, sign_style: str, style: str, width: int) -> list[Line]:
+    """A sign, and the text wrapped beside it."""
+    rows = wrap(text, width - cell_len(sign))
+    return [
+        Row(width).put(sign if y == 0 else " " * cell_len(sign), sign_style).put(row, style).line()
+        for y, row in enumerate(rows)
+    ]
+
+
+def _marked(text: str, sign: str, sign_style: str, width: int) -> list[Line]:
+    """The text wrapped beside a sign, with its marks drawn: one style a character, found before the wrapping and cut like it."""
+    styles: list[tuple[str, str]] = []
+    at = 0
+    for match in _MARKED.finditer(text):
+        styles += [(character, "text") for character in clean(text[at : match.start()])]
+        style = "text*" if match[1] else "accent"
+        styles += [(character, style) for character in clean(match[1] or match[2])]
+        at = match.end()
+    styles += [(character, "text") for character in clean(text[at:])]
+    lines, used = [], 0
+    for y, row in enumerate(wrap("".join(character for character, _ in styles), width - cell_len(sign))):
+        line = Row(width).put(sign if y == 0 else " " * cell_len(sign), sign_style)
+        # A break swallows one space or none: the row begins where its text is found again.
+        while used < len(styles) and row and styles[used][0] != row[0]:
+            used += 1
+        for style, part in groupby(styles[used : used + len(row)], key=lambda pair: pair[1]):
+            line.put("".join(character for character, _ in part), style)
+        used += len(row)
+        lines.append(line.line())
+    return lines

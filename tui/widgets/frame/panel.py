@@ -1,0 +1,242 @@
+"""`Panel`: paints lines, and of them only those that changed.
+
+A panel says *what* to show in `lines`, a plain function of the model and the room there is; this
+class does the rest: it compares the rows with those on the screen and has Textual repaint the rows
+that differ. One widget a panel, not one a cell: a map of a thousand blocks as a thousand widgets
+takes two thirds of a processor core, as lines it takes a twentieth.
+
+It also does what all panels have in common for a person: a panel can have the focus, what its lines stand for can be
+chosen with the mouse or by moving through it, and what is chosen is drawn in reverse everywhere.
+"""
+
+from itertools import zip_longest
+from typing import ClassVar
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual.events import Click, MouseScrollDown, MouseScrollUp, Resize
+from textual.filter import ANSIToTruecolor, LineFilter
+from textual.geometry import Region
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+from minivllm.tui.context import Context
+from minivllm.tui.draw.ascii import to_ascii
+from minivllm.tui.draw.lines import Line, highlight, target_at, targets_of
+from minivllm.tui.draw.selection import Target
+from minivllm.tui.draw.theme import Palette
+from minivllm.tui.state.model import DashboardModel
+
+_ROWS_KEPT = 256
+"""Painted rows that a panel remembers: several screens full."""
+
+
+class Panel(Widget, can_focus=True):
+    """One part of the dashboard. One in which there is nothing to choose and nothing more to read has `can_focus=False`."""
+
+    HELP_TITLE: ClassVar[str] = ""
+    """What `?` calls it."""
+    HELP_TEXT: ClassVar[str] = ""
+    """Two sentences on what it shows, for `?`."""
+    RULE: ClassVar[str | None] = None
+    """What decides the thing that is shown, for `s`: `module:Class.function` of the engine."""
+    NEWEST_LAST: ClassVar[bool] = False
+    """Whether the cursor begins at the last thing, whichever way it goes."""
+
+    class Chosen(Message):
+        """A person has chosen something. `opened`: and wants to see it on the screen that is made for it."""
+
+        def __init__(self, target: Target, opened: bool) -> None:
+            super().__init__()
+            self.target = target
+            self.opened = opened
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.context: Context | None = None
+        """Set by the app before the first frame."""
+        self._model: DashboardModel | None = None
+        self._lines: list[Line] = []
+        self._strips: dict[int, Strip] = {}
+        """As they are on the screen, from border to border, the first and the last included."""
+        self._painted: dict[Line, Strip] = {}
+        """The last rows of content: in a list that moves up each line comes again, one row higher."""
+        self._ends: tuple[list[Segment], list[Segment]] | None = None
+        """Border and padding to the left and to the right of every row of content."""
+        self._made_for: tuple[object, ...] = ()
+        self._palette = Palette(dark=True)
+        self._styles: dict[str, Style] = {}
+
+    # ---- what a panel says ----
+
+    def title(self, model: DashboardModel, width: int) -> str:
+        """The words in the top border; ours alone, nothing from outside (Textual reads it as markup)."""
+        return self.HELP_TITLE
+
+    def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
+        """At most `height` lines of at most `width` cells."""
+        raise NotImplementedError
+
+    def targets(self) -> list[Target]:
+        """What can be chosen in this panel now, in the order in which the cursor goes through it."""
+        return targets_of(self._lines)
+
+    def target_at(self, x: int, y: int) -> Target | None:
+        """What is drawn at cell `x` of row `y`."""
+        return target_at(self._lines[y], x) if 0 <= y < len(self._lines) else None
+
+    # ---- drawing ----
+
+    def show(self, model: DashboardModel) -> None:
+        """Bring the panel up to date with `model`."""
+        self._model = model
+        if not self.display or not self.is_attached:
+            return
+        width, height = self.content_size
+        if width <= 0 or height <= 0:
+            return
+        title = self.title(model, width)
+        if not self.styles.border_left[0]:
+            title = f" {title} "  # a rule without corners comes right up to the words
+        if self._plain:
+            title = to_ascii(title)
+        if title != self.border_title:
+            self.border_title = title
+        new, old = self.lines(model, width, height), self._lines
+        if self.context is not None:
+            new = [highlight(line, self.context.selection) for line in new]
+        self._lines = new
+        top, left, outer_width = self.gutter.top, self.gutter.left, self.outer_size.width
+        changed = [y for y, (one, other) in enumerate(zip_longest(new, old)) if one != other]
+        for y in changed:
+            self._strips.pop(y + top, None)
+        if changed:
+            # From border to border, which is what is kept of a row: of a part of it Textual would make another strip.
+            self.refresh(*[Region(-left, y, outer_width, 1) for y in changed])
+
+    def show_again(self) -> None:
+        """Draw the same model once more: what is chosen, or the room, has changed."""
+        if self._model is not None:
+            self.show(self._model)
+
+    def restyle(self, palette: Palette) -> None:
+        """Paint everything again in other colours."""
+        self._palette = palette
+        self.notify_style_update()
+        self.refresh()
+
+    def notify_style_update(self) -> None:
+        """Textual calls this when the style sheet gives the panel other colours."""
+        super().notify_style_update()
+        self._styles.clear()
+        self._forget_rows()
+
+    def on_resize(self, event: Resize) -> None:
+        self._forget_rows()
+        self.show_again()
+
+    def _forget_rows(self) -> None:
+        self._strips.clear()
+        self._painted.clear()
+        self._ends = None
+
+    def get_line_filters(self) -> list[LineFilter]:
+        """Without the one that turns a terminal's own colours into exact ones: all of ours are exact."""
+        return [one for one in super().get_line_filters() if not isinstance(one, ANSIToTruecolor)]
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Textual's way looks up all styles for each row anew, which was half of a frame. A whole row is kept here instead."""
+        size = self.outer_size
+        if self.get_line_filters() or crop != size.region or self.styles.opacity < 1:
+            return super().render_lines(crop)
+        styles = self.styles
+        made_for = size, styles.border, styles.background, styles.gutter, self.border_title
+        if made_for != self._made_for:
+            self._made_for = made_for
+            self._forget_rows()
+        missing = [y for y in range(size.height) if y not in self._strips]
+        if missing:
+            self._make_rows(missing)
+        return [self._strips[y] for y in range(size.height)]
+
+    def _make_rows(self, missing: list[int]) -> None:
+        width, gutter = self.outer_size.width, self.gutter
+        last = self.outer_size.height - gutter.bottom
+        if self._ends is None:
+            # Textual makes them, once, as part of one such row.
+            edge_row = gutter.top if last > gutter.top else 0
+            row = super().render_lines(Region(0, edge_row, width, 1))[0]
+            self._ends = list(row.crop(0, gutter.left)), list(row.crop(width - gutter.right, width))
+        left, right = self._ends
+        if len(self._painted) > _ROWS_KEPT:
+            self._painted.clear()
+        for y in missing:
+            if gutter.top <= y < last:
+                line = self._line_at(y - gutter.top)
+                row = self._painted.get(line)
+                if row is None:
+                    content = self._paint(line, width - gutter.width)
+                    row = self._painted[line] = Strip([*left, *content, *right], width)
+                self._strips[y] = row
+            else:
+                self._strips[y] = super().render_lines(Region(0, y, width, 1))[0]
+
+    def render_line(self, y: int) -> Strip:
+        width = self.content_size.width
+        return Strip(self._paint(self._line_at(y), width), width)
+
+    def _line_at(self, y: int) -> Line:
+        return self._lines[y] if y < len(self._lines) else ()
+
+    def _paint(self, line: Line, width: int) -> list[Segment]:
+        """A line in exactly `width` cells."""
+        known = self._styles.get
+        segments = [Segment(text, known(name) or self._style(name)) for text, name in line]
+        if self._plain:
+            segments = [Segment(to_ascii(text), style) for text, style, _ in segments]
+        room = width - cell_len("".join([text for text, _ in line]))
+        if room < 0:
+            return list(Strip(segments).crop(0, width))
+        segments.append(Segment(" " * room, known("text") or self._style("text")))
+        return segments
+
+    @property
+    def _plain(self) -> bool:
+        """Whether only plain characters may be drawn."""
+        return self.context is not None and self.context.ascii
+
+    def _style(self, name: str) -> Style:
+        """The palette's style on the panel's own background."""
+        name = name.partition("@")[0]
+        style = self._styles.get(name)
+        if style is None:
+            style = self._styles[name] = self.rich_style + self._palette.style(name)
+        return style
+
+    # ---- choosing ----
+
+    def move_cursor(self, by: int) -> bool:
+        """Choose the next thing in this panel, or the one before; false if there is nothing to choose."""
+        targets = self.targets()
+        if not targets:
+            return False
+        chosen = self.context.selection.holds if self.context is not None else lambda target: False
+        at = next((index for index, target in enumerate(targets) if chosen(target)), None)
+        first = 0 if by > 0 and not self.NEWEST_LAST else len(targets) - 1
+        to = first if at is None else min(max(at + by, 0), len(targets) - 1)
+        self.post_message(self.Chosen(targets[to], opened=False))
+        return True
+
+    def on_click(self, event: Click) -> None:
+        offset = event.get_content_offset(self)
+        target = None if offset is None else self.target_at(offset.x, offset.y)
+        if target is not None:
+            self.post_message(self.Chosen(target, opened=event.chain > 1))
+
+    def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
+        self.move_cursor(3)
+
+    def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
+        self.move_cursor(-3)

@@ -1,0 +1,70 @@
+"""Plain sentences: the line that says what to watch, and the summary at the end."""
+
+import textwrap
+
+from textual.geometry import Size
+
+from minivllm.tui.draw.lines import Line, Row
+from minivllm.tui.draw.text import clean
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.frame.panel import Panel
+
+
+class Watch(Panel, can_focus=False):
+    """One sentence under the top line."""
+
+    HELP_TITLE = "What to watch"
+    HELP_TEXT = "What this run was made to show. Look for it in the panels below."
+
+    def __init__(self, sentence: str, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._sentence = clean(sentence)
+        if not self._sentence:
+            self.display = False
+
+    def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
+        label = " What to watch: " if width >= 100 else " Watch: "
+        rows = _wrap(self._sentence, width - len(label) - 1)[:height]
+        return [
+            Row(width).put(label if y == 0 else " " * len(label), "accent*").put(row).line()
+            for y, row in enumerate(rows)
+        ]
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """Two lines where the sentence needs them."""
+        label = 16 if width >= 100 else 8
+        return min(len(_wrap(self._sentence, width - label - 1)), 2)
+
+
+class Summary(Panel, can_focus=False):
+    """The end of the run in a few sentences."""
+
+    HELP_TITLE = "Summary"
+    HELP_TEXT = "The run has finished and these are its results. The other panels stay as the last step left them."
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._sentences: list[str] = []
+
+    def tell(self, sentences: list[str]) -> None:
+        """What to show from now on."""
+        cleaned = [clean(sentence) for sentence in sentences]
+        if cleaned != self._sentences:
+            self._sentences = cleaned
+            self.refresh(layout=True)
+
+    def title(self, model: DashboardModel, width: int) -> str:
+        return "Finished: press q to leave"
+
+    def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
+        return [Row(width).put(" ").put(row).line() for row in self._rows(width)][:height]
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return max(len(self._rows(width)), 1)
+
+    def _rows(self, width: int) -> list[str]:
+        return [row for sentence in self._sentences for row in _wrap(sentence, width - 2)]
+
+
+def _wrap(sentence: str, width: int) -> list[str]:
+    return textwrap.wrap(sentence, max(width, 10)) or [""]

@@ -1,0 +1,96 @@
+"""Running and waiting: everybody in the order in which the scheduler looks at them.
+
+First those that run, in order of admission: each takes what it needs of the budget that those before have left. Then
+those that wait; only the first of them is looked at. Who is preempted goes from the end of the first list to the start
+of the second (fcfs). The easy thing to get wrong is who got no tokens: it runs all the same, and the row says so.
+"""
+
+from rich.cells import cell_len
+
+from minivllm.events.state import ScheduledState
+from minivllm.tui.draw.lines import Line, Row, line, text_of
+from minivllm.tui.draw.selection import Target
+from minivllm.tui.draw.selection import sequence as to_sequence
+from minivllm.tui.draw.text import short_name
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.frame.panel import Panel
+from minivllm.tui.widgets.requests.waiting import waiting_row
+
+
+class BatchOrder(Panel):
+    """One row a sequence, running ones above a rule, waiting ones below."""
+
+    HELP_TITLE = "Running and waiting"
+    HELP_TEXT = (
+        "Everybody in the order in which the scheduler decides: first those that run, with the tokens that the last step gave "
+        "each and how far it is, then the queue. Only the first in the queue is looked at, and its reason for waiting is the "
+        "scheduler's own."
+    )
+    RULE = "minivllm.core.scheduler:Scheduler.schedule"
+
+    def targets(self) -> list[Target]:
+        """Also those out of sight: the cursor moves the window."""
+        if self._model is None:
+            return []
+        return [to_sequence(seq_id) for seq_id in (*self._model.fold.running, *self._model.fold.waiting)]
+
+    def title(self, model: DashboardModel, width: int) -> str:
+        return f"Running {len(model.fold.running)}, waiting {len(model.fold.waiting)}"
+
+    def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
+        running, waiting = model.fold.running, model.fold.waiting
+        if not running and not waiting:
+            return [Row(width).put("nobody runs and nobody waits", "faint").line()]
+        top, bottom = _rooms(len(running), len(waiting), height)
+        chosen = None if self.context is None else self.context.selection.seq_id
+        scheduled = {item.seq_id: item for item in model.fold.scheduled}
+        lines = [
+            _running_row(model, running[at], scheduled.get(running[at]), width) for at in _window(running, chosen, top)
+        ]
+        if top and bottom and height > top + bottom:
+            lines.append(Row(width).put("─" * width, "faint").line())
+        lines += _waiting_rows(model, _window(waiting, chosen, bottom), width)
+        hidden = len(running) + len(waiting) - top - bottom
+        if hidden and height > len(lines):
+            lines.append(Row(width).put(f"+ {hidden:,} more", "muted").line())
+        return lines[:height]
+
+
+def _rooms(running: int, waiting: int, height: int) -> tuple[int, int]:
+    """Rows for those that run and those that wait, beside a rule and a row for those that have none."""
+    rule = 1 if running and waiting and height > 2 else 0
+    room = height - rule
+    if running + waiting > room:
+        room = max(room - 1, 1)
+    top = min(running, max(room - waiting, (room + 1) // 2))
+    return top, min(waiting, room - top)
+
+
+def _window(seq_ids: list[str], chosen: str | None, room: int) -> range:
+    """The first ones, or those around the chosen one."""
+    at = seq_ids.index(chosen) if chosen in seq_ids else 0
+    start = min(max(at - room // 2, 0), max(len(seq_ids) - room, 0)) if at >= room else 0
+    return range(start, min(start + room, len(seq_ids)))
+
+
+def _running_row(model: DashboardModel, seq_id: str, item: ScheduledState | None, width: int) -> Line:
+    sequence, letter, target = model.fold.sequences[seq_id], model.letter(seq_id), to_sequence(seq_id)
+    row = Row(width).put(f"{letter or '?'} ", f"{model.hue(letter)}*", target=target)
+    row.put(short_name(seq_id), "text*", 14 if width >= 48 else 8, target).put(" ")
+    if item is None:
+        row.put("no tokens yet " if model.steps.current else "no tokens     ", "warn")
+    else:
+        row.put(f"{item.kind:<7} ", "accent" if item.kind == "prefill" else "good").put(
+            f"+{item.num_tokens:<5,}", "text*"
+        )
+    row.put(f" {sequence.num_computed_tokens:,}/{model.num_tokens_planned(seq_id):,}", "muted")
+    return row.put(" computed" if row.room >= 9 else "", "muted").line()
+
+
+def _waiting_rows(model: DashboardModel, positions: range, width: int) -> list[Line]:
+    """Rows of the queue, all with as many details as leave every reason whole."""
+    for detail in (2, 1, 0):
+        rows = [waiting_row(model, position, 14 if width >= 48 else 8, detail) for position in positions]
+        if all(cell_len(text_of(row)) <= width for row in rows):
+            break
+    return [line(width, *row) for row in rows]

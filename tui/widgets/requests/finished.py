@@ -1,0 +1,41 @@
+"""Finished: the last sequences that ended, newest first, with what they said."""
+
+from minivllm.tui.draw.lines import Line, Row
+from minivllm.tui.draw.selection import sequence as to_sequence
+from minivllm.tui.draw.text import LONGEST_TEXT, clean, plural, short_name
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.frame.panel import Panel
+
+REASONS = {"stop": ("done", "good"), "length": ("at limit", "muted"), "abort": ("aborted", "bad")}
+
+
+class Finished(Panel):
+    """One line a finished sequence."""
+
+    HELP_TITLE = "Finished"
+    HELP_TEXT = (
+        "The last sequences that ended, newest first: done (an end token or a stop string), at limit (max_tokens) or "
+        "aborted; a beam search stands here once, with the best text that it found. Then all their tokens, prompt and "
+        "output, and the beginning of the output."
+    )
+
+    def title(self, model: DashboardModel, width: int) -> str:
+        counters = model.fold.counters
+        return f"Finished  {plural(counters.finished_requests + counters.aborted_requests, 'request')}"
+
+    def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
+        history = model.fold.history
+        if not history:
+            return [Row(width).put("nobody yet", "faint").line()]
+        newest = [history[-1 - back] for back in range(min(height, len(history)))]
+        name_width = min(max(len(short_name(done.seq_id)) for done in newest), 14)
+        lines = []
+        for done in newest:
+            letter = model.letter(done.seq_id)
+            word, style = REASONS.get(done.reason, (clean(done.reason), "muted"))
+            target = to_sequence(done.seq_id)
+            row = Row(width).put(f"{letter or ' '} ", f"{model.hue(letter)}*", target=target)
+            row.put(short_name(done.seq_id), "text", name_width, target).put(f" {word:<8} ", style)
+            row.put(f"{done.num_tokens:>4} tok  ", "muted").put(clean(done.text[:LONGEST_TEXT]), "text")
+            lines.append(row.line())
+        return lines

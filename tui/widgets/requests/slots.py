@@ -1,0 +1,152 @@
+"""Batch slots: who runs, how far it is, in which blocks, and the text as it grows.
+
+There is no prefill phase and no decode phase in the scheduler; PREFILL here means that the last
+step worked through tokens that were known before it, DECODE that it computed the newest one.
+"""
+
+from textual.geometry import Size
+
+from minivllm.events.state import ScheduledState, SequenceState
+from minivllm.tui.draw.lines import Line, Row
+from minivllm.tui.draw.selection import sequence as to_sequence
+from minivllm.tui.draw.text import id_ranges, plural, short_name, tail
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.frame.panel import Panel
+
+_LONGEST_TABLE = 128
+"""Blocks of a table that are looked at: more would not fit, and a frame stays cheap."""
+
+
+class Slots(Panel):
+    """One line a slot, or two where there is room: the second for the text."""
+
+    HELP_TITLE = "Batch slots"
+    HELP_TEXT = (
+        "One row for each sequence that runs, also for each sample or beam of one request (ada, ada.1): its slot and letter, "
+        "PREFILL with tokens done of tokens known or DECODE with tokens written, the block table, and its text. ↺2 means that "
+        "it was preempted twice and had to compute again."
+    )
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._num_slots = 0
+        """As many as the panel's height was made for."""
+
+    def show(self, model: DashboardModel) -> None:
+        if model.max_num_seqs != self._num_slots:  # a live option
+            self._num_slots = model.max_num_seqs
+            self.refresh(layout=True)
+        super().show(model)
+
+    def title(self, model: DashboardModel, width: int) -> str:
+        gone = "  as last heard" if self._is_gone() else ""
+        return f"Batch slots  {len(model.fold.running)} of {model.max_num_seqs}{gone}"
+
+    def _is_gone(self) -> bool:
+        """Whether these are the last words of an engine that does not answer any more, and nobody is known to run."""
+        transport = None if self.context is None else self.context.transport
+        return (
+            transport is not None and transport.state == "live" and transport.source.status.state in ("lost", "ended")
+        )
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """Two lines a slot if that leaves enough for the other panels, else one, else as many as fit."""
+        most = max((viewport.height - 9) // 3, 3)
+        if not self._num_slots and self.context is not None:
+            self._num_slots = self.context.transport.view.max_num_seqs
+        slots = max(self._num_slots, 1)
+        return 2 * slots if 2 * slots <= most else min(slots, most)
+
+    def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
+        fold = model.fold
+        by_slot = {fold.sequences[seq_id].slot: seq_id for seq_id in fold.running}
+        num_slots = _num_rows(model, by_slot)
+        tall = 2 * num_slots <= height
+        # Empty slots are worth a row only while every slot can have one.
+        slots = list(range(num_slots)) if num_slots <= height else sorted(by_slot)
+        room = height // 2 if tall else height
+        shown = slots if len(slots) <= room else slots[: room - 1]
+        scheduled = {item.seq_id: item for item in fold.scheduled}
+        name_width = max((len(short_name(seq_id)) for seq_id in fold.running), default=0)
+        name_width = min(max(name_width, 3), 8 if width < 100 else 14)
+        gone = self._is_gone()
+        lines: list[Line] = []
+        for slot in shown:
+            seq_id = by_slot.get(slot)
+            if seq_id is None:
+                lines.append(Row(width).put(f"{slot:>2} ", "faint").put("·  free", "faint").line())
+                lines.extend([()] if tall else [])
+                continue
+            lines.extend(_slot(model, seq_id, scheduled.get(seq_id), width, name_width, tall, gone))
+        if len(shown) < len(slots):
+            lines.append(_more(model, [by_slot[slot] for slot in slots[room - 1 :]], width))
+        return lines
+
+
+def _num_rows(model: DashboardModel, by_slot: dict[int, str]) -> int:
+    """One row a slot, also for those above a limit that was lowered while they ran."""
+    return max(model.max_num_seqs, *(slot + 1 for slot in by_slot)) if by_slot else model.max_num_seqs
+
+
+def _slot(
+    model: DashboardModel, seq_id: str, item: ScheduledState | None, width: int, name_width: int, tall: bool, gone: bool
+) -> list[Line]:
+    sequence = model.fold.sequences[seq_id]
+    letter = model.letter(seq_id)
+    row = Row(width)
+    target = to_sequence(seq_id)
+    row.put(f"{sequence.slot:>2} ", "muted").put(f"{letter} ", f"{model.hue(letter)}*", target=target)
+    row.put(short_name(seq_id), "text*", name_width, target).put(" ")
+    row.put(f"↺{sequence.num_preemptions}" if sequence.num_preemptions else "", "warn", 3)
+    prefilling = sequence.num_computed_tokens < sequence.num_tokens - 1 if item is None else item.kind == "prefill"
+    count_width = 8 if width < 100 else 10
+    if prefilling:
+        done = f"{sequence.num_computed_tokens}/{model.num_tokens_planned(seq_id)}"
+        row.put("PREFILL ", "muted" if gone else "accent*").put(done, "text", count_width)
+    else:
+        row.put("DECODE  ", "muted" if gone else "good*").put(f"+{len(sequence.output_token_ids)}", "text", count_width)
+    blocks = _newest_blocks(sequence.block_table)
+    if tall:
+        row.put(" blocks ", "muted").put(_newest(blocks, max(row.room // 2, 12)), "text").put("  ")
+        _put_prompt(row, model, sequence)
+        under = Row(width).put("     ")
+        under.put(tail(sequence.text, under.room), "text")
+        return [row.line(), under.line()]
+    blocks_width = 13 if width < 100 else 22
+    row.put(" ").put(_newest(blocks, blocks_width), "muted", blocks_width).put("  ")
+    if sequence.text:
+        row.put(tail(sequence.text, row.room), "text")
+    else:
+        _put_prompt(row, model, sequence)
+    return [row.line()]
+
+
+def _put_prompt(row: Row, model: DashboardModel, sequence: SequenceState) -> None:
+    """The end of the prompt, where the question is: many prompts begin alike."""
+    prompt = model.fold.requests[sequence.request_id].prompt
+    if prompt is not None and row.room > 12:
+        row.put("prompt ", "faint")
+        row.put(tail(prompt, row.room), "muted")
+
+
+def _newest_blocks(block_table: list[int]) -> str:
+    """A block table in words; of a very long one the end."""
+    if len(block_table) <= _LONGEST_TABLE:
+        return id_ranges(block_table)
+    return "… " + id_ranges(block_table[-_LONGEST_TABLE:])
+
+
+def _newest(blocks: str, width: int) -> str:
+    """The end of a block table, which is where it grows."""
+    return blocks if len(blocks) <= width else "…" + blocks[len(blocks) - width + 1 :]
+
+
+def _more(model: DashboardModel, seq_ids: list[str], width: int) -> Line:
+    row = Row(width).put(f" + {plural(len(seq_ids), 'more slot')}: ", "muted")
+    for seq_id in seq_ids:
+        letter = model.letter(seq_id)
+        target = to_sequence(seq_id)
+        row.put(letter, f"{model.hue(letter)}*", target=target).put(
+            f" {short_name(seq_id)}", "muted", target=target
+        ).put("  ")
+    return row.line()

@@ -1,0 +1,66 @@
+"""Waiting: the queue, next first, and why each one is still in it."""
+
+from rich.cells import cell_len
+
+from minivllm.tui.draw.lines import Line, Row, line, text_of
+from minivllm.tui.draw.selection import sequence as to_sequence
+from minivllm.tui.draw.text import fit, short_name
+from minivllm.tui.state.decisions import deferral
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.frame.panel import Panel
+
+
+class Waiting(Panel):
+    """One line a waiting sequence."""
+
+    HELP_TITLE = "Waiting"
+    HELP_TEXT = (
+        "Who waits for a batch slot, next first, with the scheduler's own reason. Only the first one is looked at: if it "
+        "does not fit, those behind it wait for it, so that a large request cannot be overtaken for ever."
+    )
+
+    def title(self, model: DashboardModel, width: int) -> str:
+        return f"Waiting  {len(model.fold.waiting)}"
+
+    def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
+        waiting = model.fold.waiting
+        if not waiting:
+            return [Row(width).put("nobody waits", "faint").line()]
+        shown = waiting if len(waiting) <= height else waiting[: max(height - 1, 1)]
+        name_width = min(max(len(short_name(seq_id)) for seq_id in shown), 14)
+        for detail in (2, 1, 0):
+            rows = [waiting_row(model, position, name_width, detail) for position in range(len(shown))]
+            # The reason comes last and matters most: leave out details until every reason fits.
+            if all(cell_len(text_of(row)) <= width for row in rows):
+                break
+        lines = [line(width, *row) for row in rows]
+        if len(lines) < min(height, len(waiting)):
+            lines.append(Row(width).put(f"+ {len(waiting) - len(shown):,} more behind", "muted").line())
+        return lines
+
+
+def waiting_row(model: DashboardModel, position: int, name_width: int, detail: int) -> Line:
+    """The whole row, however wide. `detail` 2: with its tokens, 1: without, 0: "preempted" as a sign only."""
+    fold = model.fold
+    seq_id = fold.waiting[position]
+    sequence = fold.sequences[seq_id]
+    letter = model.letter(seq_id)
+    target = to_sequence(seq_id)
+    name = fit(short_name(seq_id), name_width)
+    spans = [(f"{letter or ' '} ", f"{model.hue(letter)}*@{target}"), (name, f"text*@{target}"), (" ", "text")]
+    if detail == 2:
+        spans.append((f"{sequence.num_tokens:>5,} tok  ", "muted"))
+    if sequence.num_preemptions:
+        spans.append((f"↺{sequence.num_preemptions} {'preempted, ' if detail else ''}", "warn"))
+    return (*spans, (why_waiting(model, position), "text" if position == 0 else "muted"))
+
+
+def why_waiting(model: DashboardModel, position: int) -> str:
+    """Why the one at this position of the queue is still in it, in a few words."""
+    fold = model.fold
+    sequence = fold.sequences[fold.waiting[position]]
+    if position > 0:
+        return f"behind {short_name(fold.waiting[position - 1])}"
+    if sequence.deferred is None:
+        return "new"
+    return deferral(*sequence.deferred, model.max_num_seqs)

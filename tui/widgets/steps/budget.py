@@ -1,0 +1,152 @@
+"""Token budget: how the last step's tokens were given out, and why some were not."""
+
+from bisect import bisect_right
+from itertools import accumulate, groupby
+
+from minivllm.events.state import ScheduledState
+from minivllm.tui.draw.lines import Line, Row
+from minivllm.tui.draw.selection import sequence as to_sequence
+from minivllm.tui.draw.selection import step as to_step
+from minivllm.tui.draw.text import short_name
+from minivllm.tui.state.decisions import deferral
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.frame.panel import Panel
+from minivllm.tui.widgets.steps.bars import spark
+
+
+class Budget(Panel):
+    """A bar as wide as the budget, in the letters of those who got a part."""
+
+    HELP_TITLE = "Token budget"
+    HELP_TEXT = (
+        "The bar is the most tokens one step may compute, each part marked with the letter of the sequence that got it "
+        "(+ where several share a cell): a decode takes one token, a prefill a chunk, in reverse. Below: the sums, why some "
+        "of it was not used, and how much the last steps used."
+    )
+
+    def title(self, model: DashboardModel, width: int) -> str:
+        used, budget = _used(model), _budget(model)
+        cell = _tokens_per_cell(budget, width, _bar_rows(budget, width, self.content_size.height))
+        scale = f", {cell} a cell" if cell > 1 else ""
+        return f"Token budget  {used:,} of {budget:,}{scale}"
+
+    def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
+        budget, used = _budget(model), _used(model)
+        decode = sum(item.num_tokens for item in model.fold.scheduled if item.kind == "decode")
+        unused = budget - used
+        sums = Row(width).put("decode ", "muted").put(f"{decode:,}", "text*").put("  prefill ", "muted")
+        sums.put(f"{used - decode:,}", "text*").put("  unused ", "muted").put(f"{unused:,}", "text*")
+        lines = _bar(model, width, _bar_rows(budget, width, height))
+        lines += [sums.line(), Row(width).put(_why_unused(model, unused), "muted").line()]
+        if height > len(lines):
+            lines.append(_history(model, width))
+        lines += _shares(model, width, height - len(lines))
+        return lines[:height]
+
+
+def _budget(model: DashboardModel) -> int:
+    """The last step's budget; before the first step, what it will be."""
+    return model.fold.budget or model.header.max_num_batched_tokens
+
+
+def _used(model: DashboardModel) -> int:
+    return sum(item.num_tokens for item in model.fold.scheduled)
+
+
+def _bar_rows(budget: int, width: int, height: int) -> int:
+    """Rows for the bar: as many as a cell for each token needs, if there is so much room."""
+    most = 1 if height < 4 else 2 if height < 9 else 4
+    return max(min(-(-budget // max(width, 1)), most), 1)
+
+
+def _tokens_per_cell(budget: int, width: int, rows: int) -> int:
+    return -(-budget // max(width * rows, 1))
+
+
+def bar_cells(items: list[ScheduledState], budget: int, tokens_per_cell: int) -> list[ScheduledState | str]:
+    """What each cell of the bar stands for: an item, `+` for several, `·` for tokens not given out.
+
+    To scale: each cell stands for the same number of tokens and counts as used if at least half of them
+    are. Only the first is always shown as used when anything ran.
+    """
+    ends = list(accumulate(item.num_tokens for item in items))
+    used = ends[-1] if ends else 0
+    cells: list[ScheduledState | str] = []
+    for first in range(0, budget, tokens_per_cell):
+        after = min(first + tokens_per_cell, used)
+        if 2 * (after - first) < tokens_per_cell and not (first == 0 < used):
+            cells.append("·")
+            continue
+        one, other = bisect_right(ends, first), bisect_right(ends, after - 1)
+        cells.append(items[one] if one == other else "+")
+    return cells
+
+
+def _bar(model: DashboardModel, width: int, rows: int) -> list[Line]:
+    budget = _budget(model)
+    cells = bar_cells(model.fold.scheduled, budget, _tokens_per_cell(budget, width, rows))
+    return [_bar_row(model, cells[start : start + width], width) for start in range(0, len(cells), width)]
+
+
+def _bar_row(model: DashboardModel, cells: list[ScheduledState | str], width: int) -> Line:
+    row = Row(width)
+    for cell, run in groupby(cells):
+        length = len(list(run))
+        if isinstance(cell, str):
+            row.put(cell * length, "faint" if cell == "·" else "text*")
+        else:
+            letter = model.letter(cell.seq_id) or "?"
+            # Prefills in reverse, so that they read as blocks of colour and decodes as letters.
+            style = model.hue(letter) + ("!" if cell.kind == "prefill" else "*")
+            row.put(letter * length, style, target=to_sequence(cell.seq_id))
+    return row.line()
+
+
+def _why_unused(model: DashboardModel, unused: int) -> str:
+    fold = model.fold
+    if unused == 0:
+        return "all used"
+    if _may_give_more(model):
+        return f"step {fold.step:,} is under way"
+    if not fold.waiting:
+        return "unused: nobody waits" if fold.scheduled else "nothing to compute"
+    first = fold.waiting[0]
+    deferred = fold.sequences[first].deferred
+    if deferred is None and fold.step == 0:
+        return f"no step yet: {short_name(first)} waits for the first"
+    if deferred is None:
+        return f"unused: {short_name(first)} came after the plan"
+    return f"unused, {short_name(first)}: {deferral(*deferred, model.max_num_seqs)}"
+
+
+def _may_give_more(model: DashboardModel) -> bool:
+    """Whether the step's plan may not be complete: nobody was turned away, and somebody has no part of it so far."""
+    fold, current = model.fold, model.steps.current
+    if current is None or current.deferred is not None:
+        return False
+    served = {item.seq_id for item in fold.scheduled}
+    running = (fold.sequences[seq_id] for seq_id in fold.running if seq_id not in served)
+    return bool(fold.waiting) or any(one.num_computed_tokens < one.num_tokens for one in running)
+
+
+def _history(model: DashboardModel, width: int) -> Line:
+    row = Row(width).put("last steps ", "muted")
+    for record in model.steps.records[-row.room :] if row.room else ():
+        row.put(spark(record), "accent", target=to_step(record.step))
+    return row.line()
+
+
+def _shares(model: DashboardModel, width: int, height: int) -> list[Line]:
+    """Where there is room: one line for each sequence that got tokens, the largest part first."""
+    items = sorted(model.fold.scheduled, key=lambda item: -item.num_tokens)
+    lines = []
+    for item in items[: max(height, 0)]:
+        letter = model.letter(item.seq_id)
+        target = to_sequence(item.seq_id)
+        row = Row(width).put(f"{letter or '?'} ", f"{model.hue(letter)}*", target=target)
+        row.put(short_name(item.seq_id), "text", 14, target)
+        row.put(f" {item.kind:<7} {item.num_tokens:>5,}", "text")
+        first, last = item.num_computed_tokens, item.num_computed_tokens + item.num_tokens - 1
+        where = f"position {first:,}" if first == last else f"positions {first:,} to {last:,}"
+        lines.append(row.put(f"   {where}", "muted").line())
+    return lines

@@ -1,0 +1,111 @@
+"""One step: who got how many tokens, who was turned away and why, who was put out for whom.
+
+Of the step that is chosen, else of the last one. The easy thing to get wrong is how long the shares are remembered:
+of a step long past there are only sums, and then the panel says so instead of showing nobody.
+"""
+
+from minivllm.tui.draw.lines import Line, Row
+from minivllm.tui.draw.selection import sequence as to_sequence
+from minivllm.tui.draw.text import plural, short_name
+from minivllm.tui.state.decisions import deferral
+from minivllm.tui.state.histories import SHARES_KEPT, Preemption, StepRecord
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.frame.panel import Panel
+
+_PHASES = ("schedule", "prepare", "model", "sample")
+
+
+class StepDetail(Panel):
+    """The chosen step in words."""
+
+    HELP_TITLE = "Chosen step"
+    HELP_TEXT = (
+        "The step that is chosen in the history, or else the last one: its budget, why some of it was left over, who was "
+        "preempted for whom, blocks hit and evicted, its time, and how many tokens each sequence got. Choose a sequence "
+        "here and press w to be told why it got so many."
+    )
+    RULE = "minivllm.core.scheduler:Scheduler.schedule"
+
+    def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
+        chosen = None if self.context is None else self.context.selection.step
+        record = chosen_record(model, chosen)
+        if record is None:
+            words = "no step has ended yet" if chosen is None else f"step {chosen:,} is not remembered at this moment"
+            return [Row(width).put(words, "faint").line()]
+        lines = [_sums(model, record, width), *_left_over(model, record, width)]
+        lines += [_preempted(model, preemption, width) for preemption in record.preempted]
+        if record.num_hits or record.num_evicted:
+            lines.append(_blocks(record, width))
+        if any(record.seconds):
+            lines.append(_times(record, width))
+        return (lines + _shares(model, record, width, height - len(lines)))[:height]
+
+
+def chosen_record(model: DashboardModel, chosen: int | None) -> StepRecord | None:
+    """The record of the chosen step, of the last one if none is chosen; None if there is none."""
+    records = model.steps.records
+    if chosen is None:
+        return records[-1] if records else None
+    return next((record for record in reversed(records) if record.step == chosen), None)
+
+
+def _sums(model: DashboardModel, record: StepRecord, width: int) -> Line:
+    row = Row(width).put(f"step {record.step:,}", "text*").put(f"  {record.used:,} of {record.budget:,}: ", "text")
+    row.put(f"{record.decode_tokens:,} decode", "text").put(f", {record.prefill_tokens:,} prefill", "text")
+    when = f"  at {record.t - model.header.mono:,.2f} s"
+    return row.put(when if row.room >= len(when) else "", "muted").line()
+
+
+def _left_over(model: DashboardModel, record: StepRecord, width: int) -> list[Line]:
+    unused = record.budget - record.used
+    row = Row(width)
+    if record.deferred is None:
+        words = f"{unused:,} left over: nobody waited" if unused else "all used, and nobody waited"
+        return [row.put(words, "muted").line()]
+    seq_id, reason, need, free = record.deferred
+    why = f": {deferral(reason, need, free, model.max_num_seqs)}"
+    row.put(f"{unused:,} left over, " if unused else "all used, ", "text")
+    row.put(f"{short_name(seq_id)} waits", "warn*", target=to_sequence(seq_id))
+    if len(why) <= row.room:
+        return [row.put(why, "warn").line()]
+    return [row.line(), Row(width).put(f"  {why[2:]}", "warn").line()]
+
+
+def _preempted(model: DashboardModel, preemption: Preemption, width: int) -> Line:
+    letter = model.letter(preemption.seq_id)
+    row = Row(width).put(f"{letter or '?'} ", f"{model.hue(letter)}*")
+    row.put(short_name(preemption.seq_id), "bad*", target=to_sequence(preemption.seq_id)).put(" preempted for ", "bad")
+    whom = "itself" if preemption.victim_of == preemption.seq_id else short_name(preemption.victim_of)
+    row.put(whom, "bad", target=to_sequence(preemption.victim_of))
+    return row.put(f" (needs {preemption.need}, {preemption.free} free)", "bad").line()
+
+
+def _blocks(record: StepRecord, width: int) -> Line:
+    row = Row(width).put(f"{plural(record.num_hits, 'block')} hit", "good" if record.num_hits else "faint")
+    return row.put(f", {record.num_evicted:,} evicted", "warn" if record.num_evicted else "faint").line()
+
+
+def _times(record: StepRecord, width: int) -> Line:
+    """The whole, then its parts, the longest first; a part that has no room is left out whole."""
+    row = Row(width).put(f"{sum(record.seconds) * 1000:,.1f} ms", "text*")
+    for seconds, name in sorted(zip(record.seconds, _PHASES, strict=True), reverse=True):
+        number = f"{seconds * 1000:,.1f}"
+        if len(name) + len(number) + 3 <= row.room:
+            row.put(f"  {name} ", "muted").put(number, "text")
+    return row.line()
+
+
+def _shares(model: DashboardModel, record: StepRecord, width: int, height: int) -> list[Line]:
+    if not record.shares:
+        words = f"who got how much is remembered for {SHARES_KEPT} steps" if record.used else ""
+        return [Row(width).put(words, "faint").line()]
+    shown = record.shares if len(record.shares) <= height else record.shares[: max(height - 1, 0)]
+    lines = []
+    for seq_id, kind, num_tokens in shown:
+        letter, target = model.letter(seq_id), to_sequence(seq_id)
+        row = Row(width).put(f"{letter or '?'} ", f"{model.hue(letter)}*", target=target)
+        row.put(short_name(seq_id), "text", 14, target).put(f" {kind:<7} {num_tokens:>6,}", "text")
+        lines.append(row.line())
+    if len(shown) < len(record.shares):
+        lines.append(Row(width).put(f"+ {plural(len(record.shares) - len(shown), 'more sequence')}", "muted").line())
+    return lines

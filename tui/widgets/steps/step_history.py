@@ -1,0 +1,137 @@
+"""Step history: a row for each of the last steps, what it did with its budget and what came in between.
+
+Rows and not columns: a row has room for a bar with a letter a request and for the reason in words. The line of small
+columns at the top shows all steps that are remembered, so that the rows have a place in the whole. The easy thing to get
+wrong is the window: it follows the newest step until a person chooses one, and then keeps that one in sight.
+"""
+
+from minivllm.tui.draw.lines import Line, Row
+from minivllm.tui.draw.selection import Target
+from minivllm.tui.draw.selection import step as to_step
+from minivllm.tui.draw.text import short_name
+from minivllm.tui.state.decisions import deferral
+from minivllm.tui.state.histories import StepRecord
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.frame.panel import Panel
+from minivllm.tui.widgets.steps.bars import bar_spans, spark
+
+_NUMBERS = (("dec", 4), ("pref", 6), ("hit", 4), ("evi", 4), ("↺", 3))
+"""Columns of numbers and their widths."""
+_TIMES = ("sched", "prep", "model", "samp")
+_TIME_WIDTH = 7
+_REASON_WIDTH = 30
+"""Enough for nearly all reasons."""
+
+
+class StepHistory(Panel):
+    """One row a step, newest last."""
+
+    HELP_TITLE = "Steps"
+    HELP_TEXT = (
+        "One row a step: its token budget as a bar in the letters of those who got a part (prefill in reverse, + for several, "
+        "in older steps only ▄ decode and ▓ prefill), then tokens of decode and prefill, blocks hit and evicted, and ↺ sequences "
+        "preempted. At the end why part of the budget was left over, and where there is room, how many milliseconds "
+        "went into scheduling, preparing, the model and sampling."
+    )
+    RULE = "minivllm.core.scheduler:Scheduler.schedule"
+    NEWEST_LAST = True
+
+    def targets(self) -> list[Target]:
+        """Every step that is remembered, also those out of sight: the cursor moves the window."""
+        return [] if self._model is None else [to_step(record.step) for record in self._model.steps.records]
+
+    def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
+        records = model.steps.records
+        if not records:
+            return [Row(width).put("no step has ended yet", "faint").line()]
+        chosen = None if self.context is None else self.context.selection.step
+        overview = height >= 8
+        head = height >= 4
+        room = max(height - overview - head, 1)
+        shown = _window(records, chosen, room)
+        columns = _Columns(records, shown, width)
+        lines = [_overview(records, shown, width)] if overview else []
+        lines += [columns.head()] if head else []
+        return [*lines, *(columns.row(model, record) for record in shown)][:height]
+
+
+def _window(records: list[StepRecord], chosen: int | None, room: int) -> list[StepRecord]:
+    """The newest steps; or, if the chosen one is older than those, the ones around it."""
+    end = len(records)
+    if chosen is not None and records[0].step <= chosen < records[max(end - room, 0)].step:
+        at = sum(record.step < chosen for record in records)
+        end = max(at + room // 2 + 1, room)
+    return records[max(end - room, 0) : end]
+
+
+def _overview(records: list[StepRecord], shown: list[StepRecord], width: int) -> Line:
+    """All steps in small, those of the rows below in bold."""
+    row = Row(width)
+    for record in records[-width:] if width > 0 else ():
+        here = shown[0].step <= record.step <= shown[-1].step
+        row.put(spark(record), "accent*" if here else "faint", target=to_step(record.step))
+    return row.line()
+
+
+class _Columns:
+    """Which columns there is room for."""
+
+    def __init__(self, records: list[StepRecord], shown: list[StepRecord], width: int) -> None:
+        self._width = width
+        self._step = max(len(f"{records[-1].step:,}"), 4)
+        self._numbers = [number for number in _NUMBERS if width >= 44 or number[0] in ("dec", "pref")]
+        fixed = self._step + 1 + sum(size for _, size in self._numbers) + 1
+        self._timed = width >= 130 and any(any(record.seconds) for record in shown)
+        times = len(_TIMES) * _TIME_WIDTH + 1 if self._timed else 0
+        left = max(width - fixed - times, 0)
+        # The reason is the longest column, and its end may be cut; a bar of more cells than tokens says no more.
+        self._reason = max(min(left * 2 // 5, 40), min(left - 16, _REASON_WIDTH)) if left >= 36 else 0
+        most = max(record.budget for record in shown)
+        self._bar = min(left - self._reason, max(most, 16))
+
+    def head(self) -> Line:
+        row = Row(self._width).put(f"{'step':>{self._step}} ", "muted").put("token budget", "muted", self._bar)
+        for name, size in self._numbers:
+            row.put(f"{name:>{size}}", "muted")
+        row.put("  ")
+        for name in _TIMES if self._timed else ():
+            row.put(f"{name:>{_TIME_WIDTH - 1}} ", "muted")
+        if self._timed:
+            row.put("ms  ", "muted")
+        return row.put("left over because" if self._reason else "", "muted").line()
+
+    def row(self, model: DashboardModel, record: StepRecord) -> Line:
+        target = to_step(record.step)
+        row = Row(self._width).put(f"{record.step:>{self._step},}", "muted", target=target).put(" ")
+        for text, style in bar_spans(model, record, self._bar):
+            row.put(text, style, target=target)
+        values = {
+            "dec": (record.decode_tokens, "text"),
+            "pref": (record.prefill_tokens, "text"),
+            "hit": (record.num_hits, "good*"),
+            "evi": (record.num_evicted, "warn*"),
+            "↺": (len(record.preempted), "bad*"),
+        }
+        for name, size in self._numbers:
+            value, style = values[name]
+            row.put(f"{value:>{size},}" if value else f"{'·':>{size}}", style if value else "faint", target=target)
+        row.put("  ")
+        for seconds in record.seconds if self._timed else ():
+            row.put(f"{seconds * 1000:>{_TIME_WIDTH - 1}.1f} ", "muted")
+        if self._timed:
+            row.put("    ")
+        if self._reason:
+            row.put(*why_left_over(model, record))
+        return row.line()
+
+
+def why_left_over(model: DashboardModel, record: StepRecord) -> tuple[str, str]:
+    """Why a step did not give out all of its budget, in a few words, and their style."""
+    if record.used >= record.budget:
+        return "", "text"
+    if record.deferred is None:
+        return "nobody waited", "faint"
+    seq_id, reason, need, free = record.deferred
+    if reason == "preempted_this_step":
+        return f"{short_name(seq_id)}: after a preemption", "warn"
+    return f"{short_name(seq_id)}: {deferral(reason, need, free, model.max_num_seqs)}", "warn"
