@@ -7,10 +7,10 @@ import json
 import sys
 from dataclasses import asdict, dataclass
 
-from minivllm.lessons.lesson_engine import ModelShelf
-from minivllm.lessons.lesson_player import LessonPlayer
-from minivllm.lessons.library import lessons
-from minivllm.lessons.script import Answer, Lesson, Predict
+from minivllm.lessons.course.library import lessons
+from minivllm.lessons.teacher.lesson_engine import ModelShelf
+from minivllm.lessons.teacher.lesson_player import LessonPlayer
+from minivllm.lessons.teacher.script import Answer, Lesson, Predict
 
 SILLY = ("", "perhaps", "nan", "-1e999", "¯\\_(ツ)_/¯")
 NONSENSE = -7

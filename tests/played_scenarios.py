@@ -12,9 +12,9 @@ from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.events.types import Event, StepScheduled
-from minivllm.lessons.facts import RunFacts
-from minivllm.lessons.player import ScenarioPlayer
-from minivllm.lessons.scenarios import Scenario
+from minivllm.lessons.scenarios.facts import RunFacts
+from minivllm.lessons.scenarios.player import ScenarioPlayer
+from minivllm.lessons.scenarios.scenarios import Scenario
 from minivllm.outputs import RequestOutput
 from minivllm.runtime.text.tokenizer import Tokenizer
 

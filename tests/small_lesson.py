@@ -1,7 +1,7 @@
 """A lesson of a few pages, for the tests of what plays it."""
 
-from minivllm.lessons.lesson_engine import LessonEngine
-from minivllm.lessons.script import Script, Teacher, lesson
+from minivllm.lessons.teacher.lesson_engine import LessonEngine
+from minivllm.lessons.teacher.script import Script, Teacher, lesson
 
 WHY = "One block holds only 4 tokens."
 

@@ -25,7 +25,7 @@ from minivllm.cli.engine_control import EngineThreadControl
 from minivllm.core.invariants import Violation
 from minivllm.events.recording.recording import Recording
 from minivllm.events.types import EVENT_KINDS, BeamPruned, BeamsFound, RequestFinished
-from minivllm.lessons.scenarios import SCENARIOS
+from minivllm.lessons.scenarios.scenarios import SCENARIOS
 from minivllm.tui.sources.source import InProcessSource
 
 DEMO = ["demo", "--model", "tiny-random", "--headless"]

@@ -8,7 +8,7 @@ import pytest
 from one_thread import one_thread  # noqa: F401  (a fixture)
 
 from minivllm.cli import INTERRUPTED, main
-from minivllm.lessons.library import lessons
+from minivllm.lessons.course.library import lessons
 
 TINY = ["--model", "tiny-random"]
 

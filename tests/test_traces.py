@@ -12,7 +12,7 @@ from tool_modules import load_tool
 from minivllm.events import types as ev
 from minivllm.events.recording.recording import Recording
 from minivllm.events.types import SCHEMA_NAME, SCHEMA_VERSION
-from minivllm.lessons.scenarios import SCENARIOS
+from minivllm.lessons.scenarios.scenarios import SCENARIOS
 
 ROOT = Path(__file__).parents[1]
 TRACES = ROOT / "docs/assets/traces"

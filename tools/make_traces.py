@@ -26,8 +26,8 @@ from minivllm.events.recording.log import LogWriter
 from minivllm.lab.compare.configurations import parse_configuration
 from minivllm.lab.compare.run import play
 from minivllm.lab.compare.trace import make_trace
-from minivllm.lessons.player import ScenarioPlayer
-from minivllm.lessons.scenarios import SCENARIOS, Scenario
+from minivllm.lessons.scenarios.player import ScenarioPlayer
+from minivllm.lessons.scenarios.scenarios import SCENARIOS, Scenario
 from minivllm.runtime.loader import load_model
 
 TRACES = Path(__file__).resolve().parents[1] / "docs/assets/traces"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs lessons 5 and 12 where Triton is installed, and writes down what their kernels did, for machines without it.
 
-    tools/record_kernels.py     # minivllm/runtime/attention/recorded_xray.json and lessons/recorded_kernels.json, in place
+    tools/record_kernels.py     # minivllm/runtime/attention/recorded_xray.json and lessons/shown/recorded_kernels.json, in place
 
 Numbers of the softmax are rounded: their last digits differ from processor to processor. A test makes both anew and
 compares them with what is committed.
@@ -15,16 +15,16 @@ import msgspec
 
 from minivllm.errors import MinivllmError, TritonMissingError
 from minivllm.events import types as ev
-from minivllm.lessons.lesson_engine import LessonEngine, ModelShelf
-from minivllm.lessons.lesson_player import LessonPlayer
-from minivllm.lessons.library import find_lesson
-from minivllm.lessons.recorded import RecordedKernels
-from minivllm.lessons.rungs import Shape, look
+from minivllm.lessons.course.library import find_lesson
+from minivllm.lessons.shown.recorded import RecordedKernels
+from minivllm.lessons.shown.rungs import Shape, look
+from minivllm.lessons.teacher.lesson_engine import LessonEngine, ModelShelf
+from minivllm.lessons.teacher.lesson_player import LessonPlayer
 from minivllm.runtime.attention.recorded_xray import RecordedTrace
 
 ROOT = Path(__file__).resolve().parents[1]
 XRAY = ROOT / "minivllm/runtime/attention/recorded_xray.json"
-KERNELS = ROOT / "lessons/recorded_kernels.json"
+KERNELS = ROOT / "lessons/shown/recorded_kernels.json"
 LESSONS = ("5", "12")
 DIGITS = 5
 
@@ -46,7 +46,7 @@ def record() -> tuple[list[RecordedTrace], RecordedKernels]:
     if find_spec("triton") is None:
         raise TritonMissingError("tools/record_kernels.py")
     from minivllm.kernels.attention.decode_split import choose_num_splits
-    from minivllm.lessons.l12_kernel_ladder import CONTEXT, LONG_CONTEXT
+    from minivllm.lessons.course.l12_kernel_ladder import CONTEXT, LONG_CONTEXT
 
     shelf = WatchedShelf()
     for name in LESSONS:

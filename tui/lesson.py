@@ -1,6 +1,6 @@
 """What the dashboard knows of a lesson: pages to show, and the few things that can be asked of whoever teaches.
 
-Types and a protocol alone, so that the dashboard needs neither the engine nor the lessons; `minivllm.lessons.lesson_player`
+Types and a protocol alone, so that the dashboard needs neither the engine nor the lessons; `minivllm.lessons.teacher.lesson_player`
 is the real one. A page holds words and a place in a recording; the picture beside the words is drawn from the
 events up to that place, like any other.
 

@@ -9,13 +9,13 @@ import sys
 from pathlib import Path
 
 from minivllm.errors import LessonError, MinivllmError
-from minivllm.lessons.exercises.catalogue import exercises
-from minivllm.lessons.library import find_lesson, lessons
-from minivllm.lessons.script import Lesson
+from minivllm.lessons.checker.catalogue import exercises
+from minivllm.lessons.course.library import find_lesson, lessons
 from minivllm.lessons.site.exercise_page import exercise_page
 from minivllm.lessons.site.exercise_page import page_name as exercise_file
 from minivllm.lessons.site.indexes import exercises_index, lessons_index
 from minivllm.lessons.site.lesson_page import lesson_page
+from minivllm.lessons.teacher.script import Lesson
 
 TUTORIAL, EXERCISES, PICTURES = "tutorial", "exercises", "assets/lessons"
 

@@ -9,11 +9,11 @@ only the head of the function is shown.
 import ast
 from textwrap import dedent
 
-from minivllm.lessons.exercises.behaviour import behaviours_of
-from minivllm.lessons.exercises.catalogue import Exercise
-from minivllm.lessons.exercises.check import VISIBLE_POINTS
-from minivllm.lessons.exercises.markers import stub
-from minivllm.lessons.library import find_lesson
+from minivllm.lessons.checker.behaviour import behaviours_of
+from minivllm.lessons.checker.catalogue import Exercise
+from minivllm.lessons.checker.check import VISIBLE_POINTS
+from minivllm.lessons.checker.markers import stub
+from minivllm.lessons.course.library import find_lesson
 from minivllm.lessons.site.lesson_page import link_to
 from minivllm.lessons.site.markdown import boxed, to_markdown
 

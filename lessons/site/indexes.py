@@ -4,9 +4,9 @@ They say nothing of their own: titles and minutes are the lessons' and the exerc
 easy thing to get wrong is the order, which is that of the course and of info.toml.
 """
 
-from minivllm.lessons.course import COURSE, SCREENS, VIEWS, Concept
-from minivllm.lessons.exercises.catalogue import exercises, find_exercise
-from minivllm.lessons.library import find_lesson, lessons
+from minivllm.lessons.checker.catalogue import exercises, find_exercise
+from minivllm.lessons.course.course import COURSE, SCREENS, VIEWS, Concept
+from minivllm.lessons.course.library import find_lesson, lessons
 from minivllm.lessons.site.exercise_page import engine_file
 from minivllm.lessons.site.exercise_page import page_name as exercise_file
 from minivllm.lessons.site.lesson_page import link_to

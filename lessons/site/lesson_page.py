@@ -9,16 +9,16 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from minivllm.errors import LessonError
-from minivllm.lessons.course import COURSE
-from minivllm.lessons.exercises.catalogue import find_exercise
-from minivllm.lessons.lesson_engine import ModelShelf
-from minivllm.lessons.lesson_player import LessonPlayer
-from minivllm.lessons.library import find_lesson
-from minivllm.lessons.script import Answer, Lesson, Predict
+from minivllm.lessons.checker.catalogue import find_exercise
+from minivllm.lessons.course.course import COURSE
+from minivllm.lessons.course.library import find_lesson
 from minivllm.lessons.site.markdown import attribute, boxed, to_markdown
 from minivllm.lessons.site.picks import PICKS
 from minivllm.lessons.site.pictures import describe, draw
-from minivllm.lessons.words import page_picture
+from minivllm.lessons.teacher.lesson_engine import ModelShelf
+from minivllm.lessons.teacher.lesson_player import LessonPlayer
+from minivllm.lessons.teacher.script import Answer, Lesson, Predict
+from minivllm.lessons.teacher.words import page_picture
 from minivllm.tui.lesson import Page
 
 INSTANT_MODEL, READABLE_MODEL = "tiny-random", "smollm2"

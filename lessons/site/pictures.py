@@ -9,8 +9,8 @@ import asyncio
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from minivllm.lessons.course import VIEWS
-from minivllm.lessons.words import standing_at
+from minivllm.lessons.course.course import VIEWS
+from minivllm.lessons.teacher.words import standing_at
 from minivllm.tui.app import DashboardApp
 from minivllm.tui.context import Context
 from minivllm.tui.draw.svg import standalone

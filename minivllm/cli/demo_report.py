@@ -13,9 +13,9 @@ from typing import TextIO
 from minivllm.cli.terminal import note
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
-from minivllm.lessons.facts import RequestFacts, RunFacts
-from minivllm.lessons.scenarios import Scenario
-from minivllm.lessons.stories import tell
+from minivllm.lessons.scenarios.facts import RequestFacts, RunFacts
+from minivllm.lessons.scenarios.scenarios import Scenario
+from minivllm.lessons.scenarios.stories import tell
 from minivllm.tui.draw.text import clean, fit, plural, tail
 from minivllm.tui.state.decisions import DecisionLog
 

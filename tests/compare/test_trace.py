@@ -4,7 +4,7 @@ import pytest
 
 from minivllm.errors import ConfigError
 from minivllm.lab.compare.trace import LENGTHS, TRACE_NAMES, make_trace
-from minivllm.lessons.scenarios import SCENARIOS
+from minivllm.lessons.scenarios.scenarios import SCENARIOS
 
 
 class ByteTokenizer:

@@ -13,16 +13,16 @@ import pytest
 from one_thread import one_thread  # noqa: F401  (a fixture)
 
 from minivllm.errors import LessonError
-from minivllm.lessons.exercises.catalogue import Exercise, exercises
-from minivllm.lessons.exercises.markers import solution, stub
-from minivllm.lessons.library import find_lesson, lessons
-from minivllm.lessons.script import Lesson
+from minivllm.lessons.checker.catalogue import Exercise, exercises
+from minivllm.lessons.checker.markers import solution, stub
+from minivllm.lessons.course.library import find_lesson, lessons
 from minivllm.lessons.site import lesson_page as module
 from minivllm.lessons.site.__main__ import main, other_pages
 from minivllm.lessons.site.lesson_page import lesson_page
 from minivllm.lessons.site.markdown import to_markdown
 from minivllm.lessons.site.picks import PICKS
 from minivllm.lessons.site.pictures import draw
+from minivllm.lessons.teacher.script import Lesson
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 MADE_BY = "made by: python -m minivllm.lessons.site docs"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from minivllm.lessons.exercises.catalogue import find_exercise
-from minivllm.lessons.exercises.sandbox import Submission
+from minivllm.lessons.checker.catalogue import find_exercise
+from minivllm.lessons.checker.sandbox import Submission
 
 
 @pytest.fixture(autouse=True)

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from minivllm.events.recording.recording import Recording
-from minivllm.lessons.exercises.catalogue import find_exercise
-from minivllm.lessons.exercises.check import check
-from minivllm.lessons.exercises.diagnosis import read_misconception
-from minivllm.lessons.exercises.diff import write_difference
-from minivllm.lessons.exercises.report import report
-from minivllm.lessons.exercises.sandbox import Submission
+from minivllm.lessons.checker.catalogue import find_exercise
+from minivllm.lessons.checker.check import check
+from minivllm.lessons.checker.diagnosis import read_misconception
+from minivllm.lessons.checker.diff import write_difference
+from minivllm.lessons.checker.report import report
+from minivllm.lessons.checker.sandbox import Submission
 
 Submit = Callable[[str], Submission]
 EXERCISE = find_exercise("block-pool")

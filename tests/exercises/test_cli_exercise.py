@@ -10,7 +10,7 @@ import pytest
 
 from minivllm.cli import main
 from minivllm.cli.commands import exercise as command
-from minivllm.lessons.exercises.catalogue import exercises, find_exercise
+from minivllm.lessons.checker.catalogue import exercises, find_exercise
 
 EXERCISE = find_exercise("block-pool")
 SOURCE = EXERCISE.source_file.read_text(encoding="utf-8")

@@ -8,9 +8,9 @@ from xml.etree import ElementTree
 import pytest
 
 from minivllm.cli import main
-from minivllm.lessons.exercises.catalogue import find_exercise
-from minivllm.lessons.exercises.grade import seed_for
-from minivllm.lessons.exercises.markers import stub
+from minivllm.lessons.checker.catalogue import find_exercise
+from minivllm.lessons.checker.grade import seed_for
+from minivllm.lessons.checker.markers import stub
 
 EXERCISE = find_exercise("block-pool")
 SOURCE = EXERCISE.source_file.read_text(encoding="utf-8")

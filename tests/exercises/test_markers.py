@@ -5,8 +5,8 @@ import ast
 import pytest
 
 from minivllm.errors import ExerciseError
-from minivllm.lessons.exercises.catalogue import exercises
-from minivllm.lessons.exercises.markers import regions, solution, stub
+from minivllm.lessons.checker.catalogue import exercises
+from minivllm.lessons.checker.markers import regions, solution, stub
 
 SOURCE = '''def one():
     """Says one."""

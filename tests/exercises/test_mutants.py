@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from minivllm.lessons.exercises.catalogue import Exercise, exercises
-from minivllm.lessons.exercises.check import run_behaviours
-from minivllm.lessons.exercises.markers import regions
-from minivllm.lessons.exercises.sandbox import Submission
+from minivllm.lessons.checker.catalogue import Exercise, exercises
+from minivllm.lessons.checker.check import run_behaviours
+from minivllm.lessons.checker.markers import regions
+from minivllm.lessons.checker.sandbox import Submission
 
 SWAPS = (
     ("== 0", "!= 0"), ("> 0", ">= 0"), ("== 0", "<= 1"), ("+= 1", "+= 2"), ("-= 1", "-= 2"), (" <= ", " < "), ("- 1)", ")"),

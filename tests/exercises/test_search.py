@@ -2,9 +2,9 @@
 
 import pytest
 
-from minivllm.lessons.exercises import search
-from minivllm.lessons.exercises.behaviour import Behaviour, behaviours_of
-from minivllm.lessons.exercises.catalogue import find_exercise
+from minivllm.lessons.checker import search
+from minivllm.lessons.checker.behaviour import Behaviour, behaviours_of
+from minivllm.lessons.checker.catalogue import find_exercise
 
 SEED = 3
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from minivllm.cli import main
-from minivllm.lessons.exercises.catalogue import find_exercise
+from minivllm.lessons.checker.catalogue import find_exercise
 
 SOURCE = find_exercise("block-pool").source_file.read_text(encoding="utf-8")
 

@@ -142,7 +142,7 @@ def test_the_picture_has_a_host_row_and_a_device_row_for_each_way(filled, tables
 
 
 def test_the_rungs_of_lesson_12_come_from_the_ladder(filled, tables):
-    from minivllm.lessons.measured import MeasuredRungs, msgspec
+    from minivllm.lessons.shown.measured import MeasuredRungs, msgspec
 
     measured = msgspec.json.decode((filled / tables.RUNGS).read_bytes(), type=MeasuredRungs)
     ladder = measured.ladders[0]

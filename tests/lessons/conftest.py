@@ -3,7 +3,7 @@
 import pytest
 from played_scenarios import MODELS
 
-from minivllm.lessons.lesson_engine import ModelShelf
+from minivllm.lessons.teacher.lesson_engine import ModelShelf
 
 
 @pytest.fixture(scope="module", params=MODELS)

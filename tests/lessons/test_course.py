@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from minivllm.lessons.course import COURSE, VIEWS, Concept
-from minivllm.lessons.exercises.catalogue import exercises, find_exercise
-from minivllm.lessons.library import find_lesson, lessons
+from minivllm.lessons.checker.catalogue import exercises, find_exercise
+from minivllm.lessons.course.course import COURSE, VIEWS, Concept
+from minivllm.lessons.course.library import find_lesson, lessons
 from minivllm.tui.panels import _CLASSES
 
 ROOT = Path(__file__).resolve().parents[2]

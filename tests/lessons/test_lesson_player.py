@@ -5,10 +5,10 @@ import small_lesson
 from one_thread import one_thread  # noqa: F401  (a fixture)
 
 from minivllm.errors import LessonError
-from minivllm.lessons.lesson_player import LessonPlayer
-from minivllm.lessons.library import find_lesson, what_comes_next
-from minivllm.lessons.progress import Place, Progress
-from minivllm.lessons.script import Predict, Say, Teacher, lesson
+from minivllm.lessons.course.library import find_lesson, what_comes_next
+from minivllm.lessons.teacher.lesson_player import LessonPlayer
+from minivllm.lessons.teacher.progress import Place, Progress
+from minivllm.lessons.teacher.script import Predict, Say, Teacher, lesson
 
 
 @pytest.fixture

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 import pytest
 from one_thread import one_thread  # noqa: F401  (a fixture)
 
-from minivllm.lessons.course import COURSE
-from minivllm.lessons.lesson_engine import ModelShelf
-from minivllm.lessons.lesson_player import LessonPlayer
-from minivllm.lessons.library import find_lesson, lessons
-from minivllm.lessons.measured import MeasuredLadder, MeasuredRung, MeasuredRungs
-from minivllm.lessons.script import MAX_WORDS, Answer, Lesson, Predict
-from minivllm.lessons.transcript import transcript
-from minivllm.lessons.words import without_marks
+from minivllm.lessons.course.course import COURSE
+from minivllm.lessons.course.library import find_lesson, lessons
+from minivllm.lessons.shown.measured import MeasuredLadder, MeasuredRung, MeasuredRungs
+from minivllm.lessons.teacher.lesson_engine import ModelShelf
+from minivllm.lessons.teacher.lesson_player import LessonPlayer
+from minivllm.lessons.teacher.script import MAX_WORDS, Answer, Lesson, Predict
+from minivllm.lessons.teacher.transcript import transcript
+from minivllm.lessons.teacher.words import without_marks
 from minivllm.tui.draw.lines import text_of
 from minivllm.tui.draw.text import clean
 from minivllm.tui.lesson import Page
@@ -141,9 +141,9 @@ def test_the_kernel_ladder_shows_measured_speeds_on_one_page_that_fits_if_there_
     rungs = [MeasuredRung(name, 1234.5, 2345.6, 0.777, 1333.3) for name in names]
     ladders = [MeasuredLadder(64, 4096, rungs), MeasuredLadder(1, 16384, rungs)]
     measured = MeasuredRungs("NVIDIA H100 80GB HBM3", "2026-11-22", 3016.0, ladders)
-    monkeypatch.setattr("minivllm.lessons.l12_kernel_ladder.measured_rungs", lambda: None)
+    monkeypatch.setattr("minivllm.lessons.course.l12_kernel_ladder.measured_rungs", lambda: None)
     without = play(find_lesson("kernel-ladder"), lesson_shelf)
-    monkeypatch.setattr("minivllm.lessons.l12_kernel_ladder.measured_rungs", lambda: measured)
+    monkeypatch.setattr("minivllm.lessons.course.l12_kernel_ladder.measured_rungs", lambda: measured)
     run = play(find_lesson("kernel-ladder"), lesson_shelf)
     (page,) = [page for page in run.pages if "NVIDIA H100 80GB" in page.text]
     assert len(run.pages) == len(without.pages) + 1

@@ -2,8 +2,14 @@
 
 import pytest
 
-from minivllm.lessons.lesson_engine import LessonEngine, ModelShelf
-from minivllm.lessons.measure import gaps, idle_slots_while_waiting, steps_to_first_token, token_steps, work_per_step
+from minivllm.lessons.teacher.lesson_engine import LessonEngine, ModelShelf
+from minivllm.lessons.teacher.measure import (
+    gaps,
+    idle_slots_while_waiting,
+    steps_to_first_token,
+    token_steps,
+    work_per_step,
+)
 
 
 def two_and_one(shelf: ModelShelf, batching: str) -> LessonEngine:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from minivllm.lessons.library import lessons
+from minivllm.lessons.course.library import lessons
 
 ROOT = Path(__file__).resolve().parents[2]
 LESSONS = sorted((ROOT / "lessons").glob("l[0-9][0-9]_*.py"))

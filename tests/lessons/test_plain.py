@@ -6,8 +6,8 @@ import pytest
 import small_lesson
 from one_thread import one_thread  # noqa: F401  (a fixture)
 
-from minivllm.lessons.lesson_player import LessonPlayer
-from minivllm.lessons.plain import PlainLesson
+from minivllm.lessons.teacher.lesson_player import LessonPlayer
+from minivllm.lessons.teacher.plain import PlainLesson
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from minivllm.errors import LessonError
-from minivllm.lessons.progress import Progress
+from minivllm.lessons.teacher.progress import Progress
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from minivllm.lessons.roofline import H100, operations_per_byte, weights_per_pass
+from minivllm.lessons.shown.roofline import H100, operations_per_byte, weights_per_pass
 from minivllm.runtime.checkpoint.checkpoint import read_model_config
 from minivllm.runtime.checkpoint.weights import stream_weights
 from minivllm.runtime.store.model_store import resolve_model

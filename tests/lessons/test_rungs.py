@@ -6,8 +6,8 @@ pytest.importorskip("triton")
 
 from minivllm.errors import LessonError
 from minivllm.kernels.attention.decode_split import choose_num_splits
-from minivllm.lessons import rungs
-from minivllm.lessons.rungs import SPLITS, Shape, look
+from minivllm.lessons.shown import rungs
+from minivllm.lessons.shown.rungs import SPLITS, Shape, look
 
 SHAPE = Shape(num_heads=4, num_kv_heads=2, head_size=16, context=128, padded_rows=2)
 

@@ -12,8 +12,8 @@ from one_thread import one_thread  # noqa: F401  (a fixture)
 from played_scenarios import MODELS, Played, play
 
 from minivllm.events import types as ev
-from minivllm.lessons.facts import RunFacts
-from minivllm.lessons.scenarios import (
+from minivllm.lessons.scenarios.facts import RunFacts
+from minivllm.lessons.scenarios.scenarios import (
     BURST,
     LONG_AND_SHORT,
     MEMORY_PRESSURE,
@@ -22,7 +22,7 @@ from minivllm.lessons.scenarios import (
     SHARED_PREFIX,
     Scenario,
 )
-from minivllm.lessons.stories import tell
+from minivllm.lessons.scenarios.stories import tell
 
 
 @pytest.fixture(scope="module")

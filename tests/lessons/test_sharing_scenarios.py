@@ -9,8 +9,8 @@ from played_scenarios import Played, play
 
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
-from minivllm.lessons.scenarios import BEAMS, PARALLEL_SAMPLING
-from minivllm.lessons.stories import tell
+from minivllm.lessons.scenarios.scenarios import BEAMS, PARALLEL_SAMPLING
+from minivllm.lessons.scenarios.stories import tell
 
 
 @pytest.fixture(scope="module")

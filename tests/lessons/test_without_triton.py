@@ -11,8 +11,8 @@ import pytest
 from one_thread import one_thread  # noqa: F401  (a fixture)
 from tool_modules import load_tool
 
-from minivllm.lessons.library import lessons
-from minivllm.lessons.recorded import recorded
+from minivllm.lessons.course.library import lessons
+from minivllm.lessons.shown.recorded import recorded
 from minivllm.runtime.attention.recorded_xray import recordings
 
 TESTS = Path(__file__).parents[1]

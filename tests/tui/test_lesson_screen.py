@@ -6,8 +6,8 @@ from driven_app import FRAME, drawn, drive, panel, show_screen, until, visible
 from one_thread import one_thread  # noqa: F401  (a fixture)
 from textual.widgets._footer import FooterKey
 
-from minivllm.lessons.lesson_engine import ModelShelf
-from minivllm.lessons.lesson_player import LessonPlayer
+from minivllm.lessons.teacher.lesson_engine import ModelShelf
+from minivllm.lessons.teacher.lesson_player import LessonPlayer
 from minivllm.tui.app import DashboardApp
 
 SMALL, LARGE = (80, 24), (200, 60)

@@ -15,8 +15,8 @@ from minivllm.engine.engine import LLMEngine
 from minivllm.errors import ModelError
 from minivllm.events import types as ev
 from minivllm.events.recording.log import LogWriter
-from minivllm.lessons.player import ScenarioPlayer
-from minivllm.lessons.scenarios import SCENARIOS, Scenario
+from minivllm.lessons.scenarios.player import ScenarioPlayer
+from minivllm.lessons.scenarios.scenarios import SCENARIOS, Scenario
 from minivllm.runtime.store.model_store import resolve_model
 
 SCENARIO = "shared-prefix"

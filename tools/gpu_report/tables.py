@@ -4,7 +4,7 @@
     python tools/gpu_report/tables.py            write everything anew from docs/measured/gpu
 
 Stages are kept in docs/measured/gpu/STAGE.json; one that DIR lacks stays as it is there. From these come the marked regions of the pages (`regions`),
-lessons/measured_rungs.json and docs/assets/gpu-step.svg (`picture`). No figure is copied by hand. Nothing is written if anything is wrong: then the
+lessons/shown/measured_rungs.json and docs/assets/gpu-step.svg (`picture`). No figure is copied by hand. Nothing is written if anything is wrong: then the
 exit status is 2. The pages of lesson 12 are written by `make docs-pages`.
 """
 
@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 STAGES = ("tests", "kernels", "tune", "engine", "profile", "demo")
 MEASURED = "docs/measured/gpu"
 PAGES = ("docs/performance.md", "docs/how-to/profile-a-gpu.md", "README.md")
-RUNGS = "lessons/measured_rungs.json"
+RUNGS = "lessons/shown/measured_rungs.json"
 PICTURE = "docs/assets/gpu-step.svg"
 PICTURED = {f"graphs/{PICTURED_BATCH}": "with CUDA graphs", f"eager/{PICTURED_BATCH}": "without (enforce_eager)"}
 REGION = re.compile(r"(<!-- gpu: (?P<name>[\w-]+) -->)(?P<text>.*?)(<!-- end gpu -->)", re.DOTALL)

@@ -24,10 +24,10 @@ from minivllm.engine.engine import LLMEngine
 from minivllm.engine.engine_thread import EngineThread
 from minivllm.errors import InvariantError
 from minivllm.events.recording.log import LogWriter
-from minivllm.lessons.facts import RunFacts
-from minivllm.lessons.player import ScenarioPlayer
-from minivllm.lessons.scenarios import SCENARIOS, Scenario
-from minivllm.lessons.stories import tell
+from minivllm.lessons.scenarios.facts import RunFacts
+from minivllm.lessons.scenarios.player import ScenarioPlayer
+from minivllm.lessons.scenarios.scenarios import SCENARIOS, Scenario
+from minivllm.lessons.scenarios.stories import tell
 
 SECONDS_PER_STEP_WATCHED = 0.1
 """No faster than this in the dashboard: with a model of noise a run would be over before it is seen."""

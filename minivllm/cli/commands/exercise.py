@@ -14,10 +14,10 @@ from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
 from minivllm.cli.exercise_grades import add_grade_options, grade, report
 from minivllm.cli.terminal import note, terminal_attached
 from minivllm.errors import ExerciseError, LessonError
-from minivllm.lessons.exercises import walls
-from minivllm.lessons.exercises.catalogue import Exercise, exercises, find_exercise
-from minivllm.lessons.exercises.workspace import Workspace
-from minivllm.lessons.progress import Progress
+from minivllm.lessons.checker import walls
+from minivllm.lessons.checker.catalogue import Exercise, exercises, find_exercise
+from minivllm.lessons.checker.workspace import Workspace
+from minivllm.lessons.teacher.progress import Progress
 
 COULD_NOT_RUN = 2
 
@@ -143,7 +143,7 @@ def _check(args: argparse.Namespace) -> int:
     exercise = _chosen(args)
     if not args.watch:
         return _check_once(args, exercise)
-    from minivllm.lessons.exercises.watch import watch
+    from minivllm.lessons.checker.watch import watch
 
     args.name, args.ascii, args.light, args.keys, args.model = exercise.name, False, False, None, "tiny-random"
     file = _workspace(args).submission(exercise).file
@@ -178,8 +178,8 @@ def _reset_if_sure(args: argparse.Namespace) -> int:
 
 
 def _check_once(args: argparse.Namespace, exercise: Exercise) -> int:
-    from minivllm.lessons.exercises.check import check
-    from minivllm.lessons.exercises.report import report as lines_of
+    from minivllm.lessons.checker.check import check
+    from minivllm.lessons.checker.report import report as lines_of
 
     workspace = _workspace(args)
     if notice := walls.notice():
@@ -205,8 +205,8 @@ def _hint(args: argparse.Namespace) -> int:
 
 
 def _diff(args: argparse.Namespace) -> int:
-    from minivllm.lessons.exercises.check import check
-    from minivllm.lessons.exercises.diff import write_difference
+    from minivllm.lessons.checker.check import check
+    from minivllm.lessons.checker.diff import write_difference
 
     exercise, workspace = _chosen(args), _workspace(args)
     result = check(exercise, workspace.submission(exercise), seed=args.seed, diagnoses=False)
@@ -228,12 +228,12 @@ def _demo(args: argparse.Namespace) -> int:
     exercise = _chosen(args)
     exercise.require_what_it_needs()
     file = _workspace(args).submission(exercise).file
-    command = [sys.executable, "-m", "minivllm.lessons.exercises.demo_on", exercise.name, str(file)]
+    command = [sys.executable, "-m", "minivllm.lessons.checker.demo_on", exercise.name, str(file)]
     return subprocess.run([*command, "--model", args.model]).returncode
 
 
 def _dev_check(args: argparse.Namespace) -> int:
-    from minivllm.lessons.exercises.dev_check import dev_check
+    from minivllm.lessons.checker.dev_check import dev_check
 
     chosen = [find_exercise(name) for name in args.name] if args.name else exercises()
     faults = 0

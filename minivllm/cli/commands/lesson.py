@@ -13,12 +13,12 @@ from minivllm.cli.loading import loading
 from minivllm.cli.terminal import note, show, terminal_attached
 from minivllm.errors import LessonError, TritonMissingError
 from minivllm.events.recording.whole_file import write_whole
-from minivllm.lessons.lesson_engine import ModelShelf
-from minivllm.lessons.lesson_player import LessonPlayer
-from minivllm.lessons.library import find_lesson, lessons
-from minivllm.lessons.progress import LessonProgress, Place, Progress
-from minivllm.lessons.recorded import triton_is_here
-from minivllm.lessons.script import Lesson
+from minivllm.lessons.course.library import find_lesson, lessons
+from minivllm.lessons.shown.recorded import triton_is_here
+from minivllm.lessons.teacher.lesson_engine import ModelShelf
+from minivllm.lessons.teacher.lesson_player import LessonPlayer
+from minivllm.lessons.teacher.progress import LessonProgress, Place, Progress
+from minivllm.lessons.teacher.script import Lesson
 
 INSTANT_MODEL = "tiny-random"
 READABLE_MODEL = "smollm2"
@@ -59,12 +59,12 @@ def run(args: argparse.Namespace) -> int:
         if args.first is not None:
             _go_to(player, args.first)
         if args.transcript is not None:
-            from minivllm.lessons.transcript import transcript
+            from minivllm.lessons.teacher.transcript import transcript
 
             write_whole(args.transcript, transcript(player))
             note(f"Wrote {args.transcript}.")
         elif args.auto or args.plain or not terminal_attached():
-            from minivllm.lessons.plain import PlainLesson
+            from minivllm.lessons.teacher.plain import PlainLesson
 
             PlainLesson(player, sys.stdin, show, auto=args.auto, ascii=args.ascii).run()
         else:

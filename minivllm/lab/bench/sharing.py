@@ -21,7 +21,7 @@ from minivllm.engine.engine import LLMEngine
 from minivllm.events.kv_usage import KVUsageMeter, mean
 from minivllm.lab.common.environment import describe_environment, set_num_threads
 from minivllm.lab.common.report import add_json_argument, add_model_arguments, positive_int, print_report, progress_bar
-from minivllm.lessons.scenarios import SCENARIOS
+from minivllm.lessons.scenarios.scenarios import SCENARIOS
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.events.recording.log import LogWriter
 from minivllm.lab.compare.trace import Trace, TraceRequest
-from minivllm.lessons.player import ScenarioPlayer
+from minivllm.lessons.scenarios.player import ScenarioPlayer
 from minivllm.sampling_params import SamplingParams
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from minivllm.errors import ConfigError
-from minivllm.lessons.scenarios import SCENARIOS, Scenario
+from minivllm.lessons.scenarios.scenarios import SCENARIOS, Scenario
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 

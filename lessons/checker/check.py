@@ -1,0 +1,155 @@
+"""One submission, behaviour after behaviour: what passes, what fails, and on which smallest case.
+
+The easy thing to get wrong is the whole time of a failing check. A person waits ten seconds at most, so only the first failure
+is shrunk with patience; the others are there to be counted, and a student mends the first one first.
+"""
+
+import time
+from contextlib import nullcontext
+from pathlib import Path
+from typing import NamedTuple
+
+from minivllm.lessons.checker.behaviour import Behaviour, behaviours_of
+from minivllm.lessons.checker.catalogue import Exercise
+from minivllm.lessons.checker.diagnosis import Misconception, WrongSolutions
+from minivllm.lessons.checker.sandbox import Failure, Session, Submission
+from minivllm.lessons.checker.search import Counterexample, find_counterexample
+from minivllm.lessons.checker.visible import PASSED
+
+PATIENCE = 2.0
+"""Seconds for making the first failure small."""
+VISIBLE_POINTS = 1
+"""For the visible tests, all together: so whoever has all the points has passed, and the other way round."""
+IMPATIENCE = 0.15
+"""How much of it each later one gets."""
+
+
+class BehaviourResult(NamedTuple):
+    """One behaviour's outcome."""
+
+    behaviour: Behaviour
+    counterexample: Counterexample | None
+
+    @property
+    def passed(self) -> bool:
+        return self.counterexample is None
+
+    @property
+    def score(self) -> int:
+        return self.behaviour.points if self.passed else 0
+
+
+class Result(NamedTuple):
+    """What a check found."""
+
+    exercise: Exercise
+    file: Path
+    could_not_run: Failure | None
+    """The file could not be loaded at all."""
+    visible: list[str]
+    """The visible tests that failed, with the line."""
+    behaviours: list[BehaviourResult]
+    fitting: list[Misconception]
+    """Of the known wrong solutions that fail on the same cases in the same way."""
+    seconds: float
+    seed: int
+
+    @property
+    def misconception(self) -> Misconception | None:
+        """The only one that fits: of two, one is not the student's."""
+        return self.fitting[0] if len(self.fitting) == 1 else None
+
+    @property
+    def passed(self) -> bool:
+        return self.could_not_run is None and not self.visible and all(one.passed for one in self.behaviours)
+
+    @property
+    def visible_score(self) -> int:
+        """Points for the visible tests."""
+        return 0 if self.visible or self.could_not_run is not None else VISIBLE_POINTS
+
+    @property
+    def score(self) -> int:
+        return sum(one.score for one in self.behaviours) + self.visible_score
+
+    @property
+    def max_score(self) -> int:
+        return max_score_of([one.behaviour for one in self.behaviours])
+
+    @property
+    def first_failure(self) -> BehaviourResult | None:
+        return next((one for one in self.behaviours if not one.passed), None)
+
+    @property
+    def is_untouched(self) -> bool:
+        """It fails because nothing is written yet."""
+        failed = [one.counterexample.failure for one in self.behaviours if one.counterexample is not None]
+        return bool(failed) and all(failure is not None and failure.kind == "todo" for failure in failed)
+
+    @property
+    def exit_status(self) -> int:
+        """0 pass, 1 fail, 2 could not run."""
+        if self.could_not_run is not None:
+            return 2
+        return 0 if self.passed else 1
+
+
+def max_score_of(behaviours: list[Behaviour]) -> int:
+    """Points of an exercise with these behaviours."""
+    return sum(one.points for one in behaviours) + VISIBLE_POINTS
+
+
+def check(
+    exercise: Exercise, submission: Submission, *, seed: int = 0, diagnoses: bool = True, patience: float = PATIENCE
+) -> Result:
+    """Run everything there is to check, and say which known misconception a failing solution shows."""
+    wrong = WrongSolutions(exercise) if diagnoses else None
+    with wrong or nullcontext():
+        return run_behaviours(exercise, submission, seed=seed, patience=patience, wrong=wrong)
+
+
+def run_behaviours(
+    exercise: Exercise,
+    submission: Submission,
+    *,
+    seed: int = 0,
+    patience: float = PATIENCE,
+    wrong: WrongSolutions | None = None,
+) -> Result:
+    """Run everything there is to check. `patience`: seconds for making the first failure small; `wrong`: those that it
+    is compared with if it fails. Raises `ExerciseError` for an exercise that cannot be done on this machine."""
+    exercise.require_what_it_needs()
+    begin = time.monotonic()
+    behaviours = behaviours_of(exercise.behaviours_module())
+    visible: list[str] = []
+    fitting: list[Misconception] = []
+    with Session(exercise, submission) as session:
+        failure = session.start()
+        if failure is not None:
+            nothing = Counterexample({}, [], [], 0, failure)
+            results = [BehaviourResult(behaviour, nothing) for behaviour in behaviours]
+        else:
+            if submission.plugged == "module":
+                visible = _visible(exercise, session)
+            results = _behaviours(behaviours, session, seed, patience)
+            if wrong is not None:
+                found = [one.counterexample for one in results]
+                fitting = wrong.diagnose(found, behaviours, session, seed)
+    seconds = time.monotonic() - begin
+    return Result(exercise, submission.file, failure, visible, results, fitting, seconds, seed)
+
+
+def _behaviours(behaviours: list[Behaviour], session: Session, seed: int, patience: float) -> list[BehaviourResult]:
+    results: list[BehaviourResult] = []
+    left = patience
+    for behaviour in behaviours:
+        found = find_counterexample(behaviour, session, seed=seed, shrink_seconds=left)
+        results.append(BehaviourResult(behaviour, found))
+        left = left if found is None else IMPATIENCE * patience
+    return results
+
+
+def _visible(exercise: Exercise, session: Session) -> list[str]:
+    told = session.ask({"visible": str(exercise.folder / "visible_test.py")})
+    failed = [line for line in told.lines if not line.endswith(f": {PASSED}")]
+    return failed if told.failure is None else [*failed, f"the visible tests: {told.failure.text}"]

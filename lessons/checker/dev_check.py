@@ -1,0 +1,96 @@
+"""Checks the exercises themselves: the stub fails for the right reason, the engine passes, every wrong solution is caught.
+
+For whoever writes an exercise, and for the tests. What it finds are sentences; none means that the exercise is sound:
+
+    the engine's own source passes every behaviour and every visible test; the stub fails each for not being written
+    every wrong solution fails, and is told its own hint and nobody else's
+    every behaviour catches a wrong solution; there are at least five of these, and three hints
+
+The easy thing to get wrong is a behaviour that no wrong solution fails: it may well check nothing.
+"""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from minivllm.lessons.checker.catalogue import NUM_HINTS, Exercise
+from minivllm.lessons.checker.check import Result, run_behaviours
+from minivllm.lessons.checker.diagnosis import WrongSolutions, read_misconception
+from minivllm.lessons.checker.markers import solution, stub
+from minivllm.lessons.checker.sandbox import Submission
+
+MIN_WRONG = 5
+PATIENCE = 0.3
+"""Seconds for making a case small: enough to see that small ones still tell the wrong solutions apart."""
+
+
+def dev_check(exercise: Exercise) -> Iterator[str]:
+    """Every fault of an exercise, one sentence each."""
+    source = exercise.source_file.read_text(encoding="utf-8")
+    yield from _files(exercise, source)
+    with tempfile.TemporaryDirectory(prefix="minivllm-dev-check-") as folder:
+        file = Path(folder) / exercise.student_file
+        file.write_text(source, encoding="utf-8")
+        yield from _reference(run_behaviours(exercise, Submission(file)))
+        file.write_text(stub(source, exercise.name), encoding="utf-8")
+        yield from _stub(run_behaviours(exercise, Submission(file)))
+    caught: set[str] = set()
+    with WrongSolutions(exercise) as wrong:
+        for file in exercise.wrong_files:
+            result = run_behaviours(exercise, Submission(file, "overlay"), patience=PATIENCE, wrong=wrong)
+            caught |= {one.behaviour.name for one in result.behaviours if not one.passed}
+            yield from _wrong(file, result)
+    for one in result.behaviours:
+        if one.behaviour.name not in caught:
+            yield f"{exercise.name}: no wrong solution fails {one.behaviour.name!r}."
+
+
+def _files(exercise: Exercise, source: str) -> Iterator[str]:
+    if len(exercise.hints) != NUM_HINTS or not all(exercise.hints):
+        yield f"{exercise.name}: there must be {NUM_HINTS} hints."
+    if len(exercise.wrong_files) < MIN_WRONG:
+        yield f"{exercise.name}: there must be at least {MIN_WRONG} wrong solutions."
+    handed_out = stub(source, exercise.name)
+    for text in solution(source, exercise.name):
+        if text in handed_out:
+            yield f"{exercise.name}: a solution stands in the stub."
+
+
+def _reference(result: Result) -> Iterator[str]:
+    name = result.exercise.name
+    if result.could_not_run is not None:
+        yield f"{name}: the engine's own source cannot be run: {result.could_not_run.text}."
+        return
+    for failed in result.visible:
+        yield f"{name}: the engine's own source fails a visible test: {failed}."
+    for one in result.behaviours:
+        if not one.passed:
+            yield f"{name}: the engine's own source fails {one.behaviour.name!r} on {one.counterexample.case}."
+
+
+def _stub(result: Result) -> Iterator[str]:
+    name = result.exercise.name
+    if result.could_not_run is not None:
+        yield f"{name}: the stub cannot be loaded: {result.could_not_run.text}."
+        return
+    if not result.visible:
+        yield f"{name}: the stub passes the visible tests."
+    for one in result.behaviours:
+        failure = None if one.passed else one.counterexample.failure
+        if failure is None or failure.kind != "todo":
+            yield f"{name}: the stub does not fail {one.behaviour.name!r} for not being written."
+
+
+def _wrong(file: Path, result: Result) -> Iterator[str]:
+    name = f"{result.exercise.name}: {file.name}"
+    own = read_misconception(file)
+    if not own.sentence or not own.hint:
+        yield f"{name} has no misconception or no hint."
+    if result.passed:
+        yield f"{name} passes."
+    elif not result.fitting:
+        kinds = {one.counterexample.failure for one in result.behaviours if not one.passed}
+        yield f"{name} is not recognised ({kinds})."
+    elif result.misconception != own:
+        others = [one.name for one in result.fitting if one != own]
+        yield f"{name} cannot be told apart from {' and '.join(f'{other}.py' for other in others)}."

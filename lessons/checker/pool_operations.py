@@ -1,0 +1,101 @@
+"""Random operations on a block pool, told with the pool's whole state after each: shared by the exercises about it.
+
+The names of the engine are imported inside the functions: in the student's process they are the student's.
+The easy thing to get wrong is an operation that the contract forbids (a pop from an empty pool, a second name for a block):
+it is left out here, for the result of a broken contract is nobody's promise.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from minivllm.lessons.checker.draw import Draw
+
+Case = dict[str, Any]
+
+
+def _operation(draw: Draw) -> list[int]:
+    """Which of the allowed ones, and the name that a block gets by it, if it gets one."""
+    return [draw.integer(0, 59), draw.integer(0, 3)]
+
+
+def operations_of(draw: Draw, kinds: tuple[str, ...]) -> Case:
+    """A small pool, and numbers that choose among the operations of these kinds that are allowed by then."""
+    # Three lists, for hypothesis likes them short: a mistake often takes a long run-up, and then shrinks.
+    parts = [draw.list_of(_operation, 0, 10) for _ in range(3)]
+    return {
+        "num_blocks": draw.integer(1, 4),
+        "kinds": list(kinds),
+        "operations": [one for part in parts for one in part],
+    }
+
+
+def tell_operations(case: Case) -> Iterator[str]:
+    """One line an operation that can be done."""
+    from minivllm.clock import VirtualClock
+    from minivllm.core.block_pool import BlockPool
+    from minivllm.events.bus import EventBus
+    from minivllm.events.recording.lines import encode_event
+
+    bus = EventBus(VirtualClock())
+    events: list[Any] = []
+    bus.subscribe(events.append)
+    pool = BlockPool(case["num_blocks"], bus)
+    owners = [0] * case["num_blocks"]  # our own count: what a caller knows
+    named: set[int] = set()
+    for number, name in case["operations"]:
+        allowed = _allowed(case["kinds"], owners, named)
+        if not allowed:
+            return
+        kind, block_id = allowed[number % len(allowed)]
+        told = _do(pool, kind, block_id, name, owners, named)
+        queue = pool.free_queue.ids()
+        counts = [block.ref_cnt for block in pool.blocks]
+        cached = {key.hex()[:4]: sorted(ids) for key, ids in sorted(pool.cached_blocks().items())}
+        kinds = [encode_event(event).decode() for event in events]
+        yield (
+            f"{told}; owners {counts}; free, next first: {queue} ({pool.num_free_blocks}); cached {cached}; "
+            f"evicted {pool.num_evicted_blocks}; events {len(kinds)}"
+        )
+        yield from (f"    {kind.rstrip()}" for kind in kinds)
+        events.clear()
+
+
+def _allowed(kinds: list[str], owners: list[int], named: set[int]) -> list[tuple[str, int]]:
+    """What may be done now, as (kind, block)."""
+    everyone = range(len(owners))
+    blocks = {
+        "pop": [i for i in everyone if not owners[i]][:1],
+        "touch": list(everyone),
+        "release": [i for i in everyone if owners[i]],
+        "release again": [i for i in everyone if not owners[i]],
+        "cache": [i for i in everyone if owners[i] and i not in named],
+    }
+    return [(kind, block_id) for kind in kinds for block_id in blocks[kind]]
+
+
+def _do(pool: Any, kind: str, block_id: int, name: int, owners: list[int], named: set[int]) -> str:
+    """Do one operation and say what came of it."""
+    from minivllm.errors import BlockPoolError
+
+    block = pool.blocks[block_id]
+    if kind == "pop":
+        got = pool.pop_free_block()
+        owners[got.block_id] = 1
+        named.discard(got.block_id)
+        return f"pop_free_block() gives block {got.block_id}"
+    if kind == "touch":
+        owners[block_id] += 1
+        return f"touch(block {block_id}) says {pool.touch(block)!r}"
+    if kind == "release":
+        owners[block_id] -= 1
+        pool.release(block)
+        return f"release(block {block_id})"
+    if kind == "cache":
+        named.add(block_id)
+        pool.cache_block(block, bytes([name]) * 32, None)
+        return f"cache_block(block {block_id})"
+    try:
+        pool.release(block)
+    except BlockPoolError:
+        return f"release(block {block_id}), which nobody owns, is refused"
+    return f"release(block {block_id}), which nobody owns, goes through"

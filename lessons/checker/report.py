@@ -1,0 +1,132 @@
+"""A check in words: what passes, the smallest case that fails, and what to look at next.
+
+Whatever comes from a student's code is cleaned before it is shown: it may hold escape sequences. The easy thing to get wrong
+is the first time: a learner takes red for a broken installation, so an untouched exercise is announced and not scolded.
+"""
+
+import json
+from collections.abc import Iterator
+
+from minivllm.lessons.checker.check import VISIBLE_POINTS, BehaviourResult, Result
+from minivllm.lessons.checker.sandbox import Failure
+from minivllm.lessons.checker.search import Counterexample
+from minivllm.lessons.checker.traces import describe_trace
+from minivllm.tui.draw.text import clean
+
+VISIBLE = "the tests of visible_test.py"
+_LINES_BEFORE = 4
+_MOST_CHARACTERS = 400
+_WITHOUT_HINT = ("todo", "memory", "output", "exit", "patched", "died")
+"""Failures that no hint about the idea of a behaviour can mend."""
+
+
+def report(result: Result, first_todo: int | None = None) -> Iterator[str]:
+    """The lines of a check for a terminal. `first_todo`: line of the student's file that is still to be written."""
+    name = result.exercise.name
+    if result.could_not_run is not None:
+        yield f"{name}: {result.file} could not be loaded: {not_loaded(result.could_not_run)}"
+        return
+    if result.is_untouched and first_todo is not None:
+        yield f"Expected: this starts red. Nothing is broken: open {result.file}, line {first_todo}, and write what is missing."
+        yield ""
+    for one in result.behaviours:
+        yield f"  {'ok  ' if one.passed else 'FAIL'}  {one.behaviour.name} ({one.behaviour.points})"
+    if result.visible:
+        more = f", and {len(result.visible) - 1} more" if len(result.visible) > 1 else ""
+        yield f"  FAIL  {VISIBLE} ({VISIBLE_POINTS}): {clean(result.visible[0])}{more}"
+    else:
+        yield f"  ok    {VISIBLE} ({VISIBLE_POINTS})"
+    yield f"{name}: {result.score} of {result.max_score} points in {result.seconds:.1f} seconds."
+    failed = result.first_failure
+    if failed is not None:
+        yield ""
+        yield from _failure(failed)
+        yield from _advice(result, failed)
+    elif result.passed:
+        yield f"Passed: the engine and the dashboard run on your code. See it with `minivllm exercise demo {name}`."
+        yield f"How the engine has it: {result.exercise.source_file}"
+
+
+def _failure(failed: BehaviourResult) -> Iterator[str]:
+    found = failed.counterexample
+    yield f"First failure: {failed.behaviour.name}."
+    if failed.behaviour.is_trace:
+        yield "The smallest trace that shows it:"
+        yield from (f"  {line}" for line in describe_trace(found.case).splitlines())
+    else:
+        yield "The smallest case that shows it:"
+    begin = max(found.index - _LINES_BEFORE, 0)
+    for number, line in enumerate(found.expected[begin : found.index], begin + 1):
+        yield f"  {number:>4}  {readable(line)}"
+    yield f"  {found.index + 1:>4}  the engine: {engines_at(found)}"
+    yield f"        yours:      {clean(yours_at(found))}"
+
+
+def not_loaded(failure: Failure) -> str:
+    """Why a file could not be loaded, as the end of a sentence."""
+    text = clean(failure.text)
+    return text if text.endswith(("?", ".")) else f"{text}."
+
+
+def hint_for(result: Result, failed: BehaviourResult) -> str | None:
+    """The misconception's hint for the first failure, the behaviour's own for the others; None if it would lead astray."""
+    failure = failed.counterexample.failure
+    if result.could_not_run is not None or (failure is not None and failure.kind in _WITHOUT_HINT):
+        return None
+    if result.misconception is not None and failed is result.first_failure:
+        return result.misconception.hint
+    return failed.behaviour.hint
+
+
+def yours_at(found: Counterexample) -> str:
+    """What the student's side does at the first difference."""
+    if found.index < len(found.told):
+        return readable(found.told[found.index])
+    return found.failure.text if found.failure is not None else "nothing more happens"
+
+
+def engines_at(found: Counterexample) -> str:
+    """What the engine's own source does at the first difference."""
+    return readable(found.expected[found.index]) if found.index < len(found.expected) else "nothing more happens"
+
+
+def readable(line: str) -> str:
+    """An event as a person reads it; any other line as it is."""
+    text = line.strip()
+    if text.startswith("{"):
+        try:
+            event = json.loads(text)
+            fields = " ".join(
+                f"{name}={value}" for name, value in event.items() if name not in ("ev", "seq", "step", "t")
+            )
+            text = f"step {event['step']}: {event['ev']} {fields}"
+        except (ValueError, KeyError, AttributeError):
+            pass  # not an event after all
+    return clean(text)[:_MOST_CHARACTERS]
+
+
+def _advice(result: Result, failed: BehaviourResult) -> Iterator[str]:
+    name = result.exercise.name
+    yield ""
+    if result.is_untouched:
+        yield f"Read {result.file.with_name('README.md')} first; `minivllm exercise hint {name}` helps."
+        return
+    if result.misconception is not None:
+        yield f"Your code does just what follows from this belief: {result.misconception.sentence}"
+    if hint := hint_for(result, failed):
+        yield f"Hint: {hint}"
+    if any(not one.passed and one.behaviour.is_trace for one in result.behaviours):
+        yield f"`minivllm exercise diff {name}` opens the dashboard at the first step that differs."
+
+
+def step_of_difference(found: Counterexample) -> int:
+    """The engine's step of the first line that differs in a trace, or of the last one if yours goes on."""
+    return json.loads(found.expected[min(found.index, len(found.expected) - 1)])["step"]
+
+
+def step_of(line: str) -> int | None:
+    """The step of an event that a student's code told; None if the line is no event."""
+    try:
+        return json.loads(line)["step"]
+    except (ValueError, KeyError, TypeError):
+        return None

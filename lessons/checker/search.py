@@ -1,0 +1,222 @@
+"""Random cases, until there is one on which the student's side tells something else; hypothesis then makes it as small as it can.
+
+Cases are drawn here, in the judging process, and the reference's lines are made here; the student's come from its session.
+They are drawn evenly, the first few of them small: hypothesis, which is made for shrinking, would draw half of its own from the
+simplest corner, and again and again what it has drawn already.
+
+The easy thing to get wrong is time. A failing case shrinks in hundreds of runs: a loop that costs a second each must not be
+shrunk at all, and an ordinary failure only for as long as a person waits.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from collections.abc import Sequence as Seq
+from contextlib import suppress
+from functools import cache, lru_cache
+from math import ceil
+from random import Random
+from typing import Any, NamedTuple
+
+from minivllm.errors import ExerciseError
+from minivllm.lessons.checker.behaviour import Behaviour
+from minivllm.lessons.checker.draw import Case, CaseMaker, Draw, T
+from minivllm.lessons.checker.sandbox import Failure, Session
+
+_FULL_SIZE = 6
+"""So many cases come in smaller sizes: what fails on one of them can be read as it is."""
+_MAX_TRIES = 300
+"""Cases that hypothesis draws to come upon a difference again."""
+NOT_SHRUNK = ("todo", "time", "memory", "output", "exit", "died", "patched")
+
+
+class Counterexample(NamedTuple):
+    """A case on which the two sides part."""
+
+    case: Case
+    expected: list[str]
+    told: list[str]
+    index: int
+    """The first line that differs, or that one side lacks."""
+    failure: Failure | None
+    """Why the student's lines end there."""
+
+
+class _EnoughError(BaseException):
+    """Ends the search at once: hypothesis lets pass what is no Exception."""
+
+
+class _DiffersError(Exception):
+    """What hypothesis sees of a failing case."""
+
+
+def find_counterexample(
+    behaviour: Behaviour, session: Session, *, seed: int, shrink_seconds: float
+) -> Counterexample | None:
+    """The smallest that was found in the time; None if all cases agree."""
+    for case, expected in cases_of(behaviour, seed):
+        found = compare_with(expected, behaviour, session, case)
+        if found is not None:
+            if found.failure is not None and found.failure.kind in NOT_SHRUNK:
+                return found
+            return _shrunk(found, behaviour, session, seed, shrink_seconds)
+    return None
+
+
+class _Cases:
+    """The random cases of a seed, and what the engine's own source does on them: made when somebody asks, and kept."""
+
+    def __init__(self, behaviour: Behaviour, seed: int) -> None:
+        self._behaviour, self._seed = behaviour, seed
+        self._made: list[tuple[Case, list[str]]] = []
+
+    def __iter__(self) -> Iterator[tuple[Case, list[str]]]:
+        for index in range(self._behaviour.examples):
+            if index == len(self._made):
+                random = Random(f"{self._seed}/{self._behaviour.key}/{index}")
+                case = self._behaviour.cases(RandomDraw(random, min((index + 1) / _FULL_SIZE, 1.0)))
+                self._made.append((case, list(self._behaviour.observe(case))))
+            yield self._made[index]
+
+
+@cache  # made once for all submissions
+def cases_of(behaviour: Behaviour, seed: int) -> _Cases:
+    """The cases of a seed, each with what the engine's own source does on it."""
+    return _Cases(behaviour, seed)
+
+
+def _shrunk(best: Counterexample, behaviour: Behaviour, session: Session, seed: int, seconds: float) -> Counterexample:
+    """The smallest on which hypothesis finds a difference in the time; `best` if it comes upon none."""
+    try:
+        from hypothesis import HealthCheck, Phase, given, settings
+        from hypothesis import seed as with_seed
+    except ImportError as error:
+        raise ExerciseError("Exercises need hypothesis: pip install 'minivllm[lessons]'.") from error
+    deadline = time.monotonic() + seconds
+    limits = settings(
+        max_examples=_MAX_TRIES,
+        database=None,
+        deadline=None,
+        phases=(Phase.generate, Phase.shrink),
+        suppress_health_check=list(HealthCheck),
+        report_multiple_bugs=False,
+        print_blob=False,
+    )
+
+    def run(case: Case) -> None:
+        nonlocal best
+        if time.monotonic() > deadline:
+            raise _EnoughError
+        found = compare(behaviour, session, case)
+        if found is None:
+            return
+        # hypothesis goes from larger to smaller, so the latest is the smallest; but it may also look aside.
+        if len(repr(case)) <= len(repr(best.case)):
+            best = found
+        raise _DiffersError
+
+    with suppress(_EnoughError, _DiffersError):
+        with_seed(seed)(limits(given(strategy_of(behaviour.cases))(run)))()
+    return best
+
+
+def compare(behaviour: Behaviour, session: Session, case: Case) -> Counterexample | None:
+    """Run one case on both sides."""
+    return compare_with(list(behaviour.observe(case)), behaviour, session, case)
+
+
+def compare_with(expected: list[str], behaviour: Behaviour, session: Session, case: Case) -> Counterexample | None:
+    """Run one case on the student's side, where it is known what the engine does."""
+    return difference(expected, behaviour, case, *session.ask({"behaviour": behaviour.key, "case": case}))
+
+
+def difference(
+    expected: list[str], behaviour: Behaviour, case: Case, told: list[str], failure: Failure | None
+) -> Counterexample | None:
+    """Where what was told parts from what the engine does."""
+    index = behaviour.first_difference(expected, told)
+    if index is None and failure is None:
+        return None
+    return Counterexample(case, expected, told, len(told) if index is None else index, failure)
+
+
+# ---- `Draw`, at random and by hypothesis ----
+
+
+class RandomDraw:
+    """Everything is equally likely, but for the two ends of a range, which come more often. `size`: of the ranges, up to 1."""
+
+    _AT_AN_END = 0.125
+
+    def __init__(self, random: Random, size: float) -> None:
+        self._random, self._size = random, size
+
+    def integer(self, least: int, most: int) -> int:
+        most = least + ceil((most - least) * self._size)
+        end = self._random.random()
+        if end < 2 * self._AT_AN_END:
+            return least if end < self._AT_AN_END else most
+        return self._random.randint(least, most)
+
+    def choice(self, options: Seq[T]) -> T:
+        return self._random.choice(options)
+
+    def boolean(self) -> bool:
+        return self._random.random() < 0.5
+
+    def number(self, least: float, most: float) -> float:
+        return self._random.uniform(least, most)
+
+    def text(self, letters: str, least: int, most: int) -> str:
+        return "".join(self._random.choice(letters) for _ in range(self.integer(least, most)))
+
+    def list_of(self, element: Callable[[Draw], T], least: int, most: int) -> list[T]:
+        return [element(self) for _ in range(self.integer(least, most))]
+
+
+@lru_cache(256)  # bounded: a lambda in a case is another one in every draw
+def strategy_of(cases: CaseMaker) -> Any:
+    """A hypothesis strategy for what `cases` draws."""
+    return _composite()(cases)
+
+
+@cache  # making one reads source files: once for all, and not once for each lambda
+def _composite() -> Callable[[CaseMaker], Any]:
+    from hypothesis import strategies as st
+
+    @st.composite
+    def drawn_by(draw: Callable[[Any], Any], cases: CaseMaker) -> Case:
+        return cases(_HypothesisDraw(draw))
+
+    return drawn_by
+
+
+@cache  # the same few bounds are asked for in every case
+def _integers(least: int, most: int) -> Any:
+    from hypothesis import strategies as st
+
+    return st.integers(least, most)
+
+
+class _HypothesisDraw:
+    def __init__(self, draw: Callable[[Any], Any]) -> None:
+        from hypothesis import strategies
+
+        self._draw, self._st = draw, strategies
+
+    def integer(self, least: int, most: int) -> int:
+        return self._draw(_integers(least, most))
+
+    def choice(self, options: Seq[T]) -> T:
+        return self._draw(self._st.sampled_from(options))
+
+    def boolean(self) -> bool:
+        return self._draw(self._st.booleans())
+
+    def number(self, least: float, most: float) -> float:
+        return self._draw(self._st.floats(least, most))
+
+    def text(self, letters: str, least: int, most: int) -> str:
+        return self._draw(self._st.text(letters, min_size=least, max_size=most))
+
+    def list_of(self, element: Callable[[Draw], T], least: int, most: int) -> list[T]:
+        return self._draw(self._st.lists(strategy_of(element), min_size=least, max_size=most))

@@ -1,0 +1,122 @@
+"""Random request traces through the whole engine on the virtual clock, told as its event log.
+
+A trace is plain data: the engine's options, and requests with the step before which they arrive. Pools are tiny and prompts
+come from a small tree of shared beginnings, so that hits, evictions and preemptions happen all the time.
+
+The easy thing to get wrong is a run that does not end: a wrong scheduler may never finish, and a log of a million steps
+helps nobody, so a run stops after `MAX_STEPS` and says so.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from minivllm.clock import VirtualClock
+from minivllm.config import EngineConfig
+from minivllm.engine.engine import LLMEngine
+from minivllm.errors import InvalidRequestError
+from minivllm.events.recording.lines import encode_event, encode_header
+from minivllm.events.types import Event
+from minivllm.lessons.checker.draw import Draw
+from minivllm.lessons.checker.toy import ToyRunner, ToyTokenizer
+from minivllm.sampling_params import SamplingParams
+
+MAX_STEPS = 300
+Trace = dict[str, Any]
+
+
+def request(draw: Draw) -> dict[str, Any]:
+    """One request: `alike` tokens of a beginning that all share, then `own` ones."""
+    return {
+        "alike": draw.integer(0, 9),
+        "own": draw.integer(1, 6),
+        "max_tokens": draw.integer(1, 6),
+        "arrives": draw.integer(0, 8),
+        "letter": draw.integer(1, 3),
+    }
+
+
+def requests_with_samples(draw: Draw) -> dict[str, Any]:
+    """One request, now and then with several samples: these share blocks, and copy on write."""
+    return {**request(draw), "n": draw.integer(1, 3)}
+
+
+def requests_with_priorities(draw: Draw) -> dict[str, Any]:
+    """One request, more or less urgent: for `scheduling_policy="priority"`."""
+    return {**request(draw), "priority": draw.integer(0, 3)}
+
+
+def trace(draw: Draw, element: Any = request, **fixed: Any) -> Trace:
+    """A random trace. `element` draws a request; `fixed` options are not drawn."""
+    return {
+        "num_blocks": draw.integer(6, 14),
+        "block_size": draw.integer(2, 4),
+        "max_num_seqs": draw.integer(3, 5),
+        "max_num_batched_tokens": draw.integer(4, 24),
+        "enable_prefix_caching": draw.boolean(),
+        **fixed,
+        "requests": draw.list_of(element, 1, 6),
+    }
+
+
+def describe_trace(case: Trace) -> str:
+    """In words, for a terminal."""
+    lines = [
+        f"{case['num_blocks']} blocks of {case['block_size']} tokens, at most {case['max_num_seqs']} sequences and "
+        f"{case['max_num_batched_tokens']} tokens a step, prefix caching {'on' if case['enable_prefix_caching'] else 'off'}"
+    ]
+    for number, one in enumerate(case["requests"]):
+        samples = f", {one['n']} samples" if one.get("n", 1) > 1 else ""
+        shared = f", the first {one['alike']} as the others" if one["alike"] else ""
+        lines.append(
+            f"r{number} arrives before step {one['arrives'] + 1}: {len(_prompt(one))} tokens{shared}; "
+            f"answer of {one['max_tokens']}{samples}"
+        )
+    return "\n".join(lines)
+
+
+def _prompt(one: dict[str, Any]) -> list[int]:
+    return [*range(1, one["alike"] + 1), *(10 + one["letter"] + i for i in range(one["own"]))]
+
+
+def build_engine(case: Trace) -> LLMEngine:
+    """An engine for the trace, with the toy model and every invariant checked after each step."""
+    options = {name: value for name, value in case.items() if name not in ("num_blocks", "max_model_len", "requests")}
+    config = EngineConfig(model="toy", check_invariants=True, **options)
+    longest = case.get("max_model_len", case["num_blocks"] * case["block_size"])
+    return LLMEngine(
+        config, ToyRunner(case["num_blocks"], case["block_size"], longest), ToyTokenizer(), clock=VirtualClock()
+    )
+
+
+def run_trace(case: Trace, engine: LLMEngine | None = None) -> Iterator[str]:
+    """Every event of the run, as it stands in a recording. `engine`: one built for the case, where others listen, too."""
+    engine = build_engine(case) if engine is None else engine
+    told: list[Event] = []
+    engine.subscribe(told.append)
+    pending = sorted(enumerate(case["requests"]), key=lambda numbered: numbered[1]["arrives"])
+    for step in range(MAX_STEPS):
+        while pending and pending[0][1]["arrives"] <= step:
+            number, one = pending.pop(0)
+            params = SamplingParams(temperature=0, max_tokens=one["max_tokens"], n=one.get("n", 1))
+            try:
+                engine.add_request(f"r{number}", {"prompt_token_ids": _prompt(one)}, params, one.get("priority", 0))
+            except InvalidRequestError:
+                continue  # larger than this pool or this batch: refused at the door on both sides
+        try:
+            engine.step()
+        finally:
+            # Also what happened in a step that failed: that is where to look.
+            for event in told:
+                yield encode_event(event).decode().rstrip()
+            told.clear()
+        if not pending and not engine.has_unfinished_requests():
+            return
+    yield f"still unfinished after {MAX_STEPS} steps"
+
+
+def write_recording(case: Trace, lines: list[str], path: Path) -> None:
+    """The told lines as a recording that the dashboard opens."""
+    header = encode_header(build_engine(case).log_header())
+    events = [line for line in lines if line.startswith("{")]
+    path.write_bytes(header + "".join(f"{line}\n" for line in events).encode(errors="replace"))

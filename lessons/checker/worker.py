@@ -1,0 +1,225 @@
+"""The child process in which student code runs: plugs it in, then tells, case by case, what happens.
+
+Started by `sandbox.Session` as `python -I -m minivllm.lessons.checker.worker`, in its own scratch folder. It reads one line of
+JSON a question and writes one line an answer; it judges nothing. Limits: processor time for each question (a timer that
+raises, so that we learn in which line a loop turns), memory, size of files and of what is printed (printing goes to a file).
+
+The wrong solutions of an exercise (`overlays`) share one process: it imports what takes long, such as torch and Triton, and forks for each.
+
+The easy thing to get wrong is `except Exception` in a student's code: it must not swallow our timer, and `sys.exit` must not end us.
+So the timer raises a `BaseException`, everything is caught here, and what is not caught the parent ends by its own clock.
+"""
+
+import errno
+import json
+import os
+import re
+import resource
+import signal
+import socket
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TextIO
+
+from minivllm.lessons.checker import plug
+from minivllm.lessons.checker.catalogue import Exercise, find_exercise
+
+MAX_LINES = 20_000
+LOADING = 2
+"""Times as much as for a case it may take to import the student's file, and what they import."""
+MAX_FILE_BYTES = 1 << 20
+
+
+class TimeIsUpError(BaseException):
+    """The question took more processor time than it may."""
+
+
+def main(argv: list[str]) -> None:
+    """argv: the exercise's name, the student's file, and `module`, `overlay` or `overlays` (see `sandbox.Submission`)."""
+    name, file, kind = argv
+    answers, questions = os.fdopen(os.dup(1), "w"), os.fdopen(os.dup(0))
+    exercise = find_exercise(name)
+    _take_limits(exercise)
+    if kind == "overlays":
+        _answer_in_forks(exercise, questions, answers)
+    else:
+        worker = _Worker(exercise, Path(file), answers)
+        failure = worker.load(is_overlay=kind == "overlay")
+        _send(answers, [], failure)
+        if failure is None:
+            worker.answer_all(questions)
+    # Whatever the student's code has started or registered does not get another turn.
+    os._exit(0)
+
+
+def _take_limits(exercise: Exercise) -> None:
+    # Private memory where the system counts it (Linux); address space would count the libraries, too.
+    memory = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS
+    resource.setrlimit(memory, (exercise.memory_mb << 20, exercise.memory_mb << 20))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FILE_BYTES, MAX_FILE_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    output = os.open("output.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    signal.signal(signal.SIGPROF, _time_is_up)
+
+
+def _time_is_up(*_: object) -> None:
+    raise TimeIsUpError
+
+
+def _send(answers: TextIO, lines: list[str], failure: dict[str, str] | None) -> None:
+    answers.write(json.dumps({"lines": lines, "failure": failure}) + "\n")
+    answers.flush()
+
+
+# ---- many small files, one process for each, and what they all import is imported once ----
+
+
+def _answer_in_forks(exercise: Exercise, questions: Iterable[str], answers: TextIO) -> None:
+    """Each question names its file; the fork that is made for it then keeps answering."""
+    for name in plug.imports_of(exercise):
+        with suppress(ImportError):  # then whoever needs it says so
+            import_module(name)
+    _send(answers, [], None)
+    forks: dict[str, Any] = {}
+    for line in questions:
+        name = json.loads(line)["file"]
+        if name not in forks:
+            forks[name] = _fork(exercise, Path(name))
+        with suppress(BrokenPipeError):
+            forks[name].write(line)
+            forks[name].flush()
+        answer = forks[name].readline()
+        if answer:
+            answers.write(answer)
+            answers.flush()
+        else:
+            del forks[name]
+            _send(answers, [], {"kind": "died", "text": f"the process of {name} ended"})
+
+
+def _fork(exercise: Exercise, file: Path) -> Any:
+    """The channel to a process in which `file` is plugged in, or will be with its first question."""
+    ours, theirs = socket.socketpair()
+    if os.fork():
+        theirs.close()
+        return ours.makefile("rw")
+    ours.close()
+    channel = theirs.makefile("rw")
+    worker = _Worker(exercise, file, channel)
+    failure = worker.load(is_overlay=True)
+    if failure is None:
+        worker.answer_all(channel)
+    elif channel.readline():
+        _send(channel, [], failure)
+    os._exit(0)
+
+
+class _Worker:
+    def __init__(self, exercise: Exercise, file: Path, answers: TextIO) -> None:
+        self._exercise = exercise
+        self._file = file
+        self._answers = answers
+
+    def load(self, is_overlay: bool) -> dict[str, str] | None:
+        """Plug the file in, and import the rest; what went wrong, if anything did."""
+
+        def load() -> None:
+            install = plug.overlay if is_overlay else plug.plug_in
+            self._module = install(self._exercise.module, self._file)
+            if not is_overlay:  # the visible tests import it by the name of its file
+                sys.modules.setdefault(self._file.stem, self._module)
+            self._behaviours = self._exercise.behaviours_module()
+            self._intrusions = plug.intrusions(self._module, self._file)
+            self._fingerprint = plug.fingerprint(self._module)
+
+        return self._limited(load, LOADING * self._exercise.seconds)
+
+    def answer_all(self, questions: Iterable[str]) -> None:
+        for line in questions:
+            self._answer(json.loads(line))
+
+    def _answer(self, question: dict[str, Any]) -> None:
+        lines: list[str] = []
+
+        def ask() -> None:
+            if "visible" in question:
+                self._run_visible(question["visible"], lines)
+            else:
+                for line in getattr(self._behaviours, question["behaviour"])(question["case"]):
+                    lines.append(str(line))
+                    if len(lines) > MAX_LINES:
+                        raise TimeIsUpError
+
+        failure = self._limited(ask, question["seconds"])
+        _send(self._answers, lines, failure or self._patched())
+
+    def _run_visible(self, file: str, lines: list[str]) -> None:
+        from minivllm.lessons.checker.visible import run_visible_tests
+
+        lines += run_visible_tests(Path(file))
+
+    def _patched(self) -> dict[str, str] | None:
+        now = plug.fingerprint(self._module)
+        changed = [name for name, value in self._fingerprint.items() if now.get(name) != value] + self._intrusions
+        if not changed:
+            return None
+        return {"kind": "patched", "text": f"it changes {changed[0]}, which is not part of the exercise"}
+
+    def _limited(self, run: Any, seconds: float) -> dict[str, str] | None:
+        """Run it under the timer; what went wrong, if anything did."""
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+        try:
+            run()
+            sys.stdout.flush()
+            sys.stderr.flush()
+        except BaseException as error:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            return self._failure(error, seconds)
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+        return None
+
+    def _failure(self, error: BaseException, seconds: float) -> dict[str, str]:
+        where = plug.where_in(self._file, error)
+        if isinstance(error, TimeIsUpError):
+            return {"kind": "time", "text": f"it took over {seconds:g} seconds{where}: does a loop end?"}
+        if isinstance(error, MemoryError):
+            return {"kind": "memory", "text": f"it took more than {self._exercise.memory_mb} MB of memory{where}"}
+        if isinstance(error, OSError) and error.errno == errno.EFBIG:
+            return {"kind": "output", "text": f"it printed or wrote more than {MAX_FILE_BYTES >> 20} MB{where}"}
+        if isinstance(error, SystemExit | KeyboardInterrupt):
+            return {"kind": "exit", "text": f"it called sys.exit({getattr(error, 'code', '')}){where}"}
+        if isinstance(error, NotImplementedError) and str(error).startswith("TODO "):
+            return {"kind": "todo", "text": f"not written yet{where}"}
+        if needed := self._not_in_it(error):
+            if where:
+                text = f"it takes the place of {self._exercise.module}, so it cannot get {needed} from there{where}"
+            else:
+                text = f"the engine needs {needed} from it, and it is not there"
+            return {"kind": "raised", "text": text}
+        what = type(error).__name__
+        said = error.msg if isinstance(error, SyntaxError) else str(error)
+        message = f": {said}"[:300] if said else ""
+        if where:
+            return {"kind": "raised", "text": f"{what}{where}{message}"}
+        return {"kind": "raised", "text": f"what it did or gave back cannot be used: {what}{message}"}
+
+    def _not_in_it(self, error: BaseException) -> str | None:
+        """The name that somebody wanted from the student's module, if that is what went wrong."""
+        if isinstance(error, ImportError) and error.name == self._exercise.module:
+            # "cannot import name 'X' from 'Y'": a field of its own has the name only since Python 3.12.
+            return next(iter(re.findall(r"cannot import name '(\w+)'", str(error))), None)
+        if isinstance(error, AttributeError) and isinstance(error.obj, ModuleType):
+            return error.name if error.obj.__name__ == self._exercise.module else None
+        return None
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,54 @@
+"""The course: every lesson in its order, found by number or by name.
+
+A lesson is a module `l<number>_<anything>.py` of this folder with a `run` made by `@lesson`; nothing else has to be told. Importing
+them builds no engine and loads no torch, so a list is quick. The easy thing to get wrong is the number, which is told twice,
+in the file's name and in the lesson: they are compared.
+"""
+
+import pkgutil
+import re
+from functools import cache
+from importlib import import_module
+
+import minivllm.lessons
+from minivllm.errors import LessonError
+from minivllm.lessons.checker.catalogue import exercises
+from minivllm.lessons.teacher.script import Lesson
+
+_MODULE = re.compile(r"l(\d\d)_\w+")
+
+
+@cache
+def lessons() -> tuple[Lesson, ...]:
+    """All lessons, in their order."""
+    found = []
+    for module in pkgutil.iter_modules(minivllm.lessons.__path__):
+        if match := _MODULE.fullmatch(module.name):
+            lesson = import_module(f"minivllm.lessons.{module.name}").run
+            if lesson.number != int(match[1]):
+                raise LessonError(f"{module.name}.py holds lesson {lesson.number}: rename one of the two.")
+            found.append(lesson)
+    return tuple(sorted(found, key=lambda lesson: lesson.number))
+
+
+def what_comes_next(lesson: Lesson) -> str:
+    """At the end of a lesson: the next one, and the first exercise on what was seen."""
+    course = lessons()
+    if lesson not in course:
+        return ""
+    following = course[lesson.number : lesson.number + 1]
+    parts = [f"Next: `minivllm lesson {one.number}`, {one.title}." for one in following] or [
+        "That was the whole course."
+    ]
+    own = [one for one in exercises() if one.lesson == lesson.number and not one.obstacle]
+    parts += [f"Or write a part of it yourself: `minivllm exercise start {one.name}`." for one in own[:1]]
+    return " ".join(parts)
+
+
+def find_lesson(wanted: str) -> Lesson:
+    """The lesson of this number or name. Raises `LessonError`, with those that there are."""
+    for lesson in lessons():
+        if wanted.strip().casefold() in (str(lesson.number), lesson.name):
+            return lesson
+    known = ", ".join(f"{lesson.number} ({lesson.name})" for lesson in lessons())
+    raise LessonError(f"There is no lesson {wanted!r}: there are {known}.")

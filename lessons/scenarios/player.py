@@ -1,0 +1,52 @@
+"""`ScenarioPlayer`: sends a scenario's requests to an engine, each at its step.
+
+It is a hook, called before every step (`EngineThread(before_step=...)`, or a loop of one's own), because
+the number of a step is known only to whoever takes the steps. It counts steps by listening to the events.
+The easy thing to get wrong is to wait for a step that never comes: an engine with nothing to do takes no
+steps, so a request whose time has not come is sent all the same once nobody else is left.
+"""
+
+from collections import deque
+
+from minivllm.engine.engine import LLMEngine
+from minivllm.events.types import Event
+from minivllm.lessons.scenarios.scenarios import Arrival, Scenario
+
+
+class ScenarioPlayer:
+    """Plays `scenario` on `engine` once."""
+
+    def __init__(self, scenario: Scenario, engine: LLMEngine) -> None:
+        self._engine = engine
+        self._waves = deque(scenario.waves)
+        self._wave: deque[Arrival] = deque()
+        self._step = 0
+        self._wave_began = 0
+        self._unsubscribe = engine.subscribe(self._note_step)
+
+    @property
+    def over(self) -> bool:
+        """All requests were sent and have ended."""
+        return not self._wave and not self._waves and not self._engine.has_unfinished_requests()
+
+    def before_step(self) -> None:
+        """Send what is due now. May be called any number of times between two steps."""
+        idle = not self._engine.has_unfinished_requests()
+        if idle and not self._wave and self._waves:
+            self._wave.extend(self._waves.popleft())
+            self._wave_began = self._step
+        while self._wave and (idle or self._step - self._wave_began >= self._wave[0].after_steps):
+            self._send(self._wave.popleft())
+            idle = False
+        if self.over:
+            self._unsubscribe()
+
+    def _send(self, arrival: Arrival) -> None:
+        messages = list(arrival.messages)
+        token_ids = self._engine.tokenizer.apply_chat_template(messages)
+        # What a person wants to read is the question, not the template around it.
+        prompt = {"prompt_token_ids": token_ids, "prompt": messages[-1]["content"]}
+        self._engine.add_request(arrival.request_id, prompt, arrival.params)
+
+    def _note_step(self, event: Event) -> None:
+        self._step = event.step

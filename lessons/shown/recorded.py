@@ -1,0 +1,70 @@
+"""What lessons 5 and 12 show of Triton's kernels where Triton is not installed: recorded elsewhere, and shipped.
+
+`tools/record_kernels.py` writes it by running the lessons where Triton is. It fits the model `tiny-random` alone, which
+is the same on every machine. The traces of the x-ray itself are the engine's (`minivllm.runtime.attention.recorded_xray`).
+"""
+
+from functools import cache
+from importlib.resources import files
+from importlib.util import find_spec
+
+import msgspec
+
+from minivllm.errors import LessonError, TritonMissingError
+from minivllm.events import types as ev
+from minivllm.lessons.shown.rungs import Look, Rung, Shape, look
+from minivllm.lessons.teacher.lesson_engine import LessonEngine
+from minivllm.lessons.teacher.script import Teacher
+
+FILE = "recorded_kernels.json"
+NOTICE = (
+    "Before we begin: Triton is **not installed here**, so its kernels cannot run on this machine. What this lesson shows of them is a "
+    "**recording**, made on another machine in these same steps. Everything else is computed here, while you watch."
+)
+"""The first page of a lesson on kernels, where it is so."""
+
+
+class RecordedKernels(msgspec.Struct):
+    """What cannot be found out without Triton."""
+
+    shape: Shape
+    looks: dict[Rung, Look]
+    """Lesson 12: what each rung read in that shape."""
+    num_splits: int
+    """Lesson 12: into how many parts the rung `split` cuts its long context."""
+    tokens: list[int]
+    """Lesson 5: what the engine wrote with the attention backend `triton`."""
+
+
+def triton_is_here() -> bool:
+    """Asked without importing it: that takes time, and settles how kernels run."""
+    return find_spec("triton") is not None
+
+
+@cache
+def recorded() -> RecordedKernels:
+    return msgspec.json.decode(files(__package__).joinpath(FILE).read_bytes(), type=RecordedKernels)
+
+
+def look_or_recorded(shape: Shape) -> dict[Rung, Look]:
+    """What each rung reads: watched, or as it was recorded. Raises `TritonMissingError` for another shape than the recorded one."""
+    if triton_is_here():
+        return look(shape)
+    if shape != recorded().shape:
+        raise TritonMissingError("This lesson with a model of another shape than tiny-random's")
+    return recorded().looks
+
+
+def xray_next_step(teacher: Teacher, engine: LessonEngine) -> ev.KernelTraced:
+    """Take a step of ada's with the kernel x-ray on, and light what it saw. Raises `LessonError` if the kernel could not be watched."""
+    teacher.focus("xray")
+    engine.engine.trace_kernel("ada.0")
+    engine.step()
+    trace = engine.events_of(ev.KernelTraced)[-1]
+    if trace.problem is not None:
+        raise LessonError(trace.problem)
+    if trace.recorded is not None:
+        teacher.check(
+            "the recording fits this step: its blocks, its tokens and its largest scores", trace.recorded == "this"
+        )
+    return trace

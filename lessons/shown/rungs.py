@@ -1,0 +1,117 @@
+"""What each rung of the ladder of decode kernels reads: the real kernels, interpreted and watched, in the shapes of a model.
+
+Numbers are drawn at random, since only their places matter here; what every rung computes from them is compared with the slow twin.
+Knows tensors and kernels, and nothing of engines. The easy thing to get wrong is a machine with a CUDA device: kernels are compiled
+there and cannot be watched, so they are interpreted in a process of their own.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from minivllm.errors import LessonError
+
+Rung = Literal["naive", "grouped", "split", "static", "unified"]
+SPLITS = 2
+"""Of the rung `split`, over a context that is short enough to be interpreted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One decode: a sequence, and the rows that a graph for a larger batch leaves over."""
+
+    num_heads: int
+    num_kv_heads: int
+    head_size: int
+    context: int
+    block_size: int = 16
+    padded_rows: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What was seen of one rung in one layer."""
+
+    programs: int
+    """That read keys."""
+    keys_read: int
+    """By all programs together; a key is one head's vector at one token."""
+    idle_programs: int
+    """That read no key: of padded rows, and those that put parts together."""
+    right: bool
+    """The output is that of the slow twin."""
+
+
+def look(shape: Shape) -> dict[Rung, Look]:
+    """Run every rung once and watch it. Raises `LessonError` if the kernels cannot be interpreted."""
+    if not _is_interpreted_here():
+        return _look_elsewhere(shape)
+    return _look_here(shape)
+
+
+def _is_interpreted_here() -> bool:
+    try:
+        from minivllm.kernels.mode import INTERPRETED
+    except ImportError:  # Triton was imported before, in the other mode
+        return False
+    return INTERPRETED
+
+
+def _look_here(shape: Shape) -> dict[Rung, Look]:
+    import torch
+
+    from minivllm.kernels import trace
+    from minivllm.kernels.attention.decode_grouped import decode_grouped
+    from minivllm.kernels.attention.decode_naive import decode_naive
+    from minivllm.kernels.attention.decode_split import SplitWorkspace, decode_split
+    from minivllm.kernels.attention.decode_static import StaticDecode
+    from minivllm.kernels.attention.unified import unified_attention
+    from minivllm.kernels.reference import decode_attention
+
+    num_blocks = -(-shape.context // shape.block_size)
+    generator = torch.Generator().manual_seed(0)
+    keys, values = (
+        torch.randn(num_blocks, shape.block_size, shape.num_kv_heads, shape.head_size, generator=generator)
+        for _ in range(2)
+    )
+    query = torch.randn(1, shape.num_heads, shape.head_size, generator=generator)
+    table = torch.randperm(num_blocks, generator=generator, dtype=torch.int32).unsqueeze(0)
+    lengths = torch.tensor([shape.context], dtype=torch.int32)
+    scale = shape.head_size**-0.5
+    expected = decode_attention(query, keys, values, table, lengths, scale)
+    num_rows = 1 + shape.padded_rows
+    static = StaticDecode(num_rows, shape.context, keys, shape.num_heads, scale)
+    static.set_batch(table, lengths)
+    workspace = SplitWorkspace.empty(query, SPLITS)
+    starts = torch.tensor([0, 1], dtype=torch.int32)
+    calls = {
+        "naive": lambda: decode_naive(query, keys, values, table, lengths, scale),
+        "grouped": lambda: decode_grouped(query, keys, values, table, lengths, scale),
+        "split": lambda: decode_split(query, keys, values, table, lengths, scale, SPLITS, workspace),
+        "static": lambda: static(query.expand(num_rows, -1, -1).contiguous(), keys, values),
+        "unified": lambda: unified_attention(query, keys, values, table, starts, lengths, scale, has_chunks=False),
+    }
+    looks: dict[Rung, Look] = {}
+    for rung, call in calls.items():
+        traced = trace(call, keys)
+        reads = [sum(read.num_slots for tile in one.tiles for read in tile.reads) for one in traced.programs]
+        right = torch.allclose(traced.result[:1], expected, rtol=1e-4, atol=1e-4)
+        looks[rung] = Look(sum(map(bool, reads)), sum(reads), reads.count(0), right)
+    return looks
+
+
+def _look_elsewhere(shape: Shape) -> dict[Rung, Look]:
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
+    command = [sys.executable, "-m", "minivllm.lessons.shown.rungs", json.dumps(asdict(shape))]
+    worker = subprocess.run(command, capture_output=True, env=environment, timeout=60)
+    if worker.returncode != 0:
+        last_words = worker.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        raise LessonError(f"The kernels could not be watched: {last_words}")
+    return {rung: Look(**seen) for rung, seen in json.loads(worker.stdout).items()}
+
+
+if __name__ == "__main__":
+    print(json.dumps({rung: asdict(seen) for rung, seen in _look_here(Shape(**json.loads(sys.argv[1]))).items()}))

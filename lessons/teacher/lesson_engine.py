@@ -1,0 +1,224 @@
+"""`LessonEngine`: the real engine on the virtual clock, with its events folded beside it.
+
+A lesson asks it in the words of the lesson (`table("ada")`, `num_free`), and every answer comes from the fold of the
+events, which is what the picture is drawn from; after each step the fold is compared with the engine's own state, so a
+lesson cannot say what is not so. It knows nothing of chunks and screens.
+
+The easy thing to get wrong is a request that has ended: the engine forgets it, so its text and its lengths are asked
+of `facts`, which remembers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from minivllm.clock import VirtualClock
+from minivllm.config import EngineConfig
+from minivllm.engine.engine import LLMEngine
+from minivllm.errors import LessonError
+from minivllm.events import types as ev
+from minivllm.events.fold import Fold
+from minivllm.events.kv_usage import KVUsage, KVUsageMeter
+from minivllm.events.state import SequenceState
+from minivllm.lessons.scenarios.facts import RunFacts
+from minivllm.sampling_params import SamplingParams
+from minivllm.tui.state.model import DashboardModel
+
+if TYPE_CHECKING:
+    from minivllm.runtime.loader import LoadedModel
+
+MAX_STEPS = 2_000
+"""More than any lesson takes: whoever waits longer waits for ever."""
+
+E = TypeVar("E", bound=ev.Event)
+
+
+class ModelShelf:
+    """One model, loaded when the first engine is built and shared by all engines of a lesson."""
+
+    def __init__(self, model: str, loaded: LoadedModel | None = None) -> None:
+        """`loaded`: the model, if it is in memory already."""
+        self.name = model
+        self._loaded = loaded
+
+    def engine(self, options: dict[str, object]) -> LessonEngine:
+        """A new engine of this model."""
+        config = EngineConfig(model=self.name, **{"check_invariants": True, "device": "cpu", **options})
+        if self._loaded is None:
+            from minivllm.runtime.loader import load_model
+
+            self._loaded = load_model(config)
+        return LessonEngine(LLMEngine.from_model(config, self._loaded, clock=VirtualClock()), self._loaded)
+
+
+class LessonEngine:
+    """One engine of a lesson. Requests are called by their ids; their first sequence is meant unless one is named (`ada.1`)."""
+
+    def __init__(self, engine: LLMEngine, loaded: LoadedModel) -> None:
+        self.engine = engine
+        self.loaded = loaded
+        """The model itself: its sizes (`config`), its weights, its tokenizer."""
+        self.name = ""
+        self.header = engine.log_header()
+        self.model = DashboardModel(self.header)
+        """What the panels draw."""
+        self.facts = RunFacts(self.header)
+        """What came of it so far, request by request."""
+        self.events: list[ev.Event] = []
+        self._meter = KVUsageMeter(self.header)
+        engine.subscribe(self._hear)
+
+    def _hear(self, event: ev.Event) -> None:
+        self.events.append(event)
+        self.model.apply(event)
+        self.facts.apply(event)
+        self._meter.apply(event)
+
+    # ---- what it is told to do ----
+
+    def add(
+        self,
+        request_id: str,
+        prompt: str | list[int],
+        max_tokens: int = 8,
+        *,
+        chat: bool = False,
+        priority: int = 0,
+        cache_salt: str | None = None,
+        **params: object,
+    ) -> None:
+        """A request, greedy and not ended by the model unless `params` (of `SamplingParams`) say otherwise.
+
+        chat: the prompt is a user's message, put into the model's chat template
+        """
+        text = prompt if isinstance(prompt, str) else None
+        if chat:
+            token_ids = self.engine.tokenizer.apply_chat_template([{"role": "user", "content": prompt}])
+        else:
+            token_ids = self.engine.tokenizer.encode(prompt) if text is not None else prompt
+        fields = {"prompt_token_ids": token_ids}
+        fields |= {} if text is None else {"prompt": text}
+        fields |= {} if cache_salt is None else {"cache_salt": cache_salt}
+        sampling = SamplingParams(**{"temperature": 0.0, "ignore_eos": True, "max_tokens": max_tokens, **params})
+        self.engine.add_request(request_id, fields, sampling, priority)
+
+    def step(self, count: int = 1) -> None:
+        """Take so many steps."""
+        for _ in range(count):
+            self.engine.step()
+            self._compare()
+
+    def phase(self) -> None:
+        """One phase of a step: schedule, execute or sample."""
+        self.engine.step_phase()
+        self._compare()
+
+    def run(self) -> None:
+        """Until nobody is left."""
+        self.run_until(lambda: not self.busy)
+
+    def run_until(self, holds: Callable[[], bool]) -> None:
+        """Take steps until it is so."""
+        for _ in range(MAX_STEPS):
+            if holds():
+                return
+            self.step()
+        raise LessonError(f"What the lesson waits for has not come in {MAX_STEPS} steps: please report it.")
+
+    def _compare(self) -> None:
+        if self.fold.state != self.engine.inspect():
+            raise LessonError("The events tell something else than the engine's own state: please report it.")
+
+    # ---- what it is asked ----
+
+    @property
+    def fold(self) -> Fold:
+        """How things stand, from the events alone."""
+        return self.model.fold
+
+    @property
+    def busy(self) -> bool:
+        return self.engine.has_unfinished_requests()
+
+    @property
+    def block_size(self) -> int:
+        return self.header.block_size
+
+    @property
+    def num_blocks(self) -> int:
+        return self.header.num_blocks
+
+    @property
+    def num_free(self) -> int:
+        return len(self.fold.free_queue)
+
+    @property
+    def num_used(self) -> int:
+        """Blocks in somebody's block table."""
+        return sum(block.ref_cnt > 0 for block in self.fold.blocks)
+
+    @property
+    def bytes_per_token(self) -> int:
+        """What the keys and values of one token take in the KV cache, over all layers."""
+        from minivllm.runtime.kv_cache import KVCacheSpec
+
+        return KVCacheSpec.of(self.loaded.config, 1, self.loaded.dtype).bytes_per_block
+
+    @property
+    def usage(self) -> list[KVUsage]:
+        """What the slots of the cache were used for, one entry for each step in which something ran."""
+        return self._meter.samples
+
+    @property
+    def tokens_computed(self) -> int:
+        """Tokens that went through the model in all steps so far."""
+        return sum(event.num_tokens for event in self.events_of(ev.StepScheduled))
+
+    def is_running(self, name: str) -> bool:
+        return _seq_id(name) in self.fold.running
+
+    def is_waiting(self, name: str) -> bool:
+        return _seq_id(name) in self.fold.waiting
+
+    def sequence(self, name: str) -> SequenceState:
+        """One that has not ended."""
+        return self.fold.sequences[_seq_id(name)]
+
+    def table(self, name: str) -> list[int]:
+        """Its block table: ids of blocks, in the order of its tokens."""
+        return self.sequence(name).block_table
+
+    def num_tokens(self, name: str) -> int:
+        """Prompt and output together, of one that has not ended."""
+        return self.sequence(name).num_tokens
+
+    def num_prompt_tokens(self, request_id: str) -> int:
+        """Also of a request that has ended."""
+        return self.facts.requests[request_id].num_prompt_tokens
+
+    def text(self, request_id: str) -> str:
+        """What it wrote so far; of several samples the first."""
+        sequence = self.fold.sequences.get(_seq_id(request_id))
+        return sequence.text if sequence is not None else self.facts.requests[request_id].texts[0]
+
+    def output_tokens(self, name: str) -> list[int]:
+        """The ids that were sampled for it, also after its end."""
+        return [event.token_id for event in self.events_of(ev.TokenSampled) if event.seq_id == _seq_id(name)]
+
+    def scheduled(self, name: str) -> int:
+        """How many tokens it got in the last step; 0 if it was left out."""
+        return sum(item.num_tokens for item in self.fold.scheduled if item.seq_id == _seq_id(name))
+
+    def events_of(self, kind: type[E]) -> list[E]:
+        """All events of one kind so far."""
+        return [event for event in self.events if type(event) is kind]
+
+    def pieces(self, text: str) -> list[str]:
+        """The tokens of a text, as text."""
+        tokenizer = self.engine.tokenizer
+        return [tokenizer.decode([token_id], skip_special_tokens=False) for token_id in tokenizer.encode(text)]
+
+
+def _seq_id(name: str) -> str:
+    return name if "." in name else f"{name}.0"

@@ -1,0 +1,202 @@
+"""`LessonPlayer`: gives one lesson page by page, and keeps the pages that were.
+
+Going forward runs the lesson up to its next chunk; going back shows a page again, with the place in the recording at which
+its picture is drawn: time travel, and nothing is run twice. First answers are scored and kept.
+
+It knows no screen: the dashboard's lesson screen, the terminal and the transcript all drive it through `forward`, `back`
+and `answer`. The easy thing to get wrong is the question: its page, the guess, what the engine does and the verdict are one
+movement, so that nobody can look at the answer first; while it is open there is no forward.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from minivllm.lessons.course.library import what_comes_next
+from minivllm.lessons.teacher.lesson_engine import LessonEngine, ModelShelf
+from minivllm.lessons.teacher.progress import Place, Progress
+from minivllm.lessons.teacher.script import Answer, Lesson, Predict, Teacher
+from minivllm.tui.lesson import Page, Stage
+from minivllm.tui.sources.source import InProcessSource
+from minivllm.tui.state.model import MODELS
+
+
+class LessonPlayer:
+    """`minivllm.tui.lesson.LessonControl` of one lesson. Opens its first page when it is made."""
+
+    def __init__(
+        self,
+        lesson: Lesson,
+        shelf: ModelShelf,
+        *,
+        progress: Progress | None = None,
+        resume: Place | None = None,
+    ) -> None:
+        """`progress`: where first answers and the place are kept; None keeps nothing. `resume`: go on there, with the answers given then."""
+        self.title = f"{lesson.number}. {lesson.title}"
+        self._lesson = lesson
+        self._progress: Progress | None = None
+        self._stages: dict[LessonEngine, Stage] = {}
+        self._shelf = shelf
+        self.teacher = Teacher(self._build)
+        self._script = lesson.run(self.teacher)
+        self._question: Predict | None = None
+        """The question that was asked last, while its verdict is due."""
+        self.truths: list[Answer] = []
+        """What the engine answered to each question so far."""
+        self._answered: list[bool] = []
+        self._given: list[str] = []
+        self._pages: list[Page] = []
+        self._at = 0
+        self._open_next()
+        if resume is not None:
+            self._repeat(resume)
+        # Not before: whoever is impatient while the pages open again must not lose the place.
+        self._progress = progress
+        self._note_page()
+
+    def _build(self, options: dict[str, object]) -> LessonEngine:
+        engine = self._shelf.engine(options)
+        source = InProcessSource(engine.header, codec=MODELS)
+        engine.engine.subscribe(source.put)
+        self._stages[engine] = Stage(source)
+        return engine
+
+    # ---- what is asked of it ----
+
+    @property
+    def page(self) -> Page:
+        return self._pages[self._at]
+
+    @property
+    def pages(self) -> tuple[Page, ...]:
+        """All that were opened so far."""
+        return tuple(self._pages)
+
+    @property
+    def question(self) -> Predict | None:
+        """The open question, with the way to answer it."""
+        return self._question if self.page.waits else None
+
+    @property
+    def engine(self) -> LessonEngine | None:
+        """The engine that the newest page shows."""
+        return self.teacher.shown
+
+    @property
+    def at_newest(self) -> bool:
+        return self._at == len(self._pages) - 1
+
+    @property
+    def over(self) -> bool:
+        """The page at hand is the lesson's last."""
+        return self.page.last
+
+    @property
+    def score(self) -> tuple[int, int]:
+        return sum(self._answered), len(self._answered)
+
+    def close(self) -> None:
+        """Give back the recordings."""
+        for stage in self._stages.values():
+            stage.source.close()
+
+    # ---- moves ----
+
+    def forward(self) -> str | None:
+        if not self.at_newest:
+            self._at += 1
+        elif self.page.waits:
+            return self._question.how_to_answer
+        elif self.over:
+            return "This is the end of the lesson."
+        else:
+            self._open_next()
+        return None
+
+    def back(self) -> str | None:
+        if self._at == 0:
+            return "This is the beginning of the lesson."
+        self._at -= 1
+        return None
+
+    def answer(self, typed: str) -> str | None:
+        if not self.page.waits:
+            return "There is no question here."
+        given = self._question.read(typed)
+        if given is None:
+            return self._question.how_to_answer
+        self._resolve(given)
+        return None
+
+    def pass_over(self) -> None:
+        """Go on as nobody who answers would: the open question, or the next page."""
+        if self.page.waits:
+            self._resolve(None)
+        else:
+            self.forward()
+
+    # ---- inside ----
+
+    def _repeat(self, place: Place) -> None:
+        """Open the pages up to `place` again. An answer that is none any more, in a lesson that was changed, is passed over."""
+        answers = iter(place.answers)
+        while self.page.number < place.page and not self.over:
+            if not self.page.waits or self.answer(next(answers, "")) is not None:
+                self.pass_over()
+
+    def _open_next(self) -> None:
+        """Run the lesson up to its next chunk, and open a page for it; after the last one, a page of what came of it."""
+        chunk = next(self._script, None)
+        if chunk is None:
+            self._add_page(text=self._end(), last=True)
+        elif isinstance(chunk, Predict):
+            self._question = chunk
+            self._add_page(text=chunk.question, choices=chunk.choices, unit=chunk.unit, asks=True)
+        else:
+            self._add_page(text=chunk.text)
+
+    def _resolve(self, given: Answer | None) -> None:
+        """Let the engine answer, and open the page that says so."""
+        truth = self._question.find_out()
+        self.truths.append(truth)
+        verdict = self._question.verdict(given, truth)
+        shown = "" if given is None else str(given)
+        self._given.append(shown)
+        self._pages[self._at] = replace(self.page, given=shown)
+        if given is not None:
+            self._answered.append(bool(verdict.right))
+            if self._progress is not None:
+                question = str(len(self.truths))
+                self._progress.note_answer(self._lesson.name, question, shown, bool(verdict.right))
+        self._add_page(text=verdict.text, right=verdict.right)
+
+    def _add_page(self, **fields: object) -> None:
+        teacher, engine = self.teacher, self.teacher.shown
+        number = len(self._pages) + 1
+        page = Page(
+            number=number,
+            claims=teacher.take_claims(),
+            focus=teacher.lit,
+            chosen=teacher.chosen,
+            engine=engine.name if engine else "",
+            stage=self._stages.get(engine),
+            position=0 if engine is None else len(engine.events),
+            **fields,
+        )
+        self._pages.append(page)
+        self._at = len(self._pages) - 1
+        self._note_page()
+
+    def _note_page(self) -> None:
+        if self._progress is not None:
+            self._progress.note_page(self._lesson.name, self.page.number, self.page.last, self._given)
+
+    def _end(self) -> str:
+        right, answered = self.score
+        parts = [f"This is the end of **{self._lesson.title}**."]
+        if answered:
+            parts.append(
+                f"{right} of {answered} predictions were right; each wrong one showed where a picture in the head was off."
+            )
+        return " ".join([*parts, what_comes_next(self._lesson)]).rstrip()
