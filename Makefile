@@ -33,8 +33,8 @@ demo: model ## watch a real chat model answer several users at once
 	$(BIN)/minivllm demo --model $(MODEL)
 
 pictures: setup ## draw the pictures of the docs from the committed traces
-	$(BIN)/python tools/make_pictures.py
-	$(BIN)/python tools/make_hero.py
+	$(BIN)/python tools/pictures/make_pictures.py
+	$(BIN)/python tools/pictures/make_hero.py
 
 docs-pages: setup ## write the pages of the docs that are made from the code
 	$(BIN)/python tools/site/make_pages.py
@@ -71,13 +71,13 @@ conformance: setup model ## run other projects' clients against the server: lm-e
 	$(BIN)/python tools/conformance/run.py --environments .venv-conformance --model $(MODEL)
 
 soak: setup model ## serve 200 streams for ten minutes, then 10,000 clients that leave (SOAK=... for other options)
-	$(BIN)/python tools/soak.py --model $(MODEL) $(SOAK)
+	$(BIN)/python tools/load/soak.py --model $(MODEL) $(SOAK)
 
 attack: setup ## attack a server over HTTP; nothing may be left of it (ATTACK=... for some of the attacks)
-	$(BIN)/python tools/attack.py $(ATTACK)
+	$(BIN)/python tools/load/attack.py $(ATTACK)
 
 overhead: setup model ## time per output token of 16 streams, served against offline (OVERHEAD=... for other options)
-	$(BIN)/python tools/overhead.py --model $(MODEL) $(OVERHEAD)
+	$(BIN)/python tools/load/overhead.py --model $(MODEL) $(OVERHEAD)
 
 # A machine without network has no environment of ours: its own Python runs the report, with the wheels that were brought along.
 GPU_WHEELS := $(wildcard .gpu-wheels/*.whl)

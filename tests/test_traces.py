@@ -16,7 +16,7 @@ from minivllm.lessons.scenarios.scenarios import SCENARIOS
 
 ROOT = Path(__file__).parents[1]
 TRACES = ROOT / "docs/assets/traces"
-MAKE_TRACES = ROOT / "tools/make_traces.py"
+MAKE_TRACES = ROOT / "tools/pictures/make_traces.py"
 POLICIES = TRACES / "policies"
 KERNELS = TRACES / "kernels"
 LARGEST = 480_000
@@ -96,7 +96,7 @@ def test_the_same_scenario_gives_the_same_bytes_again(make_traces: ModuleType, t
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*SCENARIOS, "policies", "x-ray"])
 def test_a_committed_trace_is_what_the_engine_does_today(name: str, tmp_path: Path, smollm2_path: Path):
-    """If it is not, and that is meant: tools/make_traces.py. (In `beams` and `x-ray` another processor may round other last digits.)"""
+    """If it is not, and that is meant: tools/pictures/make_traces.py. (In `beams` and `x-ray` another processor may round other last digits.)"""
     command = [sys.executable, MAKE_TRACES, "--out", tmp_path, "--scenario", name]
     subprocess.run(command, check=True, capture_output=True)
     made = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*.jsonl"))

@@ -1,6 +1,6 @@
 """What lessons 5 and 12 show of Triton's kernels where Triton is not installed: recorded elsewhere, and shipped.
 
-`tools/record_kernels.py` writes it by running the lessons where Triton is. It fits the model `tiny-random` alone, which
+`tools/pictures/record_kernels.py` writes it by running the lessons where Triton is. It fits the model `tiny-random` alone, which
 is the same on every machine. The traces of the x-ray itself are the engine's (`minivllm.runtime.attention.recorded_xray`).
 """
 

@@ -1,6 +1,6 @@
 """The kernel x-ray where Triton is not installed: recordings of the real kernel, made elsewhere and shipped with minivllm.
 
-`tools/record_kernels.py` makes them from the decodes of lessons 5 and 12. Those lessons run the same on every machine, so a
+`tools/pictures/record_kernels.py` makes them from the decodes of lessons 5 and 12. Those lessons run the same on every machine, so a
 student without Triton is shown the x-ray of the very decode before them. Whether it is that one is not assumed but
 computed: the recorded softmax must be that of the sample's own queries and keys. Any other decode gets the first recording,
 which says that it is another one's.

@@ -1,6 +1,6 @@
 """`make attack`: attack a server over HTTP, on loopback, and check that nothing is left of it.
 
-    python tools/attack.py --model tiny-random
+    python tools/load/attack.py --model tiny-random
 
 It starts a server as a process with `--events`. Beside each attack, one client asks for `/health` and another for a short completion,
 which must always be the same text. The tool prints how each attack was answered and how long the two had to wait. It fails,

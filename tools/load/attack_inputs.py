@@ -1,4 +1,4 @@
-"""What the attacks of `tools/attack.py` send: bodies that are no requests, and bytes that are no HTTP.
+"""What the attacks of `tools/load/attack.py` send: bodies that are no requests, and bytes that are no HTTP.
 
 Each list is data. Add a line for each new idea; the tool counts the answers by status and fails for any 5xx.
 """

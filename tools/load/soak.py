@@ -1,6 +1,6 @@
 """`make soak`: hundreds of streams for minutes, then thousands of clients that just leave; nothing may be left of any.
 
-    python tools/soak.py --clients 200 --seconds 600 --disconnects 10000
+    python tools/load/soak.py --clients 200 --seconds 600 --disconnects 10000
 
 It starts a server as a process and fails, with exit status 1, if a request fails, if memory, threads, files or blocks
 are not given back, or if the server is slower than the offline engine on the same requests by more than the bar.

@@ -1,7 +1,7 @@
 """How much slower generating becomes beside busy processes: ours, and `transformers` in the same run.
 
-    python tools/busy_machine.py --model smollm2 --busy 4 --rounds 5
-    python tools/busy_machine.py --model tiny-random --engine minivllm:2 --engine minivllm:1
+    python tools/load/busy_machine.py --model smollm2 --busy 4 --rounds 5
+    python tools/load/busy_machine.py --model tiny-random --engine minivllm:2 --engine minivllm:1
 
 Each engine is a process of its own with torch's and OpenMP's defaults, named by its threads (`minivllm:1`). In each round each
 has a turn while the busy processes are stopped, and one while they run: what a machine does over minutes, it does to all of them.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs lessons 5 and 12 where Triton is installed, and writes down what their kernels did, for machines without it.
 
-    tools/record_kernels.py     # minivllm/runtime/attention/recorded_xray.json and lessons/shown/recorded_kernels.json, in place
+    tools/pictures/record_kernels.py     # minivllm/runtime/attention/recorded_xray.json and lessons/shown/recorded_kernels.json, in place
 
 Numbers of the softmax are rounded: their last digits differ from processor to processor. A test makes both anew and
 compares them with what is committed.
@@ -22,7 +22,7 @@ from minivllm.lessons.teacher.lesson_engine import LessonEngine, ModelShelf
 from minivllm.lessons.teacher.lesson_player import LessonPlayer
 from minivllm.runtime.attention.recorded_xray import RecordedTrace
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 XRAY = ROOT / "minivllm/runtime/attention/recorded_xray.json"
 KERNELS = ROOT / "lessons/shown/recorded_kernels.json"
 LESSONS = ("5", "12")
@@ -44,7 +44,7 @@ class WatchedShelf(ModelShelf):
 def record() -> tuple[list[RecordedTrace], RecordedKernels]:
     """What both files hold. Raises `TritonMissingError`."""
     if find_spec("triton") is None:
-        raise TritonMissingError("tools/record_kernels.py")
+        raise TritonMissingError("tools/pictures/record_kernels.py")
     from minivllm.kernels.attention.decode_split import choose_num_splits
     from minivllm.lessons.course.l12_kernel_ladder import CONTEXT, LONG_CONTEXT
 

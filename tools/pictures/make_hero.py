@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Draws the moving picture of the home page and the README: the dashboard playing a committed trace.
 
-    tools/make_hero.py                  # docs/assets/hero.svg and hero-light.svg; `make pictures` does the same
-    tools/make_hero.py --out /tmp/x     # elsewhere
+    tools/pictures/make_hero.py                  # docs/assets/hero.svg and hero-light.svg; `make pictures` does the same
+    tools/pictures/make_hero.py --out /tmp/x     # elsewhere
 
 It is what `minivllm replay docs/assets/traces/shared-prefix.jsonl` shows as it plays at its usual speed, every fourth step of
 it, twice a second: an SVG with no script, whose styles make each part visible while its time lasts. What stays the same from one frame to the next is in the
@@ -26,7 +26,7 @@ from minivllm.tui.sources.source import ReplaySource
 from minivllm.tui.state.model import MODELS
 from minivllm.tui.time.transport import STEPS_PER_SECOND
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 TRACE = ROOT / "docs/assets/traces/shared-prefix.jsonl"
 PICTURES = {"hero.svg": DARK.name, "hero-light.svg": LIGHT.name}
 SIZE = (100, 30)

@@ -1,6 +1,6 @@
 """`make overhead`: time per output token of 16 streams through the server, against the same engine without it.
 
-    python tools/overhead.py --streams 16 --rounds 5
+    python tools/load/overhead.py --streams 16 --rounds 5
 
 One engine, in one thread, serves both by turns: over HTTP to a client in a process of its own, and stepped directly, while
 the server has nothing to do. So neither weights nor memory lie elsewhere, which alone can make more than the bar. The

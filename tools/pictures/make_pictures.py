@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Draws the pictures of the docs and the README, docs/assets/dashboard/*.svg, from the committed traces.
 
-    tools/make_pictures.py                              # all of them, in place; `make pictures` does the same
-    tools/make_pictures.py --only blocks --out /tmp/x   # this one alone, elsewhere; may be given several times
+    tools/pictures/make_pictures.py                              # all of them, in place; `make pictures` does the same
+    tools/pictures/make_pictures.py --only blocks --out /tmp/x   # this one alone, elsewhere; may be given several times
 
 Each picture is one `minivllm shot` command, and nothing else: whoever wants to see more of a moment runs the command
 without its last half. They are also what tests/tui/test_pictures.py holds the dashboard to, so a picture that changes is
@@ -18,7 +18,7 @@ from types import MappingProxyType
 
 from minivllm.cli import main as minivllm
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PICTURES = ROOT / "docs/assets/dashboard"
 TRACES = ROOT / "docs/assets/traces"
 
