@@ -47,7 +47,7 @@ def smollm2_path() -> Path:
 @pytest.fixture(scope="session")
 def smollm2(smollm2_path: Path) -> LoadedModel:
     """SmolLM2 in our own decoder, in float32 on the CPU."""
-    from identity_runs import BASE
+    from support.engine.identity_runs import BASE
 
     from minivllm.runtime.loader import load_model
 

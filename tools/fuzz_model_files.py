@@ -27,7 +27,7 @@ os.environ["OMP_NUM_THREADS"] = "1"
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 import transformers  # noqa: F401  (once, here, and not in each fork)
-from gguf_files import write_gguf
+from support.model.gguf_files import write_gguf
 
 from minivllm import LLM, SamplingParams
 from minivllm.errors import MinivllmError

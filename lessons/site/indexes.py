@@ -85,7 +85,7 @@ If you have one hour, take 1, 2, 3, 4 and 8. If you come for scheduling, take 6,
 
 `minivllm` is in the environment that `make` made: `source .venv/bin/activate` lets your shell find it.
 
-<!-- not run: opens the dashboard and waits for guesses; tests/test_cli_lesson.py runs these options -->
+<!-- not run: opens the dashboard and waits for guesses; tests/cli/test_lesson.py runs these options -->
 ```sh
 minivllm lesson                       # the list, and how far you are
 minivllm lesson 3                     # in the dashboard

@@ -1,7 +1,7 @@
 """The ways to form a batch that continuous batching replaced: they change when a token comes and never which."""
 
 import pytest
-from engine_fakes import WatchedEngine, expected_output
+from support.engine.engine_fakes import WatchedEngine, expected_output
 
 from minivllm.clock import MonotonicClock
 from minivllm.errors import ConfigError

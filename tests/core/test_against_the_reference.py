@@ -9,7 +9,7 @@ from collections import Counter
 from contextlib import suppress
 
 import pytest
-from engine_fakes import EOS, WatchedEngine
+from support.engine.engine_fakes import EOS, WatchedEngine
 
 from minivllm.errors import ConfigError, InvalidRequestError
 from minivllm.events import types as ev

@@ -1,7 +1,7 @@
 """Beams fork and die inside the engine, and find what the search over plain lists finds."""
 
 import pytest
-from engine_fakes import EOS, WatchedEngine, expected_beams
+from support.engine.engine_fakes import EOS, WatchedEngine, expected_beams
 
 from minivllm.core.beam_search import BeamSearch, Candidate
 from minivllm.errors import InvalidSamplingParamsError

@@ -1,7 +1,7 @@
 """The contiguous baseline: one run of blocks for the longest sequence there may be, found first fit."""
 
 import pytest
-from engine_fakes import WatchedEngine, expected_output
+from support.engine.engine_fakes import WatchedEngine, expected_output
 
 from minivllm.errors import ConfigError, InvalidSamplingParamsError
 from minivllm.events import types as ev

@@ -1,7 +1,7 @@
 """Parallel sampling: one prefill, n sequences that share every block, and a copy only where two would write."""
 
 import pytest
-from engine_fakes import WatchedEngine, expected_output
+from support.engine.engine_fakes import WatchedEngine, expected_output
 
 from minivllm.errors import InvalidSamplingParamsError, RequestTooLargeError
 from minivllm.events import types as ev

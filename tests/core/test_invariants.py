@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
-from engine_fakes import WatchedEngine
+from support.engine.engine_fakes import WatchedEngine
 
 from minivllm.core.invariants import check_invariants
 from minivllm.core.request import RequestStatus, Sequence

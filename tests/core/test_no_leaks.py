@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from engine_fakes import FakeRunner, FakeTokenizer
+from support.engine.engine_fakes import FakeRunner, FakeTokenizer
 
 from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig

@@ -1,7 +1,7 @@
 """Preemption by recompute: it costs time and never a token."""
 
 import pytest
-from engine_fakes import WatchedEngine, expected_output
+from support.engine.engine_fakes import WatchedEngine, expected_output
 
 from minivllm.events import types as ev
 

@@ -4,7 +4,7 @@ Pictures: `[0 1 2 3]` is a full block, `[4 5 . .]` a partial one.
 """
 
 import pytest
-from engine_fakes import WatchedEngine, expected_output
+from support.engine.engine_fakes import WatchedEngine, expected_output
 
 from minivllm.core import kv_cache_manager
 from minivllm.core.block_hash import hash_block_tokens

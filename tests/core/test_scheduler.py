@@ -1,7 +1,7 @@
 """The scheduling rule: running first, then waiting in order, under one token budget."""
 
 import pytest
-from engine_fakes import WatchedEngine, expected_output
+from support.engine.engine_fakes import WatchedEngine, expected_output
 
 from minivllm.errors import RequestTooLargeError
 from minivllm.events import types as ev

@@ -1,7 +1,7 @@
 """`Request` and `Sequence` by themselves, and where the tokens of a sequence are written."""
 
 import pytest
-from engine_fakes import WatchedEngine
+from support.engine.engine_fakes import WatchedEngine
 
 from minivllm.clock import VirtualClock
 from minivllm.core.batch_slots import BatchSlots

@@ -1,6 +1,6 @@
 """Beams wait for a preempted sibling; whoever stands before that sibling in the queue must not wait for the beams."""
 
-from engine_fakes import WatchedEngine, expected_beams, expected_output
+from support.engine.engine_fakes import WatchedEngine, expected_beams, expected_output
 
 from minivllm.core.beam_search import BeamSearch
 from minivllm.events import types as ev

@@ -10,7 +10,6 @@ model run alone.
 """
 
 import pytest
-from engine_fakes import EOS, WatchedEngine, expected_beams, expected_output
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -23,6 +22,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from support.engine.engine_fakes import EOS, WatchedEngine, expected_beams, expected_output
 
 from minivllm.core.beam_search import BeamSearch
 from minivllm.core.invariants import check_invariants

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from built_site import ROOT, Build, build
+from support.docs.built_site import ROOT, Build, build
 
 
 @pytest.fixture(scope="session")

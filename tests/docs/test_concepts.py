@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from built_site import DOCS
+from support.docs.built_site import DOCS
 
 from minivllm.events.types import EVENT_KINDS
 

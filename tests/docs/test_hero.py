@@ -6,8 +6,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from built_site import DOCS
-from tool_modules import load_tool
+from support.docs.built_site import DOCS
+from support.tool_modules import load_tool
 
 TOOL = load_tool("make_hero.py")
 LARGEST = 400_000

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from doc_blocks import ROOT, blocks
-from patience import SOON
+from support.docs.doc_blocks import ROOT, blocks
+from support.patience import SOON
 
 
 def copy_of_the_source(folder: Path) -> Path:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from built_site import pages_of_docs
-from site_in_chromium import DESKTOP, PHONE, Reader, chromium, find_chromium
+from support.docs.built_site import pages_of_docs
+from support.docs.site_in_chromium import DESKTOP, PHONE, Reader, chromium, find_chromium
 
 pytestmark = [
     pytest.mark.browser,

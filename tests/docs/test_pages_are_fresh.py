@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tool_modules import load_tool
+from support.tool_modules import load_tool
 
 from minivllm.cli import COMMANDS, build_parser
 from minivllm.errors import ConfigError, InvalidSamplingParamsError

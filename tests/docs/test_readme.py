@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from built_site import DOCS, ROOT
+from support.docs.built_site import DOCS, ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 

@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from built_site import DOCS, ROOT, Build, build, pages_of_docs, settings, small_configuration
+from support.docs.built_site import DOCS, ROOT, Build, build, pages_of_docs, settings, small_configuration
 
 REMOTE = re.compile(r"^(?:https?:)?//")
 # Material's own script knows where mermaid and Twitter's emoji lie; it asks for them only on pages with a diagram, and we have none.

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from doc_blocks import ROOT, pages
-from doc_runs import faults, is_slow
+from support.docs.doc_blocks import ROOT, pages
+from support.docs.doc_runs import faults, is_slow
 
 
 def name(page: Path) -> str:

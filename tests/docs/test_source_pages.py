@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
-from built_site import ROOT, build, small_configuration
-from tool_modules import load_tool
+from support.docs.built_site import ROOT, build, small_configuration
+from support.tool_modules import load_tool
 
 HOOK = load_tool("site/source_pages.py")
 SOURCE = '''"""A module."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from one_thread import one_thread  # noqa: F401  (a fixture)
+from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
 
 from minivllm.errors import LessonError
 from minivllm.lessons.checker.catalogue import Exercise, exercises

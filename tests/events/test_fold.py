@@ -6,7 +6,7 @@ from importlib import import_module
 
 import msgspec
 import pytest
-from engine_fakes import WatchedEngine
+from support.engine.engine_fakes import WatchedEngine
 
 from minivllm.events import fold as fold_module
 from minivllm.events import types as ev

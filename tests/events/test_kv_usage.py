@@ -3,7 +3,7 @@
 from random import Random
 
 import pytest
-from engine_fakes import WatchedEngine
+from support.engine.engine_fakes import WatchedEngine
 
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.events.kv_usage import KVUsageMeter

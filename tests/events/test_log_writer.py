@@ -5,8 +5,8 @@ import os
 from pathlib import Path
 
 import pytest
-from engine_fakes import WatchedEngine
-from full_disk import REASON, files_no_larger_than
+from support.engine.engine_fakes import WatchedEngine
+from support.full_disk import REASON, files_no_larger_than
 
 from minivllm.errors import EventLogError
 from minivllm.events.recording.log import LogWriter

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from chrome_checker import CheckedTrace
 from core.test_state_machine import EngineMachine
-from engine_fakes import WatchedEngine
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import run_state_machine_as_test
+from support.chrome_checker import CheckedTrace
+from support.engine.engine_fakes import WatchedEngine
 
 from minivllm.errors import EventLogError
 from minivllm.events import types as ev

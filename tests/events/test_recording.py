@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from engine_fakes import WatchedEngine
+from support.engine.engine_fakes import WatchedEngine
 
 from minivllm.errors import EventLogError
 from minivllm.events.fold import Fold

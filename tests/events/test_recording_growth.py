@@ -6,9 +6,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from engine_fakes import WatchedEngine
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.engine.engine_fakes import WatchedEngine
 
 from minivllm.errors import EventLogError
 from minivllm.events.fold import Fold

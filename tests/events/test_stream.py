@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from engine_fakes import WatchedEngine
+from support.engine.engine_fakes import WatchedEngine
 
 from minivllm.errors import EventLogError
 from minivllm.events.recording.log import LogWriter

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from tool_modules import TOOLS
+from support.tool_modules import TOOLS
 
 FOLDER = TOOLS / "gpu_report"
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from patience import SOON
-from tool_modules import TOOLS
+from support.patience import SOON
+from support.tool_modules import TOOLS
 
 from minivllm.cli import main as minivllm
 

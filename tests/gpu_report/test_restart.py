@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_report_files import ENVIRONMENT
+from support.gpu_report_files import ENVIRONMENT
 
 from minivllm.kernels import launch_table
 from minivllm.kernels.launch_table import LaunchParameters

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_report_files import ENVIRONMENT, stage, write_report
+from support.gpu_report_files import ENVIRONMENT, stage, write_report
 
 
 class HandClock:

@@ -8,8 +8,8 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from gpu_report_files import engine, gpu_tests, kernel_row, kernels, profile, stage, write_report
-from tool_modules import TOOLS
+from support.gpu_report_files import engine, gpu_tests, kernel_row, kernels, profile, stage, write_report
+from support.tool_modules import TOOLS
 
 ROOT = TOOLS.parent
 
@@ -123,13 +123,13 @@ def test_tests_are_counted_and_those_that_failed_named(filled):
 
 def test_places_of_the_tests_without_a_row_are_named_and_those_with_one_are_not(tool):
     row = {"tests": 1, "passed": 1, "skipped": 0, "failures": [], "runs": [1.0]}
-    stopped = {"key": "tests/test_gpu.py", "reason": "It had not ended."}
+    stopped = {"key": "tests/identity/test_gpu.py", "reason": "It had not ended."}
     done = stage(
         "tests", [{"key": "tests/kernels/test_a.py", **row}, {"key": "tests/runtime/test_b.py", **row}, stopped]
     )
     text = tool("regions").tests(done)
-    assert text.endswith(": `tests/test_gpu.py`.")
-    done["rows"][-1] = {"key": "tests/test_gpu.py", **row}
+    assert text.endswith(": `tests/identity/test_gpu.py`.")
+    done["rows"][-1] = {"key": "tests/identity/test_gpu.py", **row}
     assert "test_gpu.py" not in tool("regions").tests(done)
 
 

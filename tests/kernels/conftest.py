@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from one_thread import one_thread  # tensors this small are slower with two threads than with one
-from paged_cases import seed
+from support.model.one_thread import one_thread  # tensors this small are slower with two threads than with one
+from support.model.paged_cases import seed
 
 from minivllm.kernels.mode import INTERPRETED
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from paged_cases import PAIRWISE_SHAPES, PagedCase, Shape, assert_close, edge_lengths
+from support.model.paged_cases import PAIRWISE_SHAPES, PagedCase, Shape, assert_close, edge_lengths
 
 from minivllm.kernels import reference
 from minivllm.kernels.attention.attention_mass import attention_mass

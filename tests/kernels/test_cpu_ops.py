@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from patience import SOON
+from support.patience import SOON
 
 from minivllm.kernels import reference_ops
 from minivllm.kernels.cpu import library

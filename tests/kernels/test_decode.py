@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from paged_cases import DEVICE, NO_BLOCK, PAIRWISE_SHAPES, PagedCase, Shape, assert_close, edge_lengths
+from support.model.paged_cases import DEVICE, NO_BLOCK, PAIRWISE_SHAPES, PagedCase, Shape, assert_close, edge_lengths
 
 from minivllm.kernels.attention.decode_grouped import decode_grouped
 from minivllm.kernels.attention.decode_naive import decode_naive

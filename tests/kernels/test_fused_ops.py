@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from paged_cases import DEVICE, PAIRWISE_SHAPES, TOLERANCE, Shape, assert_close
+from support.model.paged_cases import DEVICE, PAIRWISE_SHAPES, TOLERANCE, Shape, assert_close
 
 from minivllm.kernels import norm_act, reference_ops, rotary
 

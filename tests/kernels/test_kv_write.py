@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from paged_cases import DEVICE, PAIRWISE_SHAPES, Shape
+from support.model.paged_cases import DEVICE, PAIRWISE_SHAPES, Shape
 
 from minivllm.kernels import kv_write, reference
 

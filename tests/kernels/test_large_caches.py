@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from paged_cases import DEVICE, assert_close
+from support.model.paged_cases import DEVICE, assert_close
 
 from minivllm.kernels import kv_write, reference, reference_ops
 from minivllm.kernels.attention.attention_mass import attention_mass

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from paged_cases import DEVICE, PAIRWISE_SHAPES, PagedCase, Shape, assert_close
+from support.model.paged_cases import DEVICE, PAIRWISE_SHAPES, PagedCase, Shape, assert_close
 
 from minivllm.kernels.attention.prefill import list_query_tiles, prefill_attention
 from minivllm.kernels.launch_table import prefill_launch

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from paged_cases import DEVICE, PAIRWISE_SHAPES, PagedCase, Shape, assert_close
+from support.model.paged_cases import DEVICE, PAIRWISE_SHAPES, PagedCase, Shape, assert_close
 
 from minivllm.kernels.attention.decode_split import SplitWorkspace
 from minivllm.kernels.attention.unified import unified_attention

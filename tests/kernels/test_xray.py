@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from paged_cases import PagedCase, Shape, assert_close
+from support.model.paged_cases import PagedCase, Shape, assert_close
 
 import minivllm.kernels
 from minivllm.kernels.attention import decode_naive as rung_1

@@ -1,7 +1,7 @@
 """Fixtures for the tests of scenarios."""
 
 import pytest
-from played_scenarios import MODELS
+from support.docs.played_scenarios import MODELS
 
 from minivllm.lessons.teacher.lesson_engine import ModelShelf
 

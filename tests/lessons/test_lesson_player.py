@@ -1,8 +1,8 @@
 """A lesson forward, back and answered, page by page."""
 
 import pytest
-import small_lesson
-from one_thread import one_thread  # noqa: F401  (a fixture)
+from support.docs import small_lesson
+from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
 
 from minivllm.errors import LessonError
 from minivllm.lessons.course.library import find_lesson, what_comes_next

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import pytest
-from one_thread import one_thread  # noqa: F401  (a fixture)
+from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
 
 from minivllm.lessons.course.course import COURSE
 from minivllm.lessons.course.library import find_lesson, lessons

@@ -3,8 +3,8 @@
 import io
 
 import pytest
-import small_lesson
-from one_thread import one_thread  # noqa: F401  (a fixture)
+from support.docs import small_lesson
+from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
 
 from minivllm.lessons.teacher.lesson_player import LessonPlayer
 from minivllm.lessons.teacher.plain import PlainLesson

@@ -8,8 +8,8 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from one_thread import one_thread  # noqa: F401  (a fixture)
-from played_scenarios import MODELS, Played, play
+from support.docs.played_scenarios import MODELS, Played, play
+from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
 
 from minivllm.events import types as ev
 from minivllm.lessons.scenarios.facts import RunFacts

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from one_thread import one_thread  # noqa: F401  (a fixture)
-from tool_modules import load_tool
+from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
+from support.tool_modules import load_tool
 
 from minivllm.lessons.course.library import lessons
 from minivllm.lessons.shown.recorded import recorded

@@ -1,6 +1,6 @@
 """Decode steps in padded tensors: they give what other steps give, and padding leaves the KV cache alone.
 
-What a graph records is run here without one, over the same tensors. Recording and replaying itself is in `tests/test_gpu.py`.
+What a graph records is run here without one, over the same tensors. Recording and replaying itself is in `tests/identity/test_gpu.py`.
 """
 
 from contextlib import contextmanager
@@ -9,8 +9,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from one_thread import one_thread
-from tiny_models import PEERS, PlannedRunner, load_into_ours, make_peer, steps_of_all_kinds
+from support.model.one_thread import one_thread
+from support.model.tiny_models import PEERS, PlannedRunner, load_into_ours, make_peer, steps_of_all_kinds
 
 from minivllm.errors import ConfigError
 from minivllm.kernels.mode import INTERPRETED

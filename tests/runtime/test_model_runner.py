@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from one_thread import one_thread  # noqa: F401  (a fixture)
-from tiny_models import (
+from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
+from support.model.tiny_models import (
     VOCAB_SIZE,
     PlannedRunner,
     load_into_ours,

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from live_server import LiveServer, serving
+from support.server.live_server import LiveServer, serving
 
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine

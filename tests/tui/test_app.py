@@ -5,9 +5,9 @@ import time
 from threading import Thread
 
 import pytest
-from driven_app import FRAME, SIZES, all_drawn, drawn, drive, panel, put, settle, source_of, told, until
-from fake_control import FakeControl
-from full_disk import REASON, files_no_larger_than
+from support.full_disk import REASON, files_no_larger_than
+from support.tui.driven_app import FRAME, SIZES, all_drawn, drawn, drive, panel, put, settle, source_of, told, until
+from support.tui.fake_control import FakeControl
 from textual.geometry import Region
 from textual.pilot import Pilot
 

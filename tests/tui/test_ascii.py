@@ -3,8 +3,8 @@
 import html
 import io
 
-from driven_app import app_for, drive, settle, told, until
 from rich.console import Console
+from support.tui.driven_app import app_for, drive, settle, told, until
 from textual.pilot import Pilot
 
 from minivllm.tui.draw.ascii import Ascii

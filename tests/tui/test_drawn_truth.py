@@ -8,11 +8,11 @@ recording that grows.
 import re
 from collections.abc import Callable
 
-from drawn_blocks import expected_cells, ids_of, read_cells
-from driven_app import app_for, drawn, drive, panel, put, settle, until
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from random_traces import OPTIONS, REQUESTS, run_of
+from support.engine.random_traces import OPTIONS, REQUESTS, run_of
+from support.tui.drawn_blocks import expected_cells, ids_of, read_cells
+from support.tui.driven_app import app_for, drawn, drive, panel, put, settle, until
 from textual.pilot import Pilot
 
 from minivllm.events import types as ev

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from memory_recording import MemoryRecording
+from support.tui.memory_recording import MemoryRecording
 
 from minivllm.events.recording.log import LogWriter
 from minivllm.events.recording.recording import Recording

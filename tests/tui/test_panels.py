@@ -6,8 +6,8 @@ from itertools import count
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from random_traces import standing_at
 from rich.cells import cell_len
+from support.engine.random_traces import standing_at
 
 from minivllm.events import types as ev
 from minivllm.events.state import ScheduledState

@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 
 import pytest
 from rich.cells import cell_len
-from svg_rows import CELL, rows_of, texts_of
-from tool_modules import load_tool
+from support.tool_modules import load_tool
+from support.tui.svg_rows import CELL, rows_of, texts_of
 
 ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "docs/assets/dashboard"

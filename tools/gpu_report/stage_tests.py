@@ -1,7 +1,7 @@
 """Stage `tests`: the tests that need a GPU, a row for each file of them, read back from pytest's JUnit XML.
 
 Kernels are compiled once for each shape and type, which takes most of the time, so they run in many processes where
-pytest-xdist is installed. `tests/test_gpu.py` runs alone: it measures how much of the device's memory is free.
+pytest-xdist is installed. `tests/identity/test_gpu.py` runs alone: it measures how much of the device's memory is free.
 """
 
 import subprocess
@@ -18,9 +18,9 @@ from stage_file import StageFailedError, StageFile
 
 from minivllm.clock import MonotonicClock
 
-PLACES = (("tests/kernels", "tests/runtime"), ("tests/test_gpu.py",))
+PLACES = (("tests/kernels", "tests/runtime"), ("tests/identity/test_gpu.py",))
 """What one run of pytest takes, and whether in one process or in many."""
-DRY_RUN_PLACES = (("tests/runtime/test_heap.py",),)
+DRY_RUN_PLACES = (("tests/runtime/model/test_heap.py",),)
 WORKERS = 8
 SECONDS_AFTER_LIMIT = 30
 """How long the last run, begun before the limit, may still go on."""

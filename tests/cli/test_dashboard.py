@@ -1,0 +1,251 @@
+"""The commands around the dashboard: `shot` draws, and what cannot be shown is told in one sentence."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from rich.cells import cell_len
+from support.tui.svg_rows import rows_of
+
+from minivllm.cli import main
+from minivllm.tui.draw.theme import DARK, LIGHT
+from minivllm.tui.sources.http_source import HttpSource
+from minivllm.tui.sources.source import TailSource
+
+ROOT = Path(__file__).parents[2]
+TRACES = ROOT / "docs/assets/traces"
+LOG = TRACES / "memory-pressure.jsonl"
+OTHER = TRACES / "shared-prefix.jsonl"
+SCREENS = {
+    "overview": ("Batch slots", "KV cache", "Waiting", "dan"),
+    "blocks": ("KV cache", "Block inspector", "Prefix cache"),
+    "scheduler": ("token budget", "Chosen step", "cleo preempted for itself"),
+    "requests": ("Requests", "Chosen request", "preempted"),
+    "events": ("Events", "request.deferred", "step.end"),
+    "compare": ("A: this recording", "B: the second one", "First different plan"),
+}
+"""What must stand on a screen at any size, after the preemption of step 93."""
+
+Shoot = Callable[..., str]
+
+
+@pytest.fixture
+def shoot(tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch) -> Shoot:
+    """Run `minivllm shot LOG` with more arguments; what it drew."""
+    monkeypatch.delenv("NO_COLOR", raising=False)
+
+    def run(*arguments: object, log: Path = LOG, warning: str = "") -> str:
+        path = tmp_path / "x.svg"
+        assert main(["shot", str(log), "-o", str(path), *map(str, arguments)]) == 0
+        captured = capsys.readouterr()
+        assert captured.out == "" and captured.err == f"{warning}Wrote {path}.\n"
+        return path.read_text("utf-8")
+
+    return run
+
+
+# ---- pictures ----
+
+
+@pytest.mark.parametrize("size", ["80x24", pytest.param("200x60", marks=pytest.mark.slow)])  # test_pictures.py: 120x36
+@pytest.mark.parametrize("screen", SCREENS)
+def test_every_screen_is_drawn_at_every_size(screen: str, size: str, shoot: Shoot) -> None:
+    columns, num_rows = map(int, size.split("x"))
+    rows = rows_of(shoot("--screen", screen, "--step", 93, "--size", size, "--with", OTHER))
+    assert len(rows) == num_rows and max(map(cell_len, rows)) <= columns
+    assert all(any(words in row for row in rows) for words in SCREENS[screen]), "\n".join(rows)
+    assert "PAUSED" in rows[0] and "Pause" in rows[-1]
+
+
+def test_without_a_step_the_end_of_the_recording_is_drawn(shoot: Shoot) -> None:
+    assert "step 267" in rows_of(shoot())[0]
+    assert "step 93" in rows_of(shoot("--step", 93))[0]
+
+
+def test_plain_characters_are_all_that_is_drawn_with_ascii(shoot: Shoot) -> None:
+    for screen in SCREENS:
+        options = ("--ascii", "--screen", screen, "--step", 93, "--with", OTHER, "--choose", "dan", "--size", "100x30")
+        plain = "\n".join(rows_of(shoot(*options)))
+        assert plain.isascii(), sorted({c for c in plain if not c.isascii()})
+        assert len(plain) > 1000
+    assert not "\n".join(rows_of(shoot())).isascii()
+
+
+def test_light_and_dark_differ_in_their_colours_alone(shoot: Shoot) -> None:
+    dark, light = shoot(), shoot("--light")
+    assert DARK.background in dark and LIGHT.background not in dark
+    assert LIGHT.background in light and DARK.background not in light
+    assert rows_of(dark) == rows_of(light)
+
+
+def test_what_is_chosen_is_inspected_in_the_picture(shoot: Shoot) -> None:
+    blocks = "\n".join(rows_of(shoot("--screen", "blocks", "--step", 60, "--choose", "b0")))
+    assert "0 in use, shared by 4" in blocks
+    requests = "\n".join(rows_of(shoot("--screen", "requests", "--step", 100, "--choose", "cleo")))
+    assert "Tell me a story about a pirate." in requests and "is preempted for itself and" in requests
+    assert "robot" not in requests
+    events = "\n".join(rows_of(shoot("--screen", "events", "--step", 60, "--choose", "e672")))
+    assert "dan is preempted: cleo needs 1" in events and "victim_of" in events and "step 61" in events
+
+
+def test_a_picture_asks_no_other_host_and_is_whole_xml_whatever_the_file_is_called(
+    shoot: Shoot, tmp_path: Path
+) -> None:
+    log = tmp_path / "a<b>&\x1b[31m'\".jsonl"
+    log.write_bytes(LOG.read_bytes())
+    svg = shoot(log=log)
+    for words in ("@font-face", "url(http", "\x1b"):
+        assert words not in svg
+    assert "a<b>&" in "".join(ElementTree.fromstring(svg).itertext())
+
+
+def test_a_damaged_recording_is_drawn_as_far_as_it_goes(shoot: Shoot, tmp_path: Path) -> None:
+    log = tmp_path / "damaged.jsonl"
+    lines = LOG.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join([*lines[:200], b"?\n", *lines[200:]]))
+    warning = f"{log} is damaged at line 201: JSON is malformed: invalid character (byte 0). The picture shows what stands before it.\n"
+    assert re.search(r"LOG DAMAGED .* step 1\d\b", rows_of(shoot(log=log, warning=warning))[0])
+
+
+def test_shot_and_replay_do_without_torch() -> None:
+    code = (
+        "import sys; from minivllm.cli import main; "
+        "main(['shot', sys.argv[1], '-o', sys.argv[2]]); main(['replay', sys.argv[1]]); print(sorted(sys.modules))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code, LOG, "/dev/null"], capture_output=True, text=True, check=True)
+    loaded = ran.stdout.splitlines()[-1]
+    assert "'textual'" in loaded
+    assert not any(f"'{name}'" in loaded for name in ("torch", "numpy", "transformers", "minivllm.engine.engine"))
+
+
+# ---- what cannot be done ----
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--size", "120"], "--size must be columns and rows up to 1000, as in 120x36; got '120'."),
+        (["--size", "0x24"], "--size must be columns and rows up to 1000, as in 120x36; got '0x24'."),
+        (["--size", "2000x24"], "--size must be columns and rows up to 1000, as in 120x36; got '2000x24'."),
+        (["--screen", "home"], "--screen must be one of overview, blocks, scheduler, requests, events, compare;"),
+        (["--choose", "nobody"], "--choose nobody: LOG has no such request, block (b0 to b23) or event"),
+        (["--choose", "b24"], "--choose b24: LOG has no such request, block (b0 to b23) or event"),
+        (["--choose", "e999999"], "--choose e999999: LOG has no such request, block (b0 to b23) or event"),
+        (["--step", "268"], "--step 268: LOG has the steps 0 to 267."),
+        (["--step", "-1"], "--step -1: LOG has the steps 0 to 267."),
+        (["--step", "ten"], "argument --step: invalid int value: 'ten'"),
+        (["-o", "LOG"], "LOG is the recording itself: give the picture another name."),
+    ],
+)
+def test_wrong_usage_of_shot_is_one_sentence_and_status_2(
+    arguments: list[str], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    log = tmp_path / "run.jsonl"
+    log.write_bytes(LOG.read_bytes())
+    arguments = ["-o", str(tmp_path / "x.svg"), *(word.replace("LOG", str(log)) for word in arguments)]
+    assert main(["shot", str(log), *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == "" and sentence.replace("LOG", str(log)) in captured.err.splitlines()[-1]
+    assert list(tmp_path.iterdir()) == [log] and log.read_bytes() == LOG.read_bytes()
+
+
+@pytest.fixture
+def pretended_terminal(monkeypatch) -> None:
+    """A terminal is attached, as far as the commands can see; a dashboard that opens in it is a failure."""
+    monkeypatch.setattr("minivllm.cli.terminal.terminal_attached", lambda: True)
+    monkeypatch.setattr("minivllm.tui.app.DashboardApp.run", lambda self: pytest.fail("the dashboard was opened"))
+
+
+def write_bad_logs(folder: Path) -> None:
+    (folder / "empty.jsonl").write_bytes(b"")
+    (folder / "foreign.jsonl").write_bytes(b'{"level": "info", "message": "hello"}\n')
+    (folder / "newer.jsonl").write_bytes(LOG.read_bytes().replace(b'"ev":"meta"', b'"ev":"meta","version":99', 1))
+
+
+@pytest.mark.parametrize(
+    ("log", "sentence"),
+    [
+        ("no-such.jsonl", "no-such.jsonl cannot be read: No such file or directory."),
+        (".", ". cannot be read: Is a directory."),
+        ("empty.jsonl", "empty.jsonl has no header line: it is empty or was cut off before it began."),
+        ("foreign.jsonl", "foreign.jsonl is not a minivllm recording: its first line is no header."),
+        ("newer.jsonl", "newer.jsonl has version 99 of the recording format"),
+    ],
+)
+@pytest.mark.parametrize("command", [["shot", "-o", "x.svg"], ["replay"], ["replay", str(LOG), "--with"]])
+def test_a_log_that_cannot_be_opened_is_one_sentence_and_status_1(
+    command: list[str], log: str, sentence: str, tmp_path: Path, capsys, monkeypatch, pretended_terminal
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_bad_logs(tmp_path)
+    assert main([*command, log]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == "" and captured.err.count("\n") == 1
+    assert captured.err.startswith(f"minivllm: {sentence}")
+    assert not (tmp_path / "x.svg").exists()
+
+
+@pytest.mark.parametrize(
+    ("source", "sentence"),
+    [
+        ("no-such.jsonl", "no-such.jsonl does not exist, and nobody has begun to write it."),
+        ("foreign.jsonl", "foreign.jsonl is not a minivllm recording: its first line is no header."),
+        ("http://", "http:// is no address of a server: write it like http://localhost:8000."),
+        ("http://127.0.0.1:9", "http://127.0.0.1:9"),
+    ],
+)
+def test_a_source_that_cannot_be_attached_to_is_one_sentence_and_status_1(
+    source: str, sentence: str, tmp_path: Path, capsys, monkeypatch, pretended_terminal
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_bad_logs(tmp_path)
+    for patient in (TailSource, HttpSource):
+        monkeypatch.setitem(patient.__init__.__kwdefaults__, "wait", 0.3)
+    assert main(["attach", source]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == "" and captured.err.count("\n") == 1
+    assert captured.err.startswith(f"minivllm: {sentence}")
+
+
+@pytest.mark.parametrize(
+    ("command", "instead"),
+    [
+        (["replay", str(LOG)], "shot LOG draws a picture of it"),
+        (["attach", str(LOG)], "once SOURCE --json says in one line what the engine is doing"),
+        (["live", "--model", "tiny-random"], "demo --headless and generate run an engine without one"),
+    ],
+)
+def test_without_a_terminal_a_command_says_what_works_instead(
+    command: list[str], instead: str, capsys: pytest.CaptureFixture, monkeypatch
+) -> None:
+    monkeypatch.delenv("TEXTUAL_DRIVER", raising=False)
+    assert main(command) == 1
+    captured = capsys.readouterr()
+    assert captured.out == "" and captured.err.count("\n") == 1
+    assert captured.err.startswith("minivllm: The dashboard needs a terminal, and there is none here; ")
+    assert instead in captured.err
+
+
+@pytest.mark.parametrize("command", [["replay", str(LOG)], ["attach", str(LOG)]])
+@pytest.mark.parametrize(
+    ("keys", "sentence"),
+    [
+        (None, "keys.toml cannot be read: No such file or directory."),
+        ("time.stop = 'x'", "keys.toml has keys for 'time.stop', which is no command: did you mean time.step?"),
+        ("not toml", "keys.toml is not TOML: "),
+    ],
+)
+def test_a_file_of_keys_that_cannot_be_used_is_one_sentence_and_status_2(
+    keys: str | None, sentence: str, command: list[str], tmp_path: Path, capsys, monkeypatch, pretended_terminal
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if keys is not None:
+        Path("keys.toml").write_text(keys, "utf-8")
+    assert main([*command, "--keys", "keys.toml"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == "" and captured.err.count("\n") == 1
+    assert captured.err.startswith(f"minivllm: {sentence}")

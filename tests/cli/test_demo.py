@@ -1,0 +1,324 @@
+"""`minivllm demo`: headless here, with the recording and the report; the dashboard in a terminal of its own."""
+
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import threading
+import time
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
+from support.patience import SOON
+
+from minivllm.cli import main
+from minivllm.cli.engine_control import EngineThreadControl
+from minivllm.core.invariants import Violation
+from minivllm.events.recording.recording import Recording
+from minivllm.events.types import EVENT_KINDS, BeamPruned, BeamsFound, RequestFinished
+from minivllm.lessons.scenarios.scenarios import SCENARIOS
+from minivllm.tui.sources.source import InProcessSource
+
+DEMO = ["demo", "--model", "tiny-random", "--headless"]
+
+
+def environment(**others: str) -> dict[str, str]:
+    return {**os.environ, "OMP_NUM_THREADS": "1", **others}
+
+
+def last_json(text: str) -> dict:
+    return json.loads(text.splitlines()[-1])
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_demo_ends_with_its_counts_in_one_line_of_json(name: str, capsys: pytest.CaptureFixture, tmp_path: Path):
+    log = tmp_path / "run.jsonl"
+    assert main([*DEMO, "--scenario", name, "--json", "--record", str(log)]) == 0
+    captured = capsys.readouterr()
+    result = json.loads(captured.out)
+    assert (result["scenario"], result["model"]) == (name, "tiny-random")
+    assert result["finished_requests"] == len(SCENARIOS[name].arrivals)
+    assert result["invariant_violations"] == 0
+    assert len(result["what_happened"]) == 3
+    assert result["tokens_per_s"] == pytest.approx(result["generated_tokens"] / result["seconds"])
+    # The recording tells the same story.
+    recording = Recording(log)
+    counters = recording.view_at_step(recording.last_step).counters
+    assert result["steps"] == recording.last_step
+    assert result["preemptions"] == counters.num_preemptions
+    assert result["prefix_hit_tokens"] == counters.prefix_cache_hits
+    assert result["evicted_blocks"] == counters.evicted_blocks
+    assert result["forked_sequences"] == counters.forked_sequences
+    assert result["copied_blocks"] == counters.copied_blocks
+    events = list(recording.events(0, len(recording)))
+    over = {(e.seq_id.rpartition(".")[0], e.step) for e in events if isinstance(e, BeamsFound)}
+    pruned = [(e.seq_id.rpartition(".")[0], e.step) for e in events if isinstance(e, BeamPruned)]
+    assert result["pruned_beams"] == sum(one not in over for one in pruned), (
+        "those left over at the end were not pruned"
+    )
+    assert result["generated_tokens"] == counters.generation_tokens
+    # So do the lines of the report, for people.
+    assert all(sentence in captured.err for sentence in result["what_happened"])
+    assert all(f"  {arrival.request_id}" in captured.err for arrival in SCENARIOS[name].arrivals)
+    ended = [event for event in events if isinstance(event, RequestFinished)]
+    assert captured.err.count("finishes") == len(ended) >= result["finished_requests"]
+    assert captured.err.count("is preempted") == result["preemptions"]
+
+
+def test_what_a_demo_shows_is_there_in_the_counts(capsys: pytest.CaptureFixture):
+    assert main([*DEMO, "--scenario", "memory-pressure", "--json"]) == 0
+    result = last_json(capsys.readouterr().out)
+    assert result["preemptions"] > 0 and result["evicted_blocks"] > 0
+    assert main([*DEMO, "--scenario", "shared-prefix", "--json"]) == 0
+    assert last_json(capsys.readouterr().out)["prefix_hit_tokens"] > 0
+    assert main([*DEMO, "--scenario", "parallel-sampling", "--json"]) == 0
+    result = last_json(capsys.readouterr().out)
+    assert (result["requests"], result["forked_sequences"], result["copied_blocks"]) == (3, 6, 6)
+    assert main([*DEMO, "--scenario", "beams", "--json"]) == 0
+    result = last_json(capsys.readouterr().out)
+    assert result["pruned_beams"] == result["forked_sequences"] - 2 * 3 > 20
+
+
+def test_a_demo_tells_each_sample_and_of_a_beam_search_only_how_it_begins(capsys: pytest.CaptureFixture):
+    assert main([*DEMO, "--scenario", "parallel-sampling"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err.count(" forks off ada, ") == captured.err.count(" forks off cleo, ") == 3
+    assert captured.err.count("copies shared block") == 6
+    assert captured.out.count("        > ") == 4 + 1 + 4
+    assert "0 pruned beams" in captured.out
+    assert main([*DEMO, "--scenario", "beams"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err.count(" is pruned") == 2, "the first dead beam of each search"
+    assert captured.err.count(" forks off ") < 20
+    assert captured.out.count("(what the beams found") == 2
+
+
+def test_an_engine_option_overrides_the_scenarios(capsys: pytest.CaptureFixture):
+    options = ["--num-gpu-blocks-override", "200", "--no-enable-prefix-caching"]
+    assert main([*DEMO, "--scenario", "memory-pressure", "--json", *options]) == 0
+    result = last_json(capsys.readouterr().out)
+    assert (result["preemptions"], result["prefix_hit_tokens"]) == (0, 0)
+    assert "200 blocks were enough" in result["what_happened"][0]
+
+
+def test_a_scenario_that_does_not_fit_the_options_is_one_sentence(capsys: pytest.CaptureFixture):
+    assert main([*DEMO, "--scenario", "memory-pressure", "--num-gpu-blocks-override", "3", "--json"]) == 1
+    captured = capsys.readouterr()
+    assert re.fullmatch(r"minivllm: Request 'ada' needs up to \d+ KV cache blocks .*\n", captured.err)
+    assert captured.out == ""
+
+
+def test_a_violated_invariant_is_counted_reported_and_a_failure(capsys: pytest.CaptureFixture, monkeypatch):
+    calls = []
+
+    def violated_once(scheduler, plan):
+        calls.append(plan)
+        return [Violation("free queue", "made up for this test")] if len(calls) == 20 else []
+
+    monkeypatch.setattr("minivllm.engine.stepper.check_invariants", violated_once)
+    assert main([*DEMO, "--json"]) == 1
+    captured = capsys.readouterr()
+    assert last_json(captured.out)["invariant_violations"] == 1
+    assert captured.err.endswith("minivllm: free queue: made up for this test\n")
+
+
+class PretendedDashboard:
+    """Stands where the dashboard would; it is left as soon as it has been told how the run ended."""
+
+    shown: ClassVar[list["PretendedDashboard"]] = []
+
+    def __init__(self, source: InProcessSource, *, watch: str, control: EngineThreadControl, **options: object) -> None:
+        self.source, self.watch, self.control = source, watch, control
+        self.summary: list[str] = []
+        self.return_code = 0
+        self._told = threading.Event()
+        self.shown.append(self)
+
+    def show_summary(self, lines: list[str], step: int | None = None) -> None:
+        self.summary = lines
+        self._told.set()
+
+    def run(self) -> None:
+        assert self._told.wait(SOON)
+
+
+@pytest.fixture
+def dashboards(monkeypatch) -> list[PretendedDashboard]:
+    """A terminal is attached, as far as the command can see; the dashboards that it opened."""
+    monkeypatch.setattr("minivllm.tui.app.DashboardApp", PretendedDashboard)
+    monkeypatch.setattr(PretendedDashboard, "shown", [])
+    monkeypatch.setattr("minivllm.cli.commands.demo.terminal_attached", lambda: True)
+    return PretendedDashboard.shown
+
+
+def test_the_dashboard_gets_every_event_and_the_summary_at_the_end(dashboards, capsys: pytest.CaptureFixture, tmp_path):
+    log = tmp_path / "run.jsonl"
+    assert main(["demo", "--model", "tiny-random", "--slow", "0", "--json", "--record", str(log)]) == 0
+    (dashboard,) = dashboards
+    recording = Recording(log)
+    assert dashboard.watch == SCENARIOS["shared-prefix"].watch
+    shown = dashboard.source.recording
+    assert shown.header == recording.header
+    assert dashboard.source.poll(SOON) == len(shown) == len(recording)
+    assert list(shown.events(0, len(shown))) == list(recording.events(0, len(recording)))
+    assert dashboard.summary == last_json(capsys.readouterr().out)["what_happened"]
+
+
+def test_what_was_asked_after_the_end_is_counted_and_the_summary_comes_again(
+    dashboards, capsys: pytest.CaptureFixture, monkeypatch
+):
+    summaries: list[tuple[list[str], int]] = []
+    told = threading.Semaphore(0)
+
+    def show_summary(self, lines: list[str], step: int | None = None) -> None:
+        summaries.append((lines, step))
+        told.release()
+
+    def ask_once_more(self) -> None:
+        assert told.acquire(timeout=SOON)
+        self.control.add_request("And one more?")
+        assert told.acquire(timeout=SOON)
+
+    monkeypatch.setattr(PretendedDashboard, "show_summary", show_summary)
+    monkeypatch.setattr(PretendedDashboard, "run", ask_once_more)
+    assert main(["demo", "--model", "tiny-random", "--slow", "0", "--json"]) == 0
+    captured = capsys.readouterr()
+    result = last_json(captured.out)
+    assert result["requests"] == result["finished_requests"] == 9
+    assert "9 of 9 requests finished" in captured.err
+    (first, after), (second, at_last) = summaries
+    assert after < at_last == result["steps"] and first != second == result["what_happened"]
+
+
+def test_the_dashboard_is_told_when_the_engine_fails(dashboards, capsys: pytest.CaptureFixture, monkeypatch):
+    monkeypatch.setattr("minivllm.engine.stepper.check_invariants", lambda scheduler, plan: [Violation("a", "made up")])
+    assert main(["demo", "--model", "tiny-random"]) == 1
+    assert dashboards[0].summary == ["The engine failed: a: made up"]
+    assert capsys.readouterr().err == "minivllm: a: made up\n"
+
+
+def test_headless_no_dashboard_is_opened_in_a_terminal_either(dashboards):
+    assert main(DEMO) == 0
+    assert dashboards == []
+
+
+@pytest.mark.parametrize("where", ["nowhere/run.jsonl", "."], ids=["no such directory", "a directory"])
+def test_a_recording_that_cannot_be_written_is_refused_before_the_model_is_loaded(
+    where: str, capsys: pytest.CaptureFixture, monkeypatch, tmp_path: Path
+):
+    monkeypatch.setattr(
+        "minivllm.engine.engine.LLMEngine.from_config", lambda config: pytest.fail("the model was loaded")
+    )
+    assert main([*DEMO, "--record", str(tmp_path / where)]) == 1
+    assert capsys.readouterr().err.startswith(f"minivllm: {tmp_path / where}".rstrip("/."))
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+def test_a_disk_that_runs_full_ends_the_demo_with_one_sentence(capsys: pytest.CaptureFixture):
+    assert main([*DEMO, "--record", "/dev/full"]) == 1
+    assert capsys.readouterr().err == "minivllm: /dev/full cannot be written: No space left on device.\n"
+
+
+def test_ctrl_c_ends_the_run_and_leaves_a_recording_that_can_be_read(tmp_path: Path):
+    log = tmp_path / "run.jsonl"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "minivllm", *DEMO, "--slow", "0.05", "--json", "--record", str(log)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env=environment(),
+    )
+    said = []
+    for line in process.stderr:
+        said.append(line)
+        if "enters slot" in line:
+            break
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=SOON)
+    err = "".join(said) + err
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    assert re.search(r"Recorded up to step \d+ in ", err)
+    assert json.loads(out.splitlines()[-1])["invariant_violations"] == 0, "the report comes after Ctrl-C, too"
+    recording = Recording(log)
+    assert 1 <= recording.last_step < 150
+    end = recording.view_at_event(len(recording))
+    assert end.counters.aborted_requests >= 1
+    assert end.requests == {}
+    assert all(block.ref_cnt == 0 for block in end.blocks)
+    # Whole to its last byte: the writer was closed, not killed.
+    lines = log.read_bytes().split(b"\n")
+    assert lines[-1] == b"" and len(lines) == len(recording) + 2
+    assert {type(event) for event in recording.events(0, len(recording))} <= set(EVENT_KINDS)
+
+
+def open_terminal(columns: int, rows: int, *arguments: str) -> tuple[int, int]:
+    """Start the command in a terminal of its own; its process id and the other end of the terminal."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.environ.update(environment(TERM="xterm-256color", COLUMNS="", LINES=""))
+        os.execv(sys.executable, [sys.executable, "-m", "minivllm", *arguments])
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    return pid, terminal
+
+
+def read_terminal(terminal: int, until: bytes | None) -> bytes:
+    """What the program writes, up to `until` or to its end."""
+    seen, deadline = b"", time.monotonic() + SOON
+    while until is None or until not in seen:
+        assert time.monotonic() < deadline, f"{until} did not come: {seen[-2000:]!r}"
+        if select.select([terminal], [], [], 0.1)[0]:
+            try:
+                seen += os.read(terminal, 65536)
+            except OSError:  # the program has ended
+                return seen
+    return seen
+
+
+def test_keys_pressed_while_the_model_is_loaded_reach_neither_the_dashboard_nor_the_shell():
+    pid, terminal = open_terminal(120, 36, "demo", "--model", "tiny-random", "--scenario", "burst")
+    try:
+        read_terminal(terminal, b"Loading")
+        os.write(terminal, b"q\rq")
+        seen = read_terminal(terminal, b"DECODE")
+        assert b"\x1b[?1049l" not in seen, "the dashboard was left by a key that came before it"
+        os.write(terminal, b"q")
+        read_terminal(terminal, None)
+        assert os.waitpid(pid, 0)[1] == 0
+    finally:
+        os.close(terminal)
+
+
+@pytest.mark.parametrize("key", [b"q", b"\x03"], ids=["q", "ctrl-c"])
+def test_in_a_terminal_the_dashboard_opens_and_a_key_leaves_it_with_a_report(key: bytes, tmp_path: Path):
+    log = tmp_path / "run.jsonl"
+    pid, terminal = open_terminal(
+        120, 36, "demo", "--model", "tiny-random", "--scenario", "burst", "--record", str(log), "--json"
+    )
+    try:
+        seen = read_terminal(terminal, b"DECODE")
+        assert b"\x1b[?1049h" in seen  # the alternate screen
+        os.write(terminal, key)
+        after = read_terminal(terminal, None)
+        _, status = os.waitpid(pid, 0)
+    finally:
+        os.close(terminal)
+    assert os.waitstatus_to_exitcode(status) == 0, after
+    assert b"\x1b[?1049l" in after, "the terminal was not restored"
+    report = after.rpartition(b"\x1b[?1049l")[2].decode()
+    assert "The run was stopped before its end." in report
+    *_, result, recorded = report.strip().splitlines()
+    assert "Recorded up to step" in recorded
+    result = json.loads(result)
+    assert result["finished_requests"] < result["requests"] == 12
+    assert Recording(log).last_step == result["steps"]

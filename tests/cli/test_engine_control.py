@@ -1,0 +1,242 @@
+"""`EngineThreadControl`: every key of the dashboard on a real thread, and a sentence for whatever is refused."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, get_type_hints
+
+import pytest
+from support.engine.engine_fakes import FakeRunner, FakeTokenizer, next_token
+from support.patience import SOON
+
+from minivllm.cli.engine_control import MAX_TOKENS, EngineThreadControl
+from minivllm.clock import VirtualClock
+from minivllm.config import EngineConfig
+from minivllm.engine.engine import LLMEngine
+from minivllm.engine.engine_thread import EngineThread
+from minivllm.events import types as ev
+from minivllm.events.fold import Fold
+from minivllm.tui.control import EngineControl
+
+
+class Watched:
+    """A control, what its engine told, and ways to wait for it."""
+
+    def __init__(self, engine: LLMEngine, seconds_per_step: float = 0.0) -> None:
+        self.engine = engine
+        self.events: list[ev.Event] = []
+        self.fold = Fold(engine.log_header())
+        engine.subscribe(self.events.append)
+        engine.subscribe(self.fold.apply)
+        self.thread = EngineThread(engine, seconds_per_step=seconds_per_step)
+        self.control: EngineControl = EngineThreadControl(self.thread)
+
+    def settle(self) -> None:
+        """Until all that was asked for has been taken in."""
+        self.thread.call(lambda engine: None).result(SOON)
+
+    def until(self, holds: Callable[[], Any]) -> None:
+        end = time.monotonic() + SOON
+        while not holds():
+            assert time.monotonic() < end, "waited in vain"
+            time.sleep(0.002)
+
+    def of(self, kind: type[ev.Event]) -> list[ev.Event]:
+        return [event for event in list(self.events) if isinstance(event, kind)]
+
+
+def fake_engine(num_blocks: int = 200, **options: Any) -> LLMEngine:
+    config = EngineConfig(
+        model="fake",
+        block_size=4,
+        **{"max_num_seqs": 8, "max_num_batched_tokens": 64, **options},
+        check_invariants=True,
+    )
+    return LLMEngine(config, FakeRunner(num_blocks, 4), FakeTokenizer(), clock=VirtualClock())
+
+
+@contextmanager
+def controlled(engine: LLMEngine, **options: Any) -> Iterator[Watched]:
+    watched = Watched(engine, **options)
+    with watched.thread:
+        yield watched
+
+
+def test_it_has_every_call_of_the_protocol_with_the_same_arguments():
+    names = [name for name in vars(EngineControl) if not name.startswith("_")]
+    assert len(names) == 12
+    for name in names:
+        assert get_type_hints(getattr(EngineThreadControl, name)) == get_type_hints(getattr(EngineControl, name))
+
+
+def test_pause_step_phase_step_and_resume_move_the_engine_and_show_in_the_state():
+    with controlled(fake_engine(), seconds_per_step=0.001) as watched:
+        control = watched.control
+        control.pause()
+        control.add_request("Hi")
+        seen = []
+        for press in (control.step_phase, control.step_phase, control.step, control.step):
+            press()
+            watched.settle()
+            watched.until(lambda: not watched.thread._singles)
+            seen.append((control.state(), watched.fold.step))
+        assert seen == [
+            ((True, "execute"), 1),
+            ((True, "sample"), 1),
+            ((True, "schedule"), 1),
+            ((True, "schedule"), 2),
+        ]
+        control.resume()
+        watched.until(lambda: watched.of(ev.RequestFinished))
+        assert not control.state().paused
+        assert control.messages() == []
+
+
+def test_requests_are_numbered_greedy_and_refused_ones_take_no_number():
+    with controlled(fake_engine()) as watched:
+        for prompt in ("Hi", " \n", "You there"):
+            watched.control.add_request(prompt)
+        watched.until(lambda: len(watched.of(ev.RequestFinished)) == 2)
+        arrived = watched.of(ev.RequestArrived)
+        assert [(one.request_id, one.prompt) for one in arrived] == [("user-1", "Hi"), ("user-2", "You there")]
+        assert {one.max_tokens for one in arrived} == {MAX_TOKENS}
+        first = next(one for one in watched.of(ev.TokenSampled) if one.seq_id == "user-1.0")
+        assert first.token_id == next_token(arrived[0].prompt_token_ids)
+        (message,) = watched.control.messages()
+        assert "type a message" in message
+        assert watched.control.messages() == []
+
+
+def test_a_small_cache_shortens_the_answer_and_refuses_only_what_does_not_fit_at_all():
+    with controlled(fake_engine(num_blocks=5)) as watched:
+        watched.control.add_request("Seventeen letters")
+        watched.control.add_request("Twenty and one letter, or some more of them")
+        watched.until(lambda: watched.of(ev.RequestFinished))
+        assert [one.max_tokens for one in watched.of(ev.RequestArrived)] == [3]
+        assert "more blocks" in watched.control.messages()[0]
+
+
+@pytest.mark.parametrize("num_blocks", [300, 50])
+def test_a_burst_is_four_requests_that_share_a_long_beginning(num_blocks):
+    """In a small cache it is shorter, and still fits."""
+    with controlled(fake_engine(num_blocks)) as watched:
+        watched.control.add_burst()
+        watched.until(lambda: len(watched.of(ev.RequestFinished)) == 4)
+        prompts = [one.prompt_token_ids for one in watched.of(ev.RequestArrived)]
+        length = next(i for i, tokens in enumerate(zip(*prompts, strict=False)) if len(set(tokens)) > 1)
+        assert length >= 75
+        assert {one.seq_id for one in watched.of(ev.BlockHit)} == {"burst-2.0", "burst-3.0", "burst-4.0"}
+        assert watched.control.messages() == []
+
+
+def test_an_abort_in_the_middle_of_a_step_is_announced_and_made_at_its_end():
+    with controlled(fake_engine()) as watched:
+        control = watched.control
+        control.pause()
+        control.add_request("Hi")
+        control.step_phase()
+        watched.until(lambda: control.state().next_phase == "execute")
+        control.abort("user-1")
+        control.set_option("max_num_seqs", 2)
+        assert control.messages() == [
+            "Request user-1 will be aborted when the step that is under way has ended.",
+            "max_num_seqs will change when the step that is under way has ended.",
+        ]
+        watched.settle()
+        assert not watched.of(ev.RequestAborted)
+        control.step()
+        watched.until(lambda: watched.of(ev.RequestAborted) and watched.of(ev.OptionChanged))
+        assert watched.fold.max_num_seqs == 2
+        control.abort("user-1")
+        watched.until(lambda: control._messages)
+        assert control.messages() == ["There is no unfinished request user-1 to abort."]
+
+
+@pytest.mark.parametrize(
+    "press, sentence",
+    [
+        (lambda control: control.set_option("max_num_seqs", 0), "whole number, at least 1"),
+        (lambda control: control.set_option("max_num_batched_tokens", 65), "at most 64"),
+        (lambda control: control.set_option("seed", 3), "cannot be changed while the engine runs"),
+        (lambda control: control.trace_kernel("nobody.0"), "no unfinished sequence 'nobody.0'"),
+        (lambda control: control.add_request("a\ud800"), "UnicodeEncodeError"),
+    ],
+)
+def test_what_the_engine_refuses_arrives_as_one_sentence(press, sentence, monkeypatch):
+    monkeypatch.setattr(FakeTokenizer, "encode", lambda self, text: list(text.encode()))
+    with controlled(fake_engine()) as watched:
+        press(watched.control)
+        watched.until(lambda: watched.control._messages)
+        (message,) = watched.control.messages()
+        assert sentence in message and "\n" not in message
+        assert watched.events == []
+
+
+def test_an_engine_that_dies_says_so_once_and_every_key_after_that_says_why_nothing_happens():
+    engine = fake_engine()
+    reached, go_on = threading.Event(), threading.Event()
+
+    def explode(plan: object) -> None:
+        reached.set()
+        go_on.wait(SOON)
+        raise ValueError("the model broke")
+
+    engine._runner.execute_model, engine._runner.device_lost = explode, True
+    watched = Watched(engine)
+    watched.thread.start()
+    control = watched.control
+    control.add_request("Hi")
+    assert reached.wait(SOON)
+    control.pause()
+    control.abort("user-1")
+    go_on.set()
+    watched.until(lambda: watched.thread.ended.done() and control._messages)
+    assert control.messages() == ["The engine failed: the model broke"]
+    control.step()
+    assert control.messages() == ["The engine's thread has ended: start a new one to go on."]
+
+
+def test_no_call_waits_for_the_engine():
+    engine = fake_engine()
+    held, release = threading.Event(), threading.Event()
+    with controlled(engine) as watched:
+        watched.thread.call(lambda engine: (held.set(), release.wait(SOON)))
+        assert held.wait(SOON)
+        control = watched.control
+        control.pause(), control.step(), control.step_phase(), control.resume()
+        control.add_request("Hi"), control.add_burst(), control.abort("user-1"), control.set_option("max_num_seqs", 1)
+        control.record_attention_mass(True), control.trace_kernel("user-1.0"), control.state(), control.messages()
+        assert watched.events == []
+        release.set()  # only now: none of them waited for it
+
+
+# ---- a real, tiny chat model ----
+
+
+def test_a_chat_model_gets_its_template_and_tells_attention_and_kernels_on_request():
+    config = EngineConfig(
+        model="tiny-random", dtype="float32", device="cpu", num_gpu_blocks_override=64, max_model_len=512
+    )
+    engine = LLMEngine.from_config(config)
+    with controlled(engine) as watched:
+        control = watched.control
+        control.pause()
+        control.record_attention_mass(True)
+        control.add_request("Hello")
+        watched.settle()
+        (arrived,) = watched.of(ev.RequestArrived)
+        assert arrived.prompt == "Hello"
+        expected = engine.tokenizer.apply_chat_template([{"role": "user", "content": "Hello"}])
+        assert arrived.prompt_token_ids == expected != engine.tokenizer.encode("Hello")
+        control.trace_kernel("user-1.0")
+        control.step()
+        watched.until(lambda: watched.of(ev.StepEnd))
+        control.record_attention_mass(False)
+        control.step()
+        watched.until(lambda: watched.of(ev.KernelTraced))
+        assert [event.step for event in watched.of(ev.AttentionMass)] == [1]
+        (traced,) = watched.of(ev.KernelTraced)
+        assert (traced.step, traced.seq_id, traced.problem) == (2, "user-1.0", None)
+        assert traced.num_tokens == len(expected) + 1
+        assert control.messages() == []

@@ -1,0 +1,290 @@
+"""`minivllm generate` and `minivllm chat`, on the tiny random model."""
+
+import io
+import json
+import math
+import os
+import pty
+import re
+import select
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
+
+from minivllm import LLM, SamplingParams
+from minivllm.cli import main
+
+TINY = ["--model", "tiny-random", "--num-gpu-blocks-override", "256", "--dtype", "float32"]
+
+
+@pytest.fixture(scope="module")
+def llm() -> LLM:
+    """The same model by the other road."""
+    return LLM("tiny-random", num_gpu_blocks_override=256, dtype="float32")
+
+
+def texts(llm: LLM, prompts: list[str], max_tokens: int) -> list[str]:
+    outputs = llm.generate(prompts, SamplingParams(temperature=0, max_tokens=max_tokens), use_tqdm=False)
+    return [output.outputs[0].text for output in outputs]
+
+
+def stdin(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), encoding="utf-8"))
+
+
+def test_one_prompt_gives_the_text_of_the_model(llm: LLM, capsys: pytest.CaptureFixture):
+    assert main(["generate", "Hello", *TINY, "--max-tokens", "40"]) == 0
+    assert capsys.readouterr().out == texts(llm, ["Hello"], 40)[0] + "\n"
+
+
+def test_one_prompt_is_shown_token_by_token(capsys: pytest.CaptureFixture, monkeypatch):
+    shown = []
+    monkeypatch.setattr("minivllm.cli.commands.generate.show", lambda text: shown.append(text))
+    assert main(["generate", "Hello", *TINY, "--max-tokens", "20"]) == 0
+    assert len(shown) == 21
+
+
+def test_many_prompts_are_answered_together_and_printed_in_their_order(llm: LLM, capsys: pytest.CaptureFixture):
+    prompts = ["Hello", "What", "One two three"]
+    assert main(["generate", *prompts, *TINY, "--max-tokens", "24"]) == 0
+    expected = [
+        f"[{number}] " + text.strip("\n").replace("\n", "\n    ") + "\n"
+        for number, text in enumerate(texts(llm, prompts, 24), start=1)
+    ]
+    assert capsys.readouterr().out == "".join(expected)
+
+
+def test_json_is_the_last_line_with_every_output(llm: LLM, capsys: pytest.CaptureFixture):
+    assert main(["generate", "Hello", "What", *TINY, "--max-tokens", "6", "--logprobs", "2", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert [output["text"] for output in result["outputs"]] == texts(llm, ["Hello", "What"], 6)
+    assert result["generated_tokens"] == 12
+    for output in result["outputs"]:
+        assert output["finish_reason"] == "length"
+        assert len(output["token_ids"]) == len(output["logprobs"]) == 6
+        assert str(output["token_ids"][0]) in output["logprobs"][0]
+
+
+def listed(out: str) -> dict[str, str]:
+    """Label -> text of what was printed in order."""
+    return dict(re.findall(r"^\[([\d.]+)\] (.*(?:\n    .*)*)$", out, re.M))
+
+
+def test_samples_of_a_seed_are_the_same_alone_and_beside_fifteen_other_prompts(capsys: pytest.CaptureFixture):
+    options = [*TINY, "-n", "4", "--seed", "7", "--max-tokens", "24"]
+    runs = []
+    for _ in range(2):
+        assert main(["generate", "Hello", *options]) == 0
+        runs.append(listed(capsys.readouterr().out))
+    alone, again = runs
+    assert alone == again
+    assert list(alone) == ["1", "2", "3", "4"]
+    assert len(set(alone.values())) == 4, "several samples are drawn, at temperature 1, without being told to"
+
+    others = [f"Prompt number {number}" for number in range(15)]
+    assert main(["generate", *others[:9], "Hello", *others[9:], *options]) == 0
+    crowd = listed(capsys.readouterr().out)
+    assert len(crowd) == 64
+    assert {label: crowd[f"10.{label}"] for label in alone} == alone
+
+
+def test_log_probabilities_are_printed_under_the_text_with_the_tokens_that_were_likely_too(
+    llm: LLM, capsys: pytest.CaptureFixture
+):
+    (expected,) = llm.generate(["Hello"], SamplingParams(temperature=0.0, max_tokens=6, logprobs=2))
+    wanted = expected.outputs[0]
+    assert main(["generate", "Hello", *TINY, "--max-tokens", "6", "--logprobs", "2"]) == 0
+    out = capsys.readouterr().out
+    rows = [re.fullmatch(r'    (".+?") +([\d.]+)%  rank (\d+) +others: (.*)', row) for row in out.splitlines()[-6:]]
+    for row, token_id, likely in zip(rows, wanted.token_ids, wanted.logprobs, strict=True):
+        taken, (other,) = likely[token_id], [one for one_id, one in likely.items() if one_id != token_id]
+        assert json.loads(row[1]) == taken.decoded_token and int(row[3]) == taken.rank == 1
+        assert float(row[2]) == pytest.approx(100 * math.exp(taken.logprob), abs=0.06)
+        assert row[4].startswith(json.dumps(other.decoded_token, ensure_ascii=False))
+    assert main(["generate", "Hello", "What", *TINY, "--max-tokens", "6", "--logprobs", "0"]) == 0
+    assert len(re.findall(r"^    .*%  rank 1$", capsys.readouterr().out, re.M)) == 12
+
+
+def test_beams_give_all_texts_best_first_or_as_many_as_are_asked_for(llm: LLM, capsys: pytest.CaptureFixture):
+    (expected,) = llm.beam_search("Hello", beam_width=4, max_tokens=12)
+    best = [output.text for output in expected.outputs]
+    assert main(["generate", "Hello", *TINY, "--beam-width", "4", "--max-tokens", "12"]) == 0
+    printed = listed(capsys.readouterr().out)
+    assert printed == {str(i): text.strip("\n").replace("\n", "\n    ") for i, text in enumerate(best, 1)}
+    arguments = ["--beam-width", "4", "-n", "2", "--max-tokens", "12", "--length-penalty", "1.0", "--json"]
+    assert main(["generate", "Hello", *TINY, *arguments]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert [(output["index"], output["text"]) for output in result["outputs"]] == list(enumerate(best[:2]))
+    assert result["generated_tokens"] == sum(len(output.token_ids) for output in expected.outputs[:2])
+
+
+@pytest.mark.parametrize("option", ["-n", "--best-of", "--beam-width", "--length-penalty", "--early-stopping"])
+def test_a_chat_has_one_answer_and_no_option_for_several(option, capsys):
+    assert main(["chat", *TINY, option, "2"]) == 2
+    assert "unrecognized arguments" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "sentence"),
+    [
+        (["-n", "17"], 1, "asks for 17 sequences"),
+        (["--beam-width", "17"], 1, "asks for 17 sequences"),
+        (["--beam-width", "4", "--temperature", "0.7"], 2, "takes no temperature"),
+        (["--beam-width", "1"], 2, "beam_width must be a whole number, at least 2"),
+        (["-n", "4", "--best-of", "3"], 2, "raise best_of"),
+        (["--length-penalty", "2"], 2, "length_penalty is for beams"),
+        (["--beam-width", "4", "--early-stopping", "perhaps"], 2, "must be one of true, false, never"),
+    ],
+)
+def test_numbers_of_texts_that_make_no_sense_are_one_sentence(arguments, status, sentence, capsys):
+    assert main(["generate", "Hello", *TINY, *arguments]) == status
+    assert sentence in capsys.readouterr().err
+
+
+def test_prompts_come_from_a_file_or_from_standard_input_one_a_line(
+    llm: LLM, capsys: pytest.CaptureFixture, monkeypatch, tmp_path: Path
+):
+    (tmp_path / "prompts.txt").write_text("Hello\n\nWhat is über?\n", encoding="utf-8")
+    options = [*TINY, "--max-tokens", "5", "--json"]
+    assert main(["generate", "--file", str(tmp_path / "prompts.txt"), *options]) == 0
+    from_file = json.loads(capsys.readouterr().out)["outputs"]
+    for arguments in ([], ["--file", "-"]):
+        stdin(monkeypatch, "Hello\n\nWhat is über?\n".encode())
+        assert main(["generate", *arguments, *options]) == 0
+        assert json.loads(capsys.readouterr().out)["outputs"] == from_file
+    assert [output["prompt"] for output in from_file] == ["Hello", "What is über?"]
+    assert [output["text"] for output in from_file] == texts(llm, ["Hello", "What is über?"], 5)
+
+
+def test_chat_applies_the_models_template(llm: LLM, capsys: pytest.CaptureFixture):
+    assert main(["generate", "--chat", "Hello", *TINY, "--max-tokens", "8", "--json"]) == 0
+    (output,) = json.loads(capsys.readouterr().out)["outputs"]
+    (expected,) = llm.chat([{"role": "user", "content": "Hello"}], SamplingParams(temperature=0, max_tokens=8))
+    assert output["token_ids"] == expected.outputs[0].token_ids
+    assert output["prompt"] == "Hello"
+
+
+def test_the_seed_decides_what_is_sampled(capsys: pytest.CaptureFixture):
+    def sampled(seed: str) -> str:
+        assert main(["generate", "Hello", *TINY, "--temperature", "1", "--max-tokens", "12", "--seed", seed]) == 0
+        return capsys.readouterr().out
+
+    assert sampled("1") == sampled("1") != sampled("2")
+
+
+def test_a_prompt_that_is_refused_does_not_stop_the_others(llm: LLM, capsys: pytest.CaptureFixture):
+    prompts = ["Hello", "x" * 100, "What"]
+    assert main(["generate", *prompts, *TINY, "--max-model-len", "64", "--max-tokens", "6"]) == 1
+    captured = capsys.readouterr()
+    first, third = texts(llm, ["Hello", "What"], 6)
+    assert captured.out == f"[1] {first}\n[3] {third}\n"
+    assert captured.err.startswith("minivllm: Request '1' has 100 prompt tokens, but max_model_len is 64")
+    assert captured.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("prompt", ["", "\udc80"], ids=["empty", "no Unicode"])
+def test_an_unusable_prompt_is_status_1_with_one_sentence(prompt: str, capsys: pytest.CaptureFixture):
+    assert main(["generate", prompt, *TINY]) == 1
+    captured = capsys.readouterr()
+    assert captured.err.startswith("minivllm: ") and captured.err.count("\n") == 1
+    assert captured.out == ""
+
+
+def test_no_prompt_at_all_is_wrong_usage(capsys: pytest.CaptureFixture, monkeypatch):
+    stdin(monkeypatch, b"\n")
+    assert main(["generate", *TINY]) == 2
+    assert "no prompt" in capsys.readouterr().err
+
+
+def test_a_file_that_is_missing_or_no_text_is_status_1(capsys: pytest.CaptureFixture, monkeypatch, tmp_path: Path):
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\xff")
+    assert main(["generate", "--file", str(tmp_path / "nothing"), *TINY]) == 1
+    assert capsys.readouterr().err == f"minivllm: {tmp_path / 'nothing'}: No such file or directory.\n"
+    assert main(["generate", "--file", str(tmp_path / "binary"), *TINY]) == 1
+    assert capsys.readouterr().err == f"minivllm: {tmp_path / 'binary'} is not UTF-8 text: convert it first.\n"
+    stdin(monkeypatch, b"\xff")
+    assert main(["generate", *TINY]) == 1
+    assert capsys.readouterr().err == "minivllm: standard input is not UTF-8 text: convert it first.\n"
+
+
+# ---- chat ----
+
+
+def cached_of(err: str) -> list[tuple[int, int]]:
+    return [
+        (int(cached), int(total)) for cached, total in re.findall(r"; (\d+) of (\d+) prompt tokens were cached", err)
+    ]
+
+
+def test_each_turn_of_a_chat_finds_the_turns_before_in_the_cache(capsys: pytest.CaptureFixture, monkeypatch):
+    stdin(monkeypatch, b"Hello there, how are you?\nAnd what else can you say?\n/reset\nHello there, how are you?\n")
+    assert main(["chat", *TINY, "--max-tokens", "20", "--system", "Be brief."]) == 0
+    (first, first_total), (second, second_total), (third, third_total) = cached_of(capsys.readouterr().err)
+    assert first == 0
+    assert second >= first_total // 16 * 16 - 16 > 0
+    assert second_total > first_total
+    assert (third, third_total) == (first_total // 16 * 16, first_total)
+
+
+def test_a_chat_answers_what_the_model_would_answer(llm: LLM, capsys: pytest.CaptureFixture, monkeypatch):
+    stdin(monkeypatch, b"Hello\n")
+    assert main(["chat", *TINY, "--max-tokens", "20", "--temperature", "0", "--top-p", "1"]) == 0
+    (expected,) = llm.chat([{"role": "user", "content": "Hello"}], SamplingParams(temperature=0, max_tokens=20))
+    assert capsys.readouterr().out == expected.outputs[0].text + "\n"
+
+
+def test_a_message_that_is_too_long_is_refused_and_the_chat_goes_on(capsys: pytest.CaptureFixture, monkeypatch):
+    stdin(monkeypatch, b"x" * 200 + b"\nHello\n/nonsense\n/help\n/exit\nnever read\n")
+    assert main(["chat", *TINY, "--max-model-len", "96", "--max-tokens", "5"]) == 1
+    captured = capsys.readouterr()
+    assert "max_model_len is 96" in captured.err
+    assert "There is no command /nonsense" in captured.err
+    assert len(cached_of(captured.err)) == 1
+    assert captured.out.count("\n") >= 1
+
+
+def read_until(terminal: int, pattern: bytes, key: bytes = b"", seconds: float = 100.0) -> bytes:
+    """What a program writes to its terminal, up to `pattern`; `key` is pressed every second until then."""
+    seen, deadline, press_at = b"", time.monotonic() + seconds, time.monotonic()
+    while not re.search(pattern, seen):
+        if key and time.monotonic() >= press_at:
+            os.write(terminal, key)
+            press_at += 1.0
+        assert time.monotonic() < deadline, f"{pattern} did not come: {seen!r}"
+        if select.select([terminal], [], [], 0.1)[0]:
+            try:
+                seen += os.read(terminal, 4096)
+            except OSError:  # the program has ended
+                break
+    return seen
+
+
+def test_in_a_terminal_ctrl_c_stops_the_answer_and_ctrl_d_ends_the_chat():
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.environ["OMP_NUM_THREADS"] = "1"
+        os.execv(
+            sys.executable,
+            [sys.executable, "-m", "minivllm", "chat", *TINY, "--max-tokens", "1900", "--ignore-eos"],
+        )
+    try:
+        read_until(terminal, b"you> ")
+        os.write(terminal, b"Hello\n")
+        read_until(terminal, b"Hello\r\n(.|\n){4}")  # its echo, and the first tokens
+        os.write(terminal, b"\x03")
+        after = read_until(terminal, b"you> ")
+        (tokens,) = re.findall(rb"\((\d+) tokens, ", after)
+        assert 0 < int(tokens) < 1900
+        # More than once: in the moment between prompt and reading, Python's readline overhears it.
+        read_until(terminal, rb"\(Ctrl-D ends the conversation\.\)(.|\s)*you> ", key=b"\x03")
+        os.write(terminal, b"Again\n")
+        answer = read_until(terminal, rb"prompt tokens were cached\)\s*you> ")
+        assert int(re.findall(rb"; (\d+) of \d+ prompt", answer)[0]) > 0
+        os.write(terminal, b"\x04")
+        _, status = os.waitpid(pid, 0)
+        assert os.waitstatus_to_exitcode(status) == 0
+    finally:
+        os.close(terminal)

@@ -1,0 +1,136 @@
+"""`minivllm once` and `minivllm export`: what a recording tells a script."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+from support.chrome_checker import CheckedTrace
+
+from minivllm.cli import main
+from minivllm.events.recording.recording import Recording
+
+TRACES = Path(__file__).parents[2] / "docs/assets/traces"
+LOG = TRACES / "memory-pressure.jsonl"
+
+
+def only_json(text: str) -> dict:
+    assert text.count("\n") == 1
+    return json.loads(text)
+
+
+@pytest.mark.parametrize("step", [0, 1, 90, 160, None])
+def test_once_prints_the_folded_state_as_one_line_of_json(step: int | None, capsys: pytest.CaptureFixture):
+    assert main(["once", str(LOG), "--json", *(() if step is None else ("--step", str(step)))]) == 0
+    told = only_json(capsys.readouterr().out)
+    recording = Recording(LOG)
+    fold = recording.view_at_step(recording.last_step if step is None else step)
+    state = json.loads(msgspec.json.encode(fold.state))
+    assert {name: told[name] for name in state} == state
+    assert told["model"] == "smollm2" and told["t"] == fold.t and told["lost_events"] == 0
+    assert told["finished_requests"] == fold.counters.finished_requests
+    assert sum(told["pool"].values()) == len(told["blocks"]) == 24
+
+
+def test_once_says_who_runs_who_waits_and_why(capsys: pytest.CaptureFixture):
+    assert main(["once", str(LOG), "--step", "150"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("smollm2 after step 150, ")
+    assert lines[1] == "blocks    24 of 16 tokens: 23 used, 1 free but cached, 0 empty"
+    assert lines[3] == "running   2 in 4 slots" and lines[4].split()[:3] == ["ada", "slot", "0,"]
+    assert lines[-2:] == [
+        "  cleo         129 tokens, preempted 1x: needs 8 blocks, 1 free",
+        "  dan          98 tokens, preempted 1x: behind cleo",
+    ]
+
+
+def test_once_never_lets_a_text_out_of_the_recording_steer_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture):
+    evil = tmp_path / "evil.jsonl"
+    data = LOG.read_bytes().replace(b'"model":"smollm2"', b'"model":"\\u001b[2Jsmollm2"', 1)
+    evil.write_bytes(data.replace(b'"text":" a', b'"text":"\\u001b[31m a').replace(b'"cleo.0"', b'"c\\u0007leo.0"'))
+    assert main(["once", str(evil), "--step", "150"]) == 0
+    out = capsys.readouterr().out
+    assert "cleo" in out and not any(ord(character) < 32 and character != "\n" for character in out)
+
+
+def test_once_tells_of_lost_events(tmp_path: Path, capsys: pytest.CaptureFixture):
+    lines = LOG.read_bytes().splitlines(keepends=True)
+    gapped = tmp_path / "gapped.jsonl"
+    last_lost = json.loads(lines[100])
+    gap = {"ev": "log.gap", **{name: last_lost[name] for name in ("seq", "step", "t")}, "lost": 51}
+    gapped.write_bytes(b"".join([*lines[:50], json.dumps(gap).encode() + b"\n", *lines[101:]]))
+    assert main(["once", str(gapped), "--json"]) == 0
+    told = only_json(capsys.readouterr().out)
+    assert told["lost_events"] == 51 and told["step"] <= gap["step"], "the state before the gap"
+    assert main(["once", str(gapped)]) == 0
+    assert capsys.readouterr().out.endswith("51 events were lost: this is the state before the first of them.\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["once", "no-such.jsonl"], "no-such.jsonl cannot be read: No such file or directory."),
+        (["once", str(LOG), "--step", "9999"], "ends with step 267; there is no step 9999 (yet)."),
+        (["export", "no-such.jsonl", "--perfetto", "x.json"], "no-such.jsonl cannot be read"),
+        (["export", __file__, "--perfetto", "x.json"], "is not a minivllm recording"),
+        (["export", str(LOG), "--perfetto", "no/such/folder/x.json"], "no/such/folder/x.json: No such file"),
+    ],
+)
+def test_what_cannot_be_done_is_status_1_with_one_sentence(
+    arguments: list[str], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 1
+    captured = capsys.readouterr()
+    assert captured.out == "" and captured.err.count("\n") == 1 and sentence in captured.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_recording_that_lacks_its_beginning_is_status_1_with_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+):
+    lines = LOG.read_bytes().splitlines(keepends=True)
+    middle = tmp_path / "middle.jsonl"
+    middle.write_bytes(lines[0].replace(b'"mono":0.0', b'"mono":0.0,"first_seq":500') + b"".join(lines[501:]))
+    assert main(["once", str(middle)]) == 1
+    assert "this log begins in the middle of a run, without a state" in capsys.readouterr().err
+
+
+def test_export_writes_a_trace_and_says_where_to_open_it(tmp_path: Path, capsys: pytest.CaptureFixture):
+    path = tmp_path / "x.json"
+    assert main(["export", str(LOG), "--perfetto", str(path)]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == "" and "267 steps" in captured.err and "ui.perfetto.dev" in captured.err
+    assert CheckedTrace(path.read_bytes()).about["steps"] == 267
+
+
+def test_export_never_writes_over_the_recording(tmp_path: Path, capsys: pytest.CaptureFixture):
+    log = tmp_path / "run.jsonl"
+    log.write_bytes(LOG.read_bytes())
+    link = tmp_path / "link.jsonl"
+    link.symlink_to(log)
+    assert main(["export", str(log), "--perfetto", str(link)]) == 2
+    assert "is the recording itself" in capsys.readouterr().err
+    assert log.read_bytes() == LOG.read_bytes()
+
+
+def test_export_of_a_damaged_recording_is_a_failure_that_leaves_what_could_be_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+):
+    lines = LOG.read_bytes().splitlines(keepends=True)
+    log, path = tmp_path / "run.jsonl", tmp_path / "x.json"
+    log.write_bytes(b"".join([*lines[:200], b"?\n", *lines[200:]]))
+    assert main(["export", str(log), "--perfetto", str(path)]) == 1
+    assert "is damaged at line 201" in capsys.readouterr().err
+    assert CheckedTrace(path.read_bytes()).about["events"] == 199
+
+
+@pytest.mark.parametrize("command", ["once", "export"])
+def test_neither_command_loads_what_it_does_not_need(command: str):
+    code = "import sys; from minivllm.cli import main; main([sys.argv[1], '--help']); print(sorted(sys.modules))"
+    ran = subprocess.run([sys.executable, "-c", code, command], capture_output=True, text=True, check=True)
+    loaded = ran.stdout.splitlines()[-1]
+    assert "'msgspec'" in loaded
+    assert not any(f"'{name}'" in loaded for name in ("torch", "numpy", "textual", "transformers"))

@@ -1,0 +1,143 @@
+"""`minivllm lesson`: the list, a lesson in a pipe, its transcript, and what is asked for in vain."""
+
+import io
+import re
+import sys
+
+import pytest
+from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
+
+from minivllm.cli import INTERRUPTED, main
+from minivllm.lessons.course.library import lessons
+
+TINY = ["--model", "tiny-random"]
+
+
+@pytest.fixture(autouse=True)
+def progress(tmp_path, monkeypatch):
+    path = tmp_path / "home" / "progress.json"
+    monkeypatch.setenv("MINIVLLM_PROGRESS", str(path))
+    return path
+
+
+def test_without_a_number_the_course_is_listed(capsys):
+    assert main(["lesson"]) == 0
+    printed = capsys.readouterr().out
+    assert all(lesson.title in printed for lesson in lessons())
+    assert len({found.start() for line in printed.splitlines() if (found := re.search(r"\d min\b", line))}) == 1, (
+        "a column"
+    )
+
+
+def test_the_list_says_what_was_done(capsys, progress, monkeypatch):
+    monkeypatch.setattr("sys.stdin", open("/dev/null"))  # noqa: SIM115 - as long as the test
+    assert main(["lesson", "1", "--plain", *TINY]) == 0
+    assert progress.is_file()
+    capsys.readouterr()
+    assert main(["lesson"]) == 0
+    listed = capsys.readouterr().out
+    assert re.match(r"✓ +1 .* done", listed)
+    assert "To go on: minivllm lesson 2." in listed
+    assert main(["lesson", "--ascii"]) == 0
+    assert capsys.readouterr().out.isascii()
+
+
+class Keyboard(io.StringIO):
+    """What somebody types, in a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def give(monkeypatch, capsys):
+    """Gives lesson 4 to somebody in a terminal who types these lines; what was printed."""
+
+    def give(typed: str, *options: str) -> str:
+        monkeypatch.setattr(sys, "stdin", Keyboard(typed))
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+        assert main(["lesson", "4", "--plain", *TINY, *options]) == 0
+        return capsys.readouterr().out
+
+    return give
+
+
+def test_a_lesson_that_was_left_goes_on_where_it_was_with_its_answers(give, capsys):
+    assert "go on at page" not in give("\n1\n\nq\n"), "nothing was left yet"
+    assert main(["lesson"]) == 0
+    assert "To go on: minivllm lesson 4." in capsys.readouterr().out
+    again = give("what?\n\nb\nb\n2\nq\n")
+    assert again.count("go on at page 4 (enter), or from the start (s)?") == 2, "what is neither is asked again"
+    assert "Paging cuts" not in again
+    assert "You said 1 block" in again, "the page before, with the answer of the first time"
+
+
+def test_a_lesson_that_was_left_can_begin_from_the_start_and_from_any_page(give):
+    give("\n1\n\nq\n")
+    assert "Paging cuts" in give("s\nq\n")
+    assert "go on at page" not in give("q\n", "--from", "2")
+
+
+def test_ctrl_d_at_the_question_where_to_go_on_leaves(give, monkeypatch, capsys):
+    give("\n1\n\nq\n")
+    monkeypatch.setattr(sys, "stdin", Keyboard(""))
+    assert main(["lesson", "4", "--plain", *TINY]) == INTERRUPTED
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_lesson_that_was_read_to_its_end_begins_anew(give):
+    give("", "--from", "17")
+    assert "go on at page" not in give("q\n")
+
+
+def test_nobody_is_asked_where_nobody_can_answer(give, capsys, monkeypatch):
+    give("\n1\n\nq\n")
+    monkeypatch.setattr(sys, "stdin", io.StringIO("q\n"))
+    assert main(["lesson", "4", "--plain", *TINY]) == 0
+    assert "Paging cuts" in capsys.readouterr().out
+
+
+def test_auto_prints_a_lesson_and_keeps_no_answers(capsys, progress):
+    assert main(["lesson", "naive-serving", "--plain", "--auto", *TINY]) == 0
+    assert "This is the end of" in capsys.readouterr().out
+    assert not progress.exists()
+
+
+def test_a_transcript_is_a_page_of_markdown(tmp_path):
+    file = tmp_path / "lesson.md"
+    assert main(["lesson", "4", "--transcript", str(file), *TINY]) == 0
+    text = file.read_text(encoding="utf-8")
+    assert text.startswith("# 4. ")
+    assert "```text\nKV cache" in text
+
+
+def test_from_begins_at_a_page(capsys):
+    assert main(["lesson", "4", "--auto", "--from", "5", *TINY]) == 0
+    printed = capsys.readouterr().out
+    assert "Paging cuts the KV cache" not in printed
+    assert "bob" in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["99"], "There is no lesson '99'"),
+        (["1", "--auto", "--from", "0"], "--from must be"),
+        (["1", "--auto", "--from", "500"], "--from must be"),
+        (["1", "--transcript", "no/such/folder/x.md"], "no/such/folder"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(capsys, arguments, words):
+    assert main(["lesson", *arguments, *TINY]) == 1
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.count("\n") == 1
+
+
+def test_a_damaged_progress_file_is_told_before_the_lesson(capsys, progress):
+    progress.parent.mkdir()
+    progress.write_text("{")
+    assert main(["lesson", "1", "--plain", *TINY]) == 1
+    captured = capsys.readouterr()
+    assert "damaged" in captured.err
+    assert captured.out == ""

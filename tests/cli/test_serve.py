@@ -1,0 +1,150 @@
+"""`minivllm serve`, as a process of its own: it starts, says so, and ends as it is told to."""
+
+import json
+import logging
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx2
+import pytest
+import zmq
+from support.patience import SOON
+
+from minivllm.cli import main
+from minivllm.cli.commands.once import fold_once
+
+SERVE = [sys.executable, "-m", "minivllm", "serve", "tiny-random", "--port", "0", "--num-gpu-blocks-override", "2000"]
+
+
+@pytest.fixture(autouse=True)
+def logging_ends_with_the_test() -> Iterator[None]:
+    """`main` has the loggers write to a standard error that is this test's alone."""
+    loggers = [logging.getLogger(name) for name in ("minivllm.server", "minivllm.engine.engine", "uvicorn")]
+    before = [(one.handlers, one.level, one.propagate) for one in loggers]
+    yield
+    for one, (handlers, level, propagate) in zip(loggers, before, strict=True):
+        one.handlers, one.propagate = handlers, propagate
+        one.setLevel(level)
+
+
+@contextmanager
+def serve_process(*options: str) -> Iterator[tuple[subprocess.Popen, str]]:
+    """A server, and its address as it tells it."""
+    process = subprocess.Popen([*SERVE, *options], stderr=subprocess.PIPE, text=True)
+    killer = threading.Timer(60, process.kill)
+    killer.start()
+    try:
+        told = []
+        for line in process.stderr:
+            told.append(json.loads(line))
+            if told[-1]["message"] == "serving":
+                break
+        assert [one["message"] for one in told] == ["loading the model", "the model is loaded", "serving"]
+        assert told[1]["num_blocks"] == 2000
+        yield process, told[2]["url"]
+    finally:
+        killer.cancel()
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("which", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_lets_the_stream_under_way_finish_and_ends_in_success(which: signal.Signals) -> None:
+    with serve_process() as (process, url):
+        body = {"prompt": "x", "max_tokens": 400, "ignore_eos": True, "stream": True}
+        with httpx2.stream("POST", f"{url}/v1/completions", json=body, timeout=SOON) as answer:
+            pieces = answer.iter_text()
+            text = next(pieces)
+            process.send_signal(which)
+            text += "".join(pieces)
+        assert text.endswith("data: [DONE]\n\n")
+        assert '"finish_reason":"length"' in text
+        lines = [json.loads(line) for line in process.stderr]
+        assert process.wait(SOON) == 0
+        assert lines[-1]["message"] == "ended"
+
+
+def test_a_second_signal_waits_for_nobody() -> None:
+    with serve_process("--shutdown-timeout", "50") as (process, url):
+        body = {"prompt": "x", "max_tokens": 1500, "ignore_eos": True, "stream": True, "n": 16}
+        with httpx2.stream("POST", f"{url}/v1/completions", json=body, timeout=SOON) as answer:
+            pieces = answer.iter_text()
+            next(pieces)
+            process.send_signal(signal.SIGTERM)
+            for line in process.stderr:
+                if json.loads(line)["message"] == "draining":
+                    break
+            process.send_signal(signal.SIGTERM)
+            for _ in pieces:
+                pass
+        assert process.wait(SOON) == 0
+
+
+def test_an_address_in_use_is_told_before_the_model_is_loaded(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert main(["serve", "no-such-model", "--port", str(taken.getsockname()[1])]) == 1
+    assert "cannot serve on 127.0.0.1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--host", "0.0.0.0"], "api_key"),
+        (["--port", "70000"], "port"),
+        (["tiny-random", "--model", "smollm2"], "once"),
+        (["--max-num-seqs", "0"], "max_num_seqs"),
+        (["tiny-random", "--max-model-len", "9" * 9], "max_model_len"),
+        (["--kv-events-config", "{"], "--kv-events-config"),
+        (["--kv-events-config", '{"endpiont": "tcp://127.0.0.1:1"}'], "endpiont"),
+        (["--kv-events-config", '{"enable_kv_cache_events": true, "endpoint": "tcp://*:5557"}'], "tcp://*:5557"),
+    ],
+)
+def test_a_server_that_cannot_be_is_refused_in_one_sentence(
+    options: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve", "--port", "0", *options]) == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert words in last and last.startswith("minivllm: ")
+
+
+def test_a_model_that_is_not_there_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--port", "0", "./no-such-model"]) == 1
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert "no-such-model" in last and last.startswith("minivllm: ")
+
+
+def test_without_its_extra_it_says_what_to_install() -> None:
+    code = "import sys; sys.modules['fastapi'] = None\nfrom minivllm.cli import main\nsys.exit(main(['serve', 'tiny-random']))"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=SOON, check=False)
+    assert ended.returncode == 2
+    assert ended.stderr == "minivllm: serve needs the package fastapi: pip install 'minivllm[serve]'.\n"
+
+
+def test_a_key_from_the_environment_and_kv_events_by_vllms_own_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VLLM_API_KEY", "sk-1")
+    config = {"enable_kv_cache_events": True, "publisher": "zmq", "endpoint": f"ipc://{tmp_path}/kv", "topic": "kv"}
+    with zmq.Context() as context, context.socket(zmq.SUB) as subscriber:
+        subscriber.setsockopt(zmq.SUBSCRIBE, b"kv")
+        subscriber.setsockopt(zmq.LINGER, 0)
+        subscriber.connect(config["endpoint"])
+        with serve_process("--events", "--kv-events-config", json.dumps(config)) as (_, url):
+            assert httpx2.get(f"{url}/metrics").status_code == 401
+            assert fold_once(url, None).fold.header.model == "tiny-random"
+            key = {"Authorization": "Bearer sk-1"}
+            # Whoever subscribes may miss what was said before the sockets had found each other.
+            for i in range(20):
+                body = {"prompt": "more than one block of the cache", "max_tokens": 4, "cache_salt": f"s{i}"}
+                assert httpx2.post(f"{url}/v1/completions", json=body, headers=key, timeout=SOON).status_code == 200
+                if subscriber.poll(200):
+                    break
+            topic, number, payload = subscriber.recv_multipart(zmq.NOBLOCK)
+    assert topic == b"kv" and len(number) == 8 and (b"BlockStored" in payload or b"AllBlocksCleared" in payload)

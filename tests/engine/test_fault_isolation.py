@@ -1,0 +1,189 @@
+"""What goes wrong for one request ends that request with an error; the others get the tokens that they would have got."""
+
+import pytest
+import torch
+from support.engine.engine_fakes import FakeRunner, FakeTokenizer, WatchedEngine, expected_output
+
+from minivllm import LLM, SamplingParams
+from minivllm.config import EngineConfig
+from minivllm.core.request import Sequence
+from minivllm.core.scheduler_output import SchedulerOutput
+from minivllm.engine.engine import LLMEngine
+from minivllm.engine.engine_thread import EngineThread
+from minivllm.errors import RequestFailedError, SamplingError
+from minivllm.events import types as ev
+from minivllm.outputs import RequestOutput
+from minivllm.runtime.loader import load_model
+from minivllm.runtime.sampling import sampler
+
+PROMPT = [7, 1, 2, 3, 4, 5, 6, 7, 8]
+
+
+class FailingRunner(FakeRunner):
+    """Has no token for the sequences that `fails` names, once they have `after` tokens."""
+
+    fails: tuple[str, ...] = ()
+    after = 3
+
+    def sample_tokens(self, plan: SchedulerOutput, logits: list[Sequence]) -> list:
+        return [
+            SamplingError(f"{one.seq_id} has NaN.", one.seq_id)
+            if one.seq_id in self.fails and one.num_output_tokens >= self.after
+            else self._sample(one)
+            for one in logits
+        ]
+
+
+def failing_engine(*seq_ids: str, **options: object) -> WatchedEngine:
+    watched = WatchedEngine(**options)
+    watched.runner.__class__ = FailingRunner
+    watched.runner.fails = seq_ids
+    return watched
+
+
+@pytest.mark.parametrize("num_blocks", [12, 100])
+def test_a_sequence_without_a_token_fails_its_request_and_the_others_are_as_they_would_have_been(
+    num_blocks: int,
+) -> None:
+    engine = failing_engine("bad.0", num_blocks=num_blocks)
+    for name in ("a", "bad", "b"):
+        engine.add(name, [ord(name[0]) % 90, *PROMPT], max_tokens=12)
+    outputs = engine.run()
+    for name in ("a", "b"):
+        assert outputs[name].outputs[0].token_ids == expected_output([ord(name) % 90, *PROMPT], 12)
+        assert outputs[name].error is None
+    assert outputs["bad"].error == "bad.0 has NaN."
+    assert outputs["bad"].finished and outputs["bad"].outputs[0].finish_reason == "abort"
+    assert len(outputs["bad"].outputs[0].token_ids) == 3
+    assert [event.error for event in engine.events_of(ev.RequestAborted)] == ["bad.0 has NaN."]
+    assert engine.pool.num_free_blocks == num_blocks
+
+
+def test_samples_and_beams_fail_together() -> None:
+    engine = failing_engine("samples.1", "beams.0", num_blocks=60)
+    engine.runner.after = 2
+    engine.add("samples", [1, *PROMPT], n=3, max_tokens=10)
+    engine.add("beams", [2, *PROMPT], n=3, max_tokens=10, use_beam_search=True)
+    engine.add("good", [3, *PROMPT], max_tokens=10)
+    outputs = engine.run()
+    assert outputs["samples"].error == "samples.1 has NaN."
+    assert outputs["beams"].error == "beams.0 has NaN."
+    assert engine.token_ids("good") == expected_output([3, *PROMPT], 10)
+    assert engine.pool.num_free_blocks == 60
+    assert engine.engine._output_processor._outputs == {}
+
+
+def test_nobody_finds_the_blocks_of_a_request_that_failed() -> None:
+    engine = failing_engine("bad.0")
+    engine.runner.after = 0
+    engine.add("bad", PROMPT)
+    engine.run()
+    assert engine.pool.cached_blocks() == {}
+    engine.add("again", PROMPT)
+    assert engine.run()["again"].num_cached_tokens == 0
+
+
+def test_a_block_that_another_request_shares_loses_its_name_and_stays_its() -> None:
+    engine = failing_engine("bad.0")
+    engine.add("good", PROMPT, max_tokens=12)
+    engine.step()
+    engine.add("bad", PROMPT, max_tokens=12)
+    outputs = engine.run()
+    assert outputs["bad"].num_cached_tokens == 8 and outputs["bad"].error
+    assert engine.token_ids("good") == expected_output(PROMPT, 12)
+
+
+def test_a_token_that_has_no_text_costs_one_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = WatchedEngine()
+    whole = FakeTokenizer.decode
+    sick = expected_output([1, *PROMPT], 4)[-1]
+
+    def decode(self: FakeTokenizer, ids: list[int], skip_special_tokens: bool = True) -> str:
+        if sick in ids:
+            raise RuntimeError("/secret")
+        return whole(self, ids, skip_special_tokens)
+
+    monkeypatch.setattr(FakeTokenizer, "decode", decode)
+    engine.add("bad", [1, *PROMPT], max_tokens=10)
+    engine.add("good", [5, *PROMPT], max_tokens=10)
+    assert sick not in expected_output([5, *PROMPT], 10)
+    outputs = engine.run()
+    assert "could not be turned into text" in outputs["bad"].error and "/secret" not in outputs["bad"].error
+    assert engine.token_ids("good") == expected_output([5, *PROMPT], 10)
+    assert engine.pool.num_free_blocks == 100
+
+
+def test_whoever_waits_for_a_request_that_fails_gets_its_error() -> None:
+    runner = FailingRunner(100, 4)
+    runner.fails, runner.after = ("bad.0",), 0
+    engine = LLMEngine(EngineConfig(model="fake", block_size=4, max_num_seqs=8), runner, FakeTokenizer())
+    seen: list[RequestOutput] = []
+    with EngineThread(engine) as thread:
+        params = SamplingParams(temperature=0, max_tokens=3)
+        bad = thread.add_request("bad", {"prompt_token_ids": PROMPT}, params, on_output=seen.append)
+        good = thread.add_request("good", {"prompt_token_ids": PROMPT}, params)
+        with pytest.raises(RequestFailedError, match=r"bad\.0 has NaN"):
+            bad.result(10)
+        assert len(good.result(10).outputs[0].token_ids) == 3
+    assert seen == []
+
+
+# ---- with a real model ----
+
+CONFIG = EngineConfig(
+    model="tiny-random", dtype="float32", num_gpu_blocks_override=24, block_size=8, max_num_seqs=4,
+    max_num_batched_tokens=64, max_model_len=64, check_invariants=True,
+)  # fmt: skip
+
+
+def ids(first: int) -> dict:
+    return {"prompt_token_ids": [first, *range(10, 30)]}
+
+
+def run(engine: LLMEngine, names: dict[str, int], **params: object) -> dict[str, RequestOutput]:
+    for name, first in names.items():
+        engine.add_request(name, ids(first), SamplingParams(seed=5, max_tokens=8, ignore_eos=True, **params))
+    finished = {}
+    while engine.has_unfinished_requests():
+        finished |= {output.request_id: output for output in engine.step() if output.finished}
+    return finished
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
+def test_keys_and_values_that_are_no_numbers_cost_their_request_alone_even_after_it(
+    bad: float, temperature: float
+) -> None:
+    model = load_model(CONFIG)
+    alone = run(LLMEngine.from_model(CONFIG, model), {"a": 3, "b": 4}, temperature=temperature)
+    engine = LLMEngine.from_model(CONFIG, model)
+    engine.add_request("sick", ids(5), SamplingParams(max_tokens=40, ignore_eos=True))
+    engine.step()
+    table = engine.inspect().sequences["sick.0"].block_table
+    for layer in range(model.config.num_hidden_layers):
+        engine._runner._attention.value_cache(layer)[table[0]] = bad
+    mixed = run(engine, {"a": 3, "b": 4}, temperature=temperature)
+    assert "sick.0" in mixed["sick"].error and "NaN" in mixed["sick"].error
+    assert [mixed[name].outputs for name in "ab"] == [alone[name].outputs for name in "ab"]
+    # Its blocks are used again, by many, and by the same prompt.
+    later = run(engine, {"a": 3, "sick": 5, "c": 6, "b": 4}, temperature=temperature)
+    assert [one.error for one in later.values()] == [None] * 4
+    assert [later[name].outputs for name in "ab"] == [alone[name].outputs for name in "ab"]
+    assert engine._scheduler.kv_cache_manager.pool.num_free_blocks == 24
+
+
+def test_a_logits_step_that_raises_costs_the_request_that_asked_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> torch.Tensor:
+        raise RuntimeError("a bug")
+
+    llm = LLM(
+        **{name: getattr(CONFIG, name) for name in ("model", "dtype", "num_gpu_blocks_override", "max_model_len")}
+    )
+    monkeypatch.setattr(sampler, "apply_logits_processors", broken)
+    engine = llm.llm_engine
+    engine.add_request("biased", ids(3), SamplingParams(logit_bias={5: 1.0}, max_tokens=4))
+    outputs = run(engine, {"plain": 4})
+    assert "parameters" in outputs["biased"].error and outputs["plain"].error is None
+    with pytest.raises(RequestFailedError):
+        llm.generate([ids(3), ids(4)], [SamplingParams(logit_bias={5: 1.0}), SamplingParams()])
+    assert not engine.has_unfinished_requests()

@@ -1,0 +1,211 @@
+"""Faults at one call in twenty, in the model, the sampler and the tokenizer, under requests of every kind: only those concerned fail."""
+
+import random
+
+import pytest
+import torch
+from support.engine.engine_fakes import FakeRunner, FakeSampledToken, FakeTokenizer, WatchedEngine
+
+from minivllm.config import EngineConfig
+from minivllm.core.request import Sequence
+from minivllm.core.scheduler_output import SchedulerOutput
+from minivllm.engine.engine import LLMEngine
+from minivllm.errors import SamplingError
+from minivllm.events import types as ev
+from minivllm.events.fold import Fold
+from minivllm.outputs import RequestOutput
+from minivllm.runtime.loader import LoadedModel, load_model
+from minivllm.runtime.model.decoder import Decoder
+from minivllm.runtime.sampling.sampler import Sampler
+from minivllm.runtime.text.tokenizer import Tokenizer
+from minivllm.sampling_params import RequestOutputKind, SamplingParams
+
+RATE = 0.05
+NUM_REQUESTS = 24
+KINDS = [
+    {},
+    {"n": 3},
+    {"n": 2, "best_of": 3, "logprobs": 2},
+    {"n": 3, "use_beam_search": True},
+    {"stop": ["a", "Zz"], "logprobs": 1},
+    {"output_kind": RequestOutputKind.DELTA, "min_tokens": 3},
+]
+
+
+class Dice:
+    """Raises at one call in twenty, once it is armed."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+        self.rate = 0.0
+        self.num_thrown = 0
+
+    def throws(self) -> bool:
+        self.num_thrown += (thrown := self._random.random() < self.rate)
+        return thrown
+
+    def throw(self, where: str) -> None:
+        if self.throws():
+            raise RuntimeError(f"a bug of the {where} at /home/somebody/{where}.py")
+
+
+class StormyRunner(FakeRunner):
+    dice: Dice
+
+    def execute_model(self, plan: SchedulerOutput) -> list[Sequence]:
+        self.dice.throw("model")
+        logits = super().execute_model(plan)
+        self.dice.throw("model")
+        return logits
+
+    def sample_tokens(self, plan: SchedulerOutput, logits: list[Sequence]) -> list[FakeSampledToken | SamplingError]:
+        return [
+            SamplingError(f"No token can be sampled for sequence {one.seq_id}: NaN.", one.seq_id)
+            if self.dice.throws()
+            else self._sample(one)
+            for one in logits
+        ]
+
+
+class StormyTokenizer(FakeTokenizer):
+    def __init__(self, dice: Dice) -> None:
+        self._dice = dice
+
+    def decode(self, ids: list[int], skip_special_tokens: bool = True) -> str:
+        self._dice.throw("detokenizer")
+        return super().decode(ids, skip_special_tokens)
+
+    def is_silent(self, token_id: int, skip_special_tokens: bool) -> bool:
+        self._dice.throw("detokenizer")
+        return super().is_silent(token_id, skip_special_tokens)
+
+
+def storm(seed: int, rate: float, num_blocks: int) -> tuple[WatchedEngine, set[str]]:
+    """Runs the same requests for a seed, whatever the rate; and who was aborted."""
+    dice, plan = Dice(seed), random.Random(1000 + seed)
+    engine = WatchedEngine(num_blocks=num_blocks)
+    engine.runner.__class__ = StormyRunner
+    engine.runner.dice = dice
+    tokenizer = StormyTokenizer(dice)
+    engine.engine._output_processor._decoder = tokenizer
+    dice.rate = rate
+    aborted = set()
+    for i in range(NUM_REQUESTS):
+        shared = [7] * plan.choice([0, 4, 9])
+        prompt = [*shared, *(plan.randrange(99) for _ in range(plan.randint(1, 20)))]
+        engine.add(f"r{i}", prompt, max_tokens=plan.randint(4, 10), **KINDS[i % len(KINDS)])
+        leaves, steps = plan.random() < 0.15, plan.randint(0, 3)
+        for _ in range(steps):
+            while engine.step_phase() is None:
+                pass
+        if leaves:
+            aborted.add(f"r{i}")
+            engine.engine.abort_request(f"r{i}")
+            engine.compare()
+    for _ in range(5000):
+        if not engine.engine.has_unfinished_requests():
+            return engine, aborted
+        engine.step_phase()
+    raise AssertionError("still unfinished")
+
+
+def all_tokens(engine: WatchedEngine, name: str) -> list:
+    """Of a request that ended well, by its events: outputs may be pieces."""
+    found = [event for event in engine.events_of(ev.BeamsFound) if event.seq_id.startswith(f"{name}.")]
+    if found:
+        return [one.texts for one in found]
+    tokens: dict[str, list] = {}
+    for event in engine.events_of(ev.TokenSampled):
+        if event.seq_id.startswith(f"{name}."):
+            tokens.setdefault(event.seq_id, []).append((event.token_id, event.text))
+    return sorted(tokens.items())
+
+
+@pytest.mark.parametrize("num_blocks", [30, 100])
+@pytest.mark.parametrize("seed", range(8))
+def test_in_a_storm_only_those_concerned_fail_and_the_others_get_their_very_tokens(seed: int, num_blocks: int) -> None:
+    calm, left = storm(seed, 0.0, num_blocks)
+    engine, aborted = storm(seed, RATE, num_blocks)
+    assert aborted == left
+    failed = {name for name, output in engine.outputs.items() if output.error is not None}
+    assert engine.runner.dice.num_thrown > 10 and 0 < len(failed) < NUM_REQUESTS
+    for name in {f"r{i}" for i in range(NUM_REQUESTS)} - failed - aborted:
+        assert all_tokens(engine, name) == all_tokens(calm, name)
+    for output in engine.outputs.values():
+        assert output.error is None or (len(output.error) < 200 and "/" not in output.error)
+    assert engine.pool.num_free_blocks == num_blocks
+    assert engine.engine._output_processor._outputs == {}
+    assert engine.engine._output_processor._beams_found == {}
+    assert engine.engine._beams._searches == engine.engine._beams._candidates == {}
+
+
+# ---- with a real model ----
+
+CONFIG = EngineConfig(
+    model="tiny-random", dtype="float32", num_gpu_blocks_override=60, block_size=8, max_num_seqs=8,
+    max_num_batched_tokens=64, max_model_len=64, check_invariants=True,
+)  # fmt: skip
+
+
+def run_real(engine: LLMEngine, fold: Fold) -> dict[str, RequestOutput]:
+    finished = {}
+    for i in range(30):
+        kind = KINDS[i % 4] | ({"prompt_logprobs": 1} if i % 4 == 0 else {})
+        sampling = {"temperature": 0.0} if "use_beam_search" in kind else {"temperature": i % 2 * 0.8, "seed": i}
+        params = SamplingParams(max_tokens=8, ignore_eos=True, **sampling, **kind)
+        engine.add_request(f"r{i}", {"prompt_token_ids": [3, 4, 5, 6, 7, 8, 9, 10, 11 + i, *range(i % 7)]}, params)
+    while engine.has_unfinished_requests():
+        finished |= {output.request_id: output for output in engine.step() if output.finished}
+        assert fold.state == engine.inspect()
+    return finished
+
+
+def real_engine(model: LoadedModel) -> tuple[LLMEngine, Fold]:
+    engine = LLMEngine.from_model(CONFIG, model)
+    fold = Fold(engine.log_header())
+    engine.subscribe(fold.apply)
+    return engine, fold
+
+
+def test_a_storm_in_a_real_model_sampler_and_tokenizer_costs_those_concerned(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = load_model(CONFIG)
+    calm = run_real(*real_engine(model))
+    dice = Dice(3)
+
+    def stormy(owner: type, name: str) -> None:
+        whole = getattr(owner, name)
+
+        def method(*args: object, **kwargs: object) -> object:
+            dice.throw(name)
+            return whole(*args, **kwargs)
+
+        monkeypatch.setattr(owner, name, method)
+
+    whole = Decoder.compute_logits
+
+    def compute_logits(self: Decoder, *args: object, **kwargs: object) -> torch.Tensor:
+        logits = whole(self, *args, **kwargs)
+        for row in range(len(logits)):
+            if dice.throws():
+                logits[row] = random.choice([torch.nan, torch.inf, -torch.inf])
+        return logits
+
+    stormy(Decoder, "forward")
+    stormy(Sampler, "__call__")
+    stormy(Tokenizer, "decode")
+    monkeypatch.setattr(Decoder, "compute_logits", compute_logits)
+    engine, fold = real_engine(model)
+    dice.rate = 0.01  # as many calls as a request makes, one in twenty would hit nearly all
+    outputs = run_real(engine, fold)
+    failed = {name for name, output in outputs.items() if output.error is not None}
+    assert len(outputs) == 30 and 0 < len(failed) < 30
+    for name in outputs.keys() - failed:
+        assert [one.token_ids for one in outputs[name].outputs] == [one.token_ids for one in calm[name].outputs]
+        assert [one.text for one in outputs[name].outputs] == [one.text for one in calm[name].outputs]
+    assert all("/" not in outputs[name].error for name in failed)
+    assert engine._scheduler.kv_cache_manager.pool.num_free_blocks == 60
+    dice.rate = 0.0
+    again = run_real(engine, fold)
+    assert {name: one.outputs[0].token_ids for name, one in again.items()} == {
+        name: one.outputs[0].token_ids for name, one in calm.items()
+    }

@@ -1,0 +1,304 @@
+"""A model that raises for one sequence costs that request; the others get their very tokens, and everything adds up."""
+
+import pytest
+import torch
+from support.engine.engine_fakes import FakeRunner, WatchedEngine, expected_output
+
+from minivllm.config import EngineConfig
+from minivllm.core.request import Sequence
+from minivllm.core.scheduler_output import BlockCopy, SchedulerOutput
+from minivllm.engine.engine import LLMEngine
+from minivllm.engine.isolation import MAX_FAILED_IN_A_ROW
+from minivllm.errors import EngineDeadError
+from minivllm.events import types as ev
+from minivllm.outputs import RequestOutput
+from minivllm.runtime.loader import load_model
+from minivllm.sampling_params import SamplingParams
+
+PROMPT = [7, 1, 2, 3, 4, 5, 6, 7, 8]
+
+
+class BrokenRunner(FakeRunner):
+    """Raises for the request "bad" with `after` tokens, before anything is written or, if `late`, when all is written."""
+
+    after = 0
+    late = False
+
+    def execute_model(self, plan: SchedulerOutput) -> list[Sequence]:
+        sequences = [item.sequence for item in plan.scheduled]
+        raises = any(one.request.request_id == "bad" and one.num_output_tokens >= self.after for one in sequences)
+        if raises and not self.late:
+            raise RuntimeError("a bug in /home/somebody/model.py")
+        logits = super().execute_model(plan)
+        if raises:
+            raise RuntimeError("a bug in /home/somebody/model.py")
+        return logits
+
+
+def broken_engine(late: bool = False, **options: object) -> WatchedEngine:
+    watched = WatchedEngine(**options)
+    watched.runner.__class__ = BrokenRunner
+    watched.runner.late = late
+    return watched
+
+
+def run_by_phases(engine: WatchedEngine) -> dict[str, RequestOutput]:
+    """Compares the fold with the engine after every phase."""
+    for _ in range(3000):
+        if not engine.engine.has_unfinished_requests():
+            return engine.outputs
+        engine.step_phase()
+    raise AssertionError("still unfinished")
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("num_blocks", [14, 100])
+@pytest.mark.parametrize("when", [0, 3])
+def test_the_request_that_the_model_raises_for_fails_and_the_others_get_their_tokens(
+    late: bool, num_blocks: int, when: int
+) -> None:
+    engine = broken_engine(late, num_blocks=num_blocks)
+    engine.runner.after = when
+    for name, prompt in (("a", [1, *PROMPT]), ("bad", [50, 51, 52]), ("b", [2, *PROMPT])):
+        engine.add(name, prompt, max_tokens=12)
+    outputs = run_by_phases(engine)
+    assert outputs["bad"].error == "The model failed on bad.0." and outputs["bad"].finished
+    assert len(outputs["bad"].outputs[0].token_ids) == when
+    for name, prompt in (("a", [1, *PROMPT]), ("b", [2, *PROMPT])):
+        assert outputs[name].error is None
+        assert engine.token_ids(name) == expected_output(prompt, 12)
+    assert [event.error for event in engine.events_of(ev.RequestAborted)] == ["The model failed on bad.0."]
+    assert engine.pool.num_free_blocks == num_blocks
+    assert engine.engine._output_processor._outputs == {}
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("n", [1, 3])
+def test_who_shares_blocks_that_the_failed_one_did_not_write_is_computed_anew(late: bool, n: int) -> None:
+    engine = broken_engine(late)
+    engine.add("running", [3, *PROMPT], max_tokens=20)
+    engine.step()
+    shared = list(range(20, 28))  # two blocks
+    engine.add("bad", [*shared, 98], max_tokens=8)
+    engine.add("good", [*shared, 1, 2, 3, 4, 5], max_tokens=8, n=n)
+    engine.add("after", [*shared, 1, 2, 3, 4, 6], max_tokens=8)  # finds blocks of both
+    engine.add("other", [5, *PROMPT], max_tokens=8)
+    outputs = run_by_phases(engine)
+    assert outputs["bad"].error == "The model failed on bad.0."
+    assert engine.token_ids("running") == expected_output([3, *PROMPT], 20)
+    for name, last in (("good", 5), ("after", 6)):
+        assert outputs[name].error is None
+        for i, one in enumerate(outputs[name].outputs):
+            assert one.token_ids == expected_output([*shared, 1, 2, 3, 4, last], 8, index=i)
+    assert engine.token_ids("other") == expected_output([5, *PROMPT], 8)
+    preempted = {event.seq_id: (event.victim_of, event.need) for event in engine.events_of(ev.RequestPreempted)}
+    assert preempted == {f"good.{i}": ("bad.0", 0) for i in range(n)} | {"after.0": ("bad.0", 0)}
+    assert engine.pool.num_free_blocks == 100
+
+
+def test_nobody_finds_blocks_that_were_not_written() -> None:
+    engine = broken_engine()
+    engine.add("bad", [*range(20, 28), 98])
+    engine.add("good", PROMPT)
+    engine.step()
+    engine.add("again", [*range(20, 28), 1])
+    assert engine.run()["again"].num_cached_tokens == 0
+    assert engine.token_ids("again") == expected_output([*range(20, 28), 1], 8)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_samples_and_beams_copy_their_blocks_once_whoever_fails_beside_them(late: bool) -> None:
+    for poisoned_step in range(1, 7):
+        engine = broken_engine(late)
+        engine.add("samples", PROMPT, max_tokens=6, n=3)
+        engine.add("beams", [4, *PROMPT], max_tokens=6, n=3, use_beam_search=True)
+        alone = WatchedEngine()
+        alone.add("samples", PROMPT, max_tokens=6, n=3)
+        alone.add("beams", [4, *PROMPT], max_tokens=6, n=3, use_beam_search=True)
+        for step in range(1, 30):
+            if step == poisoned_step:
+                engine.add("bad", [98, 98])
+            engine.step()
+        assert engine.outputs["bad"].error
+        expected = alone.run()
+        for name in ("samples", "beams"):
+            texts = [one.token_ids for one in engine.outputs[name].outputs]
+            assert texts == [one.token_ids for one in expected[name].outputs]
+        assert engine.pool.num_free_blocks == 100
+
+
+def test_a_step_too_large_for_the_memory_is_run_in_pieces_and_nobody_fails() -> None:
+    class SmallRunner(FakeRunner):
+        def execute_model(self, plan: SchedulerOutput) -> list[Sequence]:
+            if len(plan.scheduled) > 1:
+                raise torch.OutOfMemoryError("CUDA out of memory")
+            return super().execute_model(plan)
+
+    engine = WatchedEngine()
+    engine.runner.__class__ = SmallRunner
+    for i in range(4):
+        engine.add(f"r{i}", [i, *PROMPT])
+    outputs = run_by_phases(engine)
+    for i in range(4):
+        assert outputs[f"r{i}"].error is None
+        assert engine.token_ids(f"r{i}") == expected_output([i, *PROMPT], 8)
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("when", [0, 3])
+def test_one_who_stands_alone_in_its_step_fails_and_the_next_is_served(late: bool, when: int) -> None:
+    engine = broken_engine(late)
+    engine.runner.after = when
+    engine.add("bad", PROMPT, max_tokens=12)
+    outputs = run_by_phases(engine)
+    assert outputs["bad"].error == "The model failed on bad.0." and outputs["bad"].finished
+    assert len(outputs["bad"].outputs[0].token_ids) == when
+    assert engine.pool.num_free_blocks == 100
+    assert engine.pool.cached_blocks() == {}, "what it has written is not to be trusted"
+    assert engine.engine._output_processor._outputs == {}
+    engine.add("next", PROMPT, max_tokens=12)
+    assert run_by_phases(engine)["next"].num_cached_tokens == 0
+    assert engine.token_ids("next") == expected_output(PROMPT, 12)
+
+
+@pytest.mark.parametrize("params", [{"n": 3}, {"n": 3, "use_beam_search": True}])
+def test_samples_and_beams_that_are_alone_fail_together(params: dict) -> None:
+    engine = broken_engine()
+    engine.runner.after = 2
+    engine.add("bad", PROMPT, max_tokens=12, **params)
+    assert run_by_phases(engine)["bad"].error.startswith("The model failed on bad.")
+    assert engine.pool.num_free_blocks == 100
+    engine.add("next", PROMPT)
+    run_by_phases(engine)
+    assert engine.token_ids("next") == expected_output(PROMPT, 8)
+
+
+def test_a_model_that_fails_for_everybody_ends_the_engine_of_what_was_raised_first() -> None:
+    engine = WatchedEngine()
+    attempts = iter(range(100))
+
+    def execute(plan: SchedulerOutput) -> None:
+        raise RuntimeError(f"attempt {next(attempts)}")
+
+    engine.runner.execute_model = execute
+    for i in range(MAX_FAILED_IN_A_ROW):
+        engine.add(f"r{i}", PROMPT)
+        assert run_by_phases(engine)[f"r{i}"].error == f"The model failed on r{i}.0."
+    assert next(attempts) == 2 * MAX_FAILED_IN_A_ROW
+    engine.add("last", PROMPT)
+    with pytest.raises(RuntimeError, match=f"attempt {2 * MAX_FAILED_IN_A_ROW + 1}"):
+        engine.step()
+    with pytest.raises(EngineDeadError, match=f"attempt {2 * MAX_FAILED_IN_A_ROW + 1}"):
+        engine.engine.step()
+    engine.compare()
+
+
+@pytest.mark.parametrize("count", [MAX_FAILED_IN_A_ROW, MAX_FAILED_IN_A_ROW + 1])
+def test_those_who_fail_together_count_as_if_they_failed_one_after_another(count: int) -> None:
+    engine = WatchedEngine()
+    whole, engine.runner.execute_model = engine.runner.execute_model, lambda plan: 1 // 0
+    for i in range(count):
+        engine.add(f"r{i}", [i, *PROMPT])
+    if count > MAX_FAILED_IN_A_ROW:
+        with pytest.raises(ZeroDivisionError):
+            engine.step()
+        engine.compare()
+    else:
+        engine.step()
+        assert all(engine.outputs[f"r{i}"].error for i in range(count))
+        engine.runner.execute_model = whole
+        engine.add("next", PROMPT)
+        engine.run()
+        assert engine.token_ids("next") == expected_output(PROMPT, 8)
+        assert engine.pool.num_free_blocks == 100
+
+
+def test_a_success_between_them_shows_that_the_model_works() -> None:
+    engine = WatchedEngine()
+    engine.runner.__class__ = BrokenRunner
+    for i in range(3 * MAX_FAILED_IN_A_ROW):
+        engine.add("bad", [98, 98])
+        assert engine.run()["bad"].error
+        if i % MAX_FAILED_IN_A_ROW == 1:
+            engine.add("good", PROMPT)
+            engine.run()
+            assert engine.token_ids("good") == expected_output(PROMPT, 8)
+
+
+def test_a_device_that_has_stopped_working_ends_the_engine_at_once() -> None:
+    engine = broken_engine()
+    engine.runner.device_lost = True
+    engine.add("good", PROMPT)
+    engine.step()
+    engine.add("bad", [98, 98])
+    with pytest.raises(RuntimeError, match="a bug"):
+        engine.step()
+    engine.compare()
+    with pytest.raises(EngineDeadError):
+        engine.engine.step()
+
+
+def test_a_broken_rule_of_the_engine_is_nobodys_failure() -> None:
+    engine = WatchedEngine()
+    engine.add("a", PROMPT, max_tokens=20)
+    engine.step()
+    engine.add("b", [1, *PROMPT])
+    engine.runner.kv[engine.table("a")[0] * 4] = (0,)  # a stale block: the fake's own check raises AssertionError
+    with pytest.raises(AssertionError, match="reads position 0"):
+        engine.engine.step()
+
+
+def test_a_step_that_copied_from_a_block_taken_anew_is_not_tried_again() -> None:
+    """Then what was copied from may be gone, and nobody knows if the copy was made."""
+    engine = broken_engine()
+    engine.add("a", PROMPT)
+    engine.add("bad", [98, 98])
+    engine.engine.step_phase()
+    plan = engine.engine._stepper.last_plan
+    plan.copies.append(BlockCopy(src=engine.table("a")[0], dst=90))
+    with pytest.raises(RuntimeError, match="a bug"):
+        engine.engine.step_phase()
+
+
+# ---- with a real model ----
+
+CONFIG = EngineConfig(
+    model="tiny-random", dtype="float32", num_gpu_blocks_override=24, block_size=8, max_num_seqs=4,
+    max_num_batched_tokens=64, max_model_len=64, check_invariants=True,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_a_real_model_that_raises_for_one_sequence_gives_the_others_the_same_tokens(
+    temperature: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = load_model(CONFIG)
+    poison = 255
+
+    def run(engine: LLMEngine, names: dict[str, int]) -> dict[str, RequestOutput]:
+        for name, first in names.items():
+            params = SamplingParams(
+                seed=5, max_tokens=8, ignore_eos=True, temperature=temperature, logit_bias={255: -100}
+            )
+            engine.add_request(name, {"prompt_token_ids": [first, *range(10, 30)]}, params)
+        finished = {}
+        while engine.has_unfinished_requests():
+            finished |= {output.request_id: output for output in engine.step() if output.finished}
+        return finished
+
+    alone = run(LLMEngine.from_model(CONFIG, model), {"a": 3, "b": 4})
+    whole = type(model.decoder).forward
+
+    def forward(self: torch.nn.Module, token_ids: torch.Tensor, *rest: object) -> torch.Tensor:
+        hidden = whole(self, token_ids, *rest)  # everything is written by then
+        if poison in token_ids.tolist():
+            raise RuntimeError("a kernel refused")
+        return hidden
+
+    monkeypatch.setattr(type(model.decoder), "forward", forward)
+    engine = LLMEngine.from_model(CONFIG, model)
+    mixed = run(engine, {"a": 3, "bad": poison, "b": 4})
+    assert mixed["bad"].error == "The model failed on bad.0."
+    texts = {name: [one.token_ids for one in mixed[name].outputs] for name in "ab"}
+    assert texts == {name: [one.token_ids for one in alone[name].outputs] for name in "ab"}
+    assert engine._scheduler.kv_cache_manager.pool.num_free_blocks == 24

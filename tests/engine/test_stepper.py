@@ -1,0 +1,141 @@
+"""A step in phases: the same step, true after each phase, and safe against what happens in between."""
+
+import pytest
+from support.engine.engine_fakes import FakeSampledToken, WatchedEngine, expected_output
+
+from minivllm.errors import EngineDeadError, StepInProgressError
+from minivllm.events import types as ev
+
+
+def pressed_engine() -> WatchedEngine:
+    """Shares, samples, beams, preemptions: a pool under pressure."""
+    engine = WatchedEngine(num_blocks=14)
+    for i in range(4):
+        engine.add(f"r{i}", [*range(6), 40 + i], max_tokens=12)
+    engine.add("samples", [*range(6), 1], max_tokens=6, n=2)
+    engine.add("beams", [*range(5)], max_tokens=6, beam_width=2)
+    return engine
+
+
+def test_a_run_in_phases_tells_the_very_events_of_a_run_in_steps():
+    in_steps, in_phases = pressed_engine(), pressed_engine()
+    in_steps.run()
+    while in_phases.engine.has_unfinished_requests():
+        in_phases.step_phase()  # compares fold and engine
+    assert in_phases.events == in_steps.events
+    assert in_phases.outputs == in_steps.outputs
+    assert in_steps.fold.counters.num_preemptions and in_steps.fold.counters.forked_sequences
+
+
+def test_each_phase_does_its_own_part():
+    engine = WatchedEngine()
+    engine.add("a", [1, 2, 3])
+    kinds, outputs = [], []
+    for _ in range(3):
+        num_before = len(engine.events)
+        outputs.append(engine.step_phase())
+        kinds.append({type(event) for event in engine.events[num_before:]})
+    assert {ev.StepBegin, ev.RequestAdmitted, ev.StepScheduled} < kinds[0]
+    assert kinds[1:] == [set(), {ev.TokenSampled, ev.StepEnd}]
+    assert outputs[:2] == [None, None]
+    assert [len(one.outputs[0].token_ids) for one in outputs[2]] == [1]
+
+
+def test_the_outputs_of_a_finished_half_step_are_those_of_the_step():
+    engine = WatchedEngine()
+    engine.add("a", [1, 2, 3])
+    engine.step_phase()
+    assert engine.engine.next_phase == "execute"
+    assert [output.request_id for output in engine.step()] == ["a"]
+    assert engine.engine.next_phase == "schedule"
+
+
+def test_a_phase_without_work_does_nothing():
+    engine = WatchedEngine()
+    assert engine.step_phase() == [] and engine.events == []
+
+
+def test_a_step_in_which_all_wait_for_company_is_over_after_its_first_phase():
+    engine = WatchedEngine(batch_delay=0.05, batch_size=4)
+    engine.add("a", [1, 2, 3])
+    assert engine.step_phase() == []
+    assert engine.engine.next_phase == "schedule"
+    engine.run()
+    assert engine.token_ids("a") == expected_output([1, 2, 3], 8)
+
+
+@pytest.mark.parametrize("num_phases", [1, 2])
+def test_what_would_take_away_what_a_step_has_planned_is_refused_until_it_has_ended(num_phases):
+    engine = WatchedEngine()
+    engine.add("a", [1, 2, 3])
+    for _ in range(num_phases):
+        engine.step_phase()
+    state = engine.engine.inspect()
+    for wish in (lambda: engine.engine.abort_request("a"), lambda: engine.engine.set_option("max_num_seqs", 2)):
+        with pytest.raises(StepInProgressError, match="finish it, then"):
+            wish()
+        assert engine.engine.inspect() == state
+    assert engine.engine.abort_request("nobody") is None
+    engine.step()
+    assert engine.engine.abort_request("a").finished
+    engine.compare()
+
+
+@pytest.mark.parametrize("num_phases", [1, 2])
+def test_a_request_added_between_two_phases_is_queued_and_planned_in_the_next_step(num_phases):
+    engine = WatchedEngine()
+    engine.add("a", list(range(9)))
+    for _ in range(num_phases):
+        engine.step_phase()
+    engine.add("b", list(range(9)))  # compares
+    assert list(engine.fold.waiting) == ["b.0"]
+    engine.run()
+    assert engine.token_ids("a") == engine.token_ids("b") == expected_output(list(range(9)), 8)
+    admitted = {event.seq_id: event.step for event in engine.events_of(ev.RequestAdmitted)}
+    assert admitted == {"a.0": 1, "b.0": 2}
+
+
+@pytest.mark.parametrize("failing", ["execute_model", "sample_tokens"])
+def test_a_phase_that_fails_leaves_a_dead_engine(failing):
+    engine = WatchedEngine()
+    engine.add("a", [1, 2, 3])
+    setattr(engine.runner, failing, lambda *args: 1 / 0)
+    engine.runner.device_lost = True
+    with pytest.raises(ZeroDivisionError):
+        for _ in range(3):
+            engine.engine.step_phase()
+    for call in (engine.engine.step_phase, engine.engine.step):
+        with pytest.raises(EngineDeadError, match="ZeroDivisionError"):
+            call()
+    assert engine.engine.abort_request("a") is None
+
+
+def test_time_between_two_phases_is_nobodys():
+    class Clock:
+        name = "virtual"
+        time = 0.0
+
+        def now(self) -> float:
+            return self.time
+
+        def end_step(self) -> None:
+            """Moved by hand."""
+
+    engine = WatchedEngine()
+    clock = engine.engine._stepper._clock = engine.engine._bus._clock = Clock()
+
+    def takes(seconds: float, result: object):
+        def call(*args: object) -> object:
+            clock.time += seconds
+            return result
+
+        return call
+
+    engine.add("a", [1, 2, 3])
+    engine.runner.execute_model = takes(3.0, None)
+    engine.runner.sample_tokens = takes(0.5, [FakeSampledToken(7)])
+    for _ in range(3):
+        clock.time += 100.0
+        engine.step_phase()
+    (end,) = engine.events_of(ev.StepEnd)
+    assert (end.t_schedule, end.t_prepare, end.t_model, end.t_sample) == (0.0, 0.0, 3.0, 0.5)

@@ -1,0 +1,270 @@
+"""The package as it is installed: mapped folders, both kinds of install, the name `kernels`, and the front page.
+
+Both kinds of install are built by the build backend itself from a copy of the sources, with no network,
+and imported by an interpreter that has not seen this repository: its `site` is off, so the editable
+install of the environment that runs these tests cannot stand in for a file that is missing.
+"""
+
+import ast
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tomllib
+import zipfile
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from minivllm.errors import TRITON
+
+ROOT = Path(__file__).resolve().parents[2]
+MAPPED = {"kernels": "minivllm/kernels", "tui": "minivllm/tui", "lessons": "minivllm/lessons"}
+SOURCES = ["minivllm", *MAPPED, "pyproject.toml", "README.md", "LICENSE"]
+THIRD_PARTY = sysconfig.get_path("purelib")
+
+
+def copy_of_the_sources(folder: Path) -> Path:
+    """Building leaves files beside the sources, so it is done on a copy."""
+    folder.mkdir()
+    for name in SOURCES:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(ROOT / name, folder / name)
+    return folder
+
+
+def build(sources: Path, hook: str, target: Path) -> Path:
+    """Call a hook of the build backend (PEP 517, PEP 660) and unpack the wheel that it makes into `target`."""
+    target.mkdir()
+    code = f"import sys; from setuptools import build_meta; print(build_meta.{hook}(sys.argv[1]))"
+    built = subprocess.run(
+        [sys.executable, "-c", code, str(target)], cwd=sources, capture_output=True, text=True, check=False
+    )
+    assert built.returncode == 0, built.stderr
+    (wheel,) = target.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(target)
+    return target
+
+
+def run_without_site(code: str, path: list[Path], cwd: Path) -> str:
+    """Standard output of an interpreter that knows the folders of `path`, and after them the third-party packages.
+
+    `addsitedir` also obeys the `.pth` file by which an editable install adds a finder for its modules.
+    """
+    prelude = "import site, sys\nfor folder in sys.argv[2:]: site.addsitedir(folder)\nsys.path.append(sys.argv[1])\n"
+    child = subprocess.run(
+        [sys.executable, "-S", "-c", prelude + code, THIRD_PARTY, *map(str, path)],
+        cwd=cwd,
+        # A PYTHONPATH of whoever runs the tests would come first.
+        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert child.returncode == 0, child.stderr
+    return child.stdout
+
+
+def files_to_install(sources: Path) -> set[str]:
+    """Every file of the packages in `sources` that an install must have, by its place in site-packages."""
+    places = {"minivllm": "minivllm"} | MAPPED
+    return {
+        str(Path(place) / file.relative_to(sources / folder))
+        for folder, place in places.items()
+        for file in (sources / folder).rglob("*")
+        if file.is_file()
+    }
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return copy_of_the_sources(tmp_path_factory.mktemp("package") / "sources")
+
+
+@pytest.fixture(scope="module")
+def wheel(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(sources, "build_wheel", tmp_path_factory.mktemp("wheel") / "site")
+
+
+@pytest.fixture(scope="module")
+def editable(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(sources, "build_editable", tmp_path_factory.mktemp("editable") / "site")
+
+
+IMPORT_THE_PARTS = """
+import importlib, json
+names = ["minivllm", "minivllm.kernels", "minivllm.tui", "minivllm.lessons", "minivllm.core.scheduler"]
+print(json.dumps([importlib.import_module(name).__file__ for name in names]))
+"""
+
+
+def test_a_wheel_holds_every_file_of_the_sources_and_no_other(sources: Path, wheel: Path) -> None:
+    in_wheel = {
+        str(file.relative_to(wheel))
+        for file in wheel.rglob("*")
+        if file.is_file() and file.suffix != ".whl" and ".dist-info" not in str(file)
+    }
+    assert in_wheel == files_to_install(sources)
+
+
+def test_a_wheel_gives_the_command_and_the_licence(wheel: Path) -> None:
+    (info,) = wheel.glob("*.dist-info")
+    assert "minivllm = minivllm.cli:main" in (info / "entry_points.txt").read_text()
+    assert "Apache License" in (info / "licenses" / "LICENSE").read_text()
+
+
+def test_the_mapped_folders_import_from_a_wheel(wheel: Path, tmp_path: Path) -> None:
+    files = json.loads(run_without_site(IMPORT_THE_PARTS, [wheel], cwd=tmp_path))
+    assert [file for file in files if not Path(file).is_relative_to(wheel)] == []
+
+
+def test_the_mapped_folders_import_from_an_editable_install(sources: Path, editable: Path, tmp_path: Path) -> None:
+    files = json.loads(run_without_site(IMPORT_THE_PARTS, [editable], cwd=tmp_path))
+    assert [Path(file).parent.relative_to(sources).as_posix() for file in files] == [
+        "minivllm",
+        "kernels",
+        "tui",
+        "lessons",
+        "minivllm/core",
+    ]
+
+
+# ---- the name `kernels`, which is Hugging Face's ----
+
+IMPORT_BOTH = """
+import json
+import minivllm.kernels
+import transformers
+from transformers.utils import is_kernels_available
+available = is_kernels_available()
+if available:
+    import kernels, kernels.layer
+    theirs = [kernels.__file__, kernels.layer.__file__]
+else:
+    theirs = []
+print(json.dumps([minivllm.kernels.__file__, available, theirs]))
+"""
+
+
+@pytest.fixture
+def hugging_face_kernels(tmp_path: Path) -> Path:
+    """A folder with a package laid out as theirs is: a module, a submodule it imports, and a version that fits."""
+    from transformers.utils.import_utils import KERNELS_MIN_VERSION
+
+    package = tmp_path / "installed" / "kernels"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("from kernels.layer import Layer\n")
+    (package / "layer.py").write_text("class Layer: ...\n")
+    info = package.with_name(f"kernels-{KERNELS_MIN_VERSION}.dist-info")
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: kernels\nVersion: {KERNELS_MIN_VERSION}\n")
+    return package.parent
+
+
+@pytest.mark.parametrize("from_the_root", [True, False], ids=["from the root", "from elsewhere"])
+@pytest.mark.parametrize("installed", [True, False], ids=["theirs installed", "theirs absent"])
+def test_our_kernels_and_those_of_hugging_face_stand_side_by_side(
+    sources: Path, editable: Path, hugging_face_kernels: Path, tmp_path: Path, installed: bool, from_the_root: bool
+) -> None:
+    # The root comes first, as it does with `python -m` and with scripts, so our folder is found as `kernels` there.
+    path = [*([sources] if from_the_root else []), *([hugging_face_kernels] if installed else []), editable]
+    ours, available, theirs = json.loads(run_without_site(IMPORT_BOTH, path, cwd=tmp_path))
+    assert ours == str(sources / "kernels/__init__.py")
+    assert available is installed
+    package = hugging_face_kernels / "kernels"
+    assert theirs == ([str(package / "__init__.py"), str(package / "layer.py")] if installed else [])
+
+
+def test_our_folder_under_the_name_kernels_looks_like_no_package(sources: Path, tmp_path: Path) -> None:
+    code = "import kernels; print(hasattr(kernels, '__version__'), hasattr(kernels, '__file__'))"
+    assert run_without_site(code, [sources], cwd=tmp_path).split() == ["False", "False"]
+
+
+# ---- dependencies ----
+
+
+def project_table() -> dict:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def pinned_versions() -> dict[str, str]:
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pins = [line.split("==") for line in lines if line and not line.startswith("#")]
+    return {canonicalize_name(name): version for name, version in pins}
+
+
+def declared_requirements() -> list[Requirement]:
+    project = project_table()
+    extras = [text for group in project["optional-dependencies"].values() for text in group]
+    return [Requirement(text) for text in [*project["dependencies"], *extras]]
+
+
+def test_every_package_that_an_install_brings_is_pinned() -> None:
+    pins = pinned_versions()
+    open_names = [canonicalize_name(requirement.name) for requirement in declared_requirements()]
+    seen: set[str] = {"minivllm"}
+    while open_names:
+        name = open_names.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        try:
+            requires = metadata.requires(name) or []
+        except metadata.PackageNotFoundError:
+            continue  # not for this platform
+        wanted = [Requirement(text) for text in requires]
+        # The CUDA build of torch brings dozens of libraries, at versions that it fixes itself.
+        open_names += [
+            canonicalize_name(requirement.name)
+            for requirement in wanted
+            if requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+            if not requirement.name.startswith(("nvidia-", "cuda-"))
+        ]
+    assert sorted(seen - set(pins) - {"minivllm"}) == []
+
+
+def test_every_pin_is_a_version_that_the_project_allows() -> None:
+    pins = pinned_versions()
+    wanted = [requirement for requirement in declared_requirements() if requirement.name != "minivllm"]
+    assert [str(r) for r in wanted if pins[canonicalize_name(r.name)] not in r.specifier] == []
+    assert pins["torch"] == "2.13.0"
+    assert pins["triton"] == "3.7.1"
+
+
+def test_the_recommended_install_brings_triton_where_there_is_one_at_the_version_that_errors_name() -> None:
+    (triton,) = [one for one in map(Requirement, project_table()["dependencies"]) if one.name == "triton"]
+    assert triton.specifier == Requirement(TRITON).specifier
+    for system, machine, brings in (("linux", "x86_64", True), ("linux", "aarch64", False), ("darwin", "arm64", False)):
+        assert triton.marker.evaluate({"sys_platform": system, "platform_machine": machine}) is brings
+
+
+MEASURED_IF_THERE = {"flashinfer", "llama_cpp", "vllm"}
+"""Peers of a bench that takes them if somebody has installed them, and does without otherwise."""
+
+
+def test_every_third_party_import_is_a_declared_dependency() -> None:
+    homes = metadata.packages_distributions()
+    declared = {canonicalize_name(requirement.name) for requirement in declared_requirements()}
+    imported = set()
+    for folder in ["minivllm", *MAPPED]:
+        for file in (ROOT / folder).rglob("*.py"):
+            if file.name == "visible_test.py":
+                continue  # runs in a student's folder and imports the file beside it
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Import):
+                    imported |= {alias.name.split(".")[0] for alias in node.names}
+                elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                    imported.add(node.module.split(".")[0])
+    third_party = imported - set(sys.stdlib_module_names) - {"minivllm"} - MEASURED_IF_THERE
+    missing = {
+        name for name in third_party if declared.isdisjoint(canonicalize_name(home) for home in homes.get(name, []))
+    }
+    assert missing == set()

@@ -1,0 +1,154 @@
+"""On a CUDA device the same requests give the same tokens. Not part of `make test`: `make test-gpu` runs it."""
+
+import dataclasses
+
+import pytest
+import torch
+from support.engine.identity_prompts import CHAT, LONG
+from support.engine.identity_runs import BASE, SCHEDULES, assert_same_or_tie, generate, run
+
+from minivllm import LLM, EngineConfig, SamplingParams
+from minivllm.engine.engine import LLMEngine
+from minivllm.errors import ConfigError, ModelDownloadError
+from minivllm.runtime.loader import LoadedModel, load_model
+from minivllm.runtime.store.model_store import resolve_model
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device on this machine"),
+]
+
+PROMPTS = ["Hello", "Hello there, how are you?", "x", "Once upon a time in a land far away"]
+RUNGS = ("triton:naive", "triton:grouped", "triton:split", "triton:static", "triton:unified")
+BACKENDS = {
+    "torch": {"attention_backend": "torch"},
+    **{rung: {"attention_backend": rung, "enforce_eager": True} for rung in RUNGS},
+    "triton without fused operations": {"attention_backend": "triton", "custom_ops": ["none"]},
+    "triton with CUDA graphs": {"attention_backend": "triton"},
+    "auto": {},
+}
+
+
+@pytest.fixture
+def replays(monkeypatch: pytest.MonkeyPatch) -> list[torch.cuda.CUDAGraph]:
+    """The graphs that are replayed, one entry each time."""
+    replays: list[torch.cuda.CUDAGraph] = []
+    original = torch.cuda.CUDAGraph.replay
+
+    def replay(graph: torch.cuda.CUDAGraph) -> None:
+        replays.append(graph)
+        original(graph)
+
+    monkeypatch.setattr(torch.cuda.CUDAGraph, "replay", replay)
+    return replays
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("num_blocks", [64, 12])
+def test_greedy_tokens_on_cuda_equal_those_on_the_cpu(tiny_random_path, num_blocks, backend, replays):
+    params = SamplingParams(temperature=0, max_tokens=24, ignore_eos=True)
+    tokens = {}
+    for device, options in (("cpu", {}), ("cuda", BACKENDS[backend])):
+        llm = LLM(
+            model="tiny-random",
+            device=device,
+            dtype="float32",
+            num_gpu_blocks_override=num_blocks,
+            max_num_batched_tokens=32,
+            check_invariants=True,
+            **options,
+        )
+        tokens[device] = [output.outputs[0].token_ids for output in llm.generate(PROMPTS, params, use_tqdm=False)]
+    assert tokens["cuda"] == tokens["cpu"]
+    assert bool(replays) == (backend in ("auto", "triton without fused operations", "triton with CUDA graphs"))
+
+
+# ---- SmolLM2 in float32, against transformers ----
+
+
+@pytest.fixture(scope="module")
+def smollm2_on_cuda() -> LoadedModel:
+    try:
+        resolve_model("smollm2")
+    except ModelDownloadError as error:
+        pytest.skip(f"this machine has no SmolLM2 and cannot fetch it: {error}")
+    return load_model(dataclasses.replace(BASE, device="cuda"))
+
+
+@pytest.mark.parametrize("enforce_eager", [False, True], ids=["graphs", "eager"])
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_tokens_with_triton_equal_those_of_transformers(schedule, enforce_eager, smollm2_on_cuda, request, replays):
+    peer = request.getfixturevalue("smollm2_peer")
+    tokenizer = smollm2_on_cuda.tokenizer
+    prompts = [tokenizer.apply_chat_template([{"role": "user", "content": text}]) for text in CHAT]
+    if "preempted" not in schedule:  # its pool could not hold a long one
+        prompts.append(tokenizer.encode(LONG * 30)[:1000])
+    params = SamplingParams(temperature=0, max_tokens=16)
+    options = {"device": "cuda", "attention_backend": "triton", "enforce_eager": enforce_eager, **SCHEDULES[schedule]}
+    outputs, _ = run(smollm2_on_cuda, prompts, params, **options)
+    for token_ids, (ours,) in zip(prompts, outputs, strict=True):
+        assert_same_or_tie(peer, token_ids, ours, generate(peer, token_ids, max_new_tokens=16)[0])
+    assert bool(replays) != enforce_eager
+
+
+# ---- graphs, waiting, memory ----
+
+
+def test_steps_of_decodes_alone_are_replayed_and_steps_with_chunks_are_not(tiny_random_path, replays):
+    config = EngineConfig(model="tiny-random", device="cuda", dtype="float32", num_gpu_blocks_override=64)
+    engine = LLMEngine.from_config(config)
+    params = SamplingParams(temperature=0, max_tokens=6, ignore_eos=True)
+    for number, prompt in enumerate(PROMPTS):
+        engine.add_request(str(number), prompt, params)
+    engine.step()
+    assert replays == []
+    num_steps = 0
+    while engine.has_unfinished_requests():
+        engine.step()
+        num_steps += 1
+    assert (len(replays), len(set(replays))) == (num_steps, 1)
+
+
+@pytest.mark.parametrize("backend", ["triton:split", "triton:static", "triton:unified"])
+def test_a_forward_pass_never_waits_for_the_device(tiny_random_path, backend):
+    config = EngineConfig(model="tiny-random", device="cuda", num_gpu_blocks_override=64, attention_backend=backend)
+    engine = LLMEngine.from_config(config)
+    runner, original = engine._runner, engine._runner.execute_model
+    params = SamplingParams(temperature=0, max_tokens=8, ignore_eos=True)
+
+    watched = []
+
+    def execute_model(plan):
+        watched.append(plan)
+        torch.cuda.set_sync_debug_mode("error")  # from here on a wait is an exception
+        try:
+            return original(plan)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+
+    for round_ in range(2):  # the first compiles kernels
+        if round_ == 1:
+            runner.execute_model = execute_model
+        for number, prompt in enumerate(PROMPTS):
+            engine.add_request(f"{round_} {number}", prompt, params)
+        while engine.has_unfinished_requests():
+            engine.step()
+    assert sum(plan.total_num_scheduled_tokens for plan in watched) >= len(PROMPTS) * params.max_tokens
+
+
+def test_a_device_without_room_for_graphs_is_an_error_that_says_so(tiny_random_path, monkeypatch):
+    def no_memory(*arguments, **options):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(torch.cuda, "graph", no_memory)
+    with pytest.raises(ConfigError, match="or set enforce_eager"):
+        LLM(model="tiny-random", device="cuda", num_gpu_blocks_override=64)
+
+
+def test_without_an_override_the_cache_takes_what_the_utilization_leaves(tiny_random_path):
+    small = LLM(model="tiny-random", device="cuda", gpu_memory_utilization=0.3)
+    num_small = len(small.llm_engine.inspect().free_queue)
+    del small
+    torch.cuda.empty_cache()
+    large = LLM(model="tiny-random", device="cuda", gpu_memory_utilization=0.6)
+    assert len(large.llm_engine.inspect().free_queue) > 1.5 * num_small

@@ -1,0 +1,115 @@
+"""The promise that everything else rests on: scheduling changes timing, never a token.
+
+SmolLM2 in float32 must say exactly what `transformers.generate` says, whatever the batch, the chunk
+size, the block size or the pool. Where a token differs, the two logits must be shown to be a tie within
+rounding; anything else is a defect.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from functools import cache
+
+import pytest
+from support.engine.identity_prompts import CHAT, LONG, ONE_TOKEN_IDS, TEXT
+from support.engine.identity_runs import BASE, QUICK_SCHEDULES, SCHEDULES, assert_same_or_tie, generate, run
+
+from minivllm.runtime.loader import load_model
+from minivllm.sampling_params import SamplingParams
+
+MAX_TOKENS = 16
+
+
+@pytest.fixture(scope="module")
+def prompts(smollm2) -> list[list[int]]:
+    """24 prompts as token ids, from one token to over a thousand; two share a long prefix, two are equal."""
+    tokenizer = smollm2.tokenizer
+    ids = [tokenizer.apply_chat_template([{"role": "user", "content": text}]) for text in CHAT]
+    ids += [tokenizer.encode(text) for text in TEXT]
+    long = tokenizer.encode(LONG * 30)[:1100]
+    assert len(long) == 1100
+    ids += [long, [*long[:640], *tokenizer.encode(" And then")], ONE_TOKEN_IDS, ids[0]]
+    return ids
+
+
+@pytest.fixture(scope="module")
+def expected(smollm2_peer, prompts) -> Callable[[int], list[int]]:
+    """What transformers generates for prompt number i, alone."""
+
+    @cache
+    def of(i: int) -> list[int]:
+        return generate(smollm2_peer, prompts[i], max_new_tokens=MAX_TOKENS)[0]
+
+    return of
+
+
+def assert_tokens_equal_those_of_transformers(schedule, numbers, smollm2, smollm2_peer, prompts, expected):
+    # The smallest pool cannot hold the two long prompts.
+    some = [i for i in numbers if "preempted" not in schedule or len(prompts[i]) < 100]
+    params = SamplingParams(temperature=0, max_tokens=MAX_TOKENS)
+    outputs, engine = run(smollm2, [prompts[i] for i in some], params, **SCHEDULES[schedule])
+    for i, (ours,) in zip(some, outputs, strict=True):
+        assert_same_or_tie(smollm2_peer, prompts[i], ours, expected(i))
+    counters = engine.inspect().counters
+    if "preempted" in schedule:
+        assert counters.num_preemptions >= 3
+    if schedule == "batched":
+        assert counters.prefix_cache_hits >= 640
+
+
+@pytest.mark.parametrize("schedule", QUICK_SCHEDULES)
+def test_greedy_tokens_equal_those_of_transformers_under_every_kind_of_schedule(
+    schedule, smollm2, smollm2_peer, prompts, expected
+):
+    # Every other text, and all of the rest: the very long ones share a beginning, and two are equal.
+    numbers = [*range(4), *range(4, len(prompts) - 4, 2), *range(len(prompts) - 4, len(prompts))]
+    assert len(numbers) == 16
+    assert_tokens_equal_those_of_transformers(schedule, numbers, smollm2, smollm2_peer, prompts, expected)
+
+
+@pytest.mark.parametrize("linear_backend", ["onednn", "torch"])
+def test_greedy_tokens_equal_those_of_transformers_however_weights_are_multiplied(
+    linear_backend, smollm2_peer, prompts, expected
+):
+    model = load_model(dataclasses.replace(BASE, linear_backend=linear_backend))
+    assert_tokens_equal_those_of_transformers("batched", [0, 12, 20, 21], model, smollm2_peer, prompts, expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_greedy_tokens_of_every_prompt_equal_those_of_transformers_under_every_schedule(
+    schedule, smollm2, smollm2_peer, prompts, expected
+):
+    assert_tokens_equal_those_of_transformers(schedule, range(len(prompts)), smollm2, smollm2_peer, prompts, expected)
+
+
+@pytest.mark.parametrize(
+    "schedules",
+    [QUICK_SCHEDULES, pytest.param(tuple(SCHEDULES), marks=pytest.mark.slow)],
+    ids=["every kind of schedule", "every schedule"],
+)
+def test_seeded_sampling_gives_the_same_tokens_under(schedules, smollm2, prompts):
+    params = SamplingParams(temperature=0.9, top_p=0.95, top_k=50, seed=7, max_tokens=16, ignore_eos=True)
+    short = [token_ids for token_ids in prompts if len(token_ids) < 200]
+    some = [*short[::2], prompts[-4][:300]]
+    reference, _ = run(smollm2, some, params, max_num_seqs=1)
+    assert len({tuple(tokens) for (tokens,) in reference}) > 9, "sampling must depend on the prompt"
+    for name in schedules:
+        if name == "alone":
+            continue  # that is the reference
+        # The smallest pool cannot hold the long prompt.
+        num_prompts = len(some) - 1 if "preempted" in name else len(some)
+        outputs, engine = run(smollm2, some[:num_prompts], params, **SCHEDULES[name])
+        assert outputs == reference[:num_prompts], name
+        if "preempted" in name:
+            assert engine.inspect().counters.num_preemptions >= 3
+
+
+def test_another_seed_gives_other_tokens_and_no_seed_depends_on_the_engine_seed_alone(smollm2, prompts):
+    some = prompts[:4]
+    params = SamplingParams(temperature=1.0, max_tokens=12, ignore_eos=True)
+
+    def with_seed(seed: int | None) -> list[list[list[int]]]:
+        return run(smollm2, some, dataclasses.replace(params, seed=seed))[0]
+
+    assert with_seed(1) == with_seed(1) != with_seed(2)
+    assert with_seed(None) == with_seed(None)

@@ -1,0 +1,136 @@
+"""A peer in a Python of its own: what it is asked, what it answers, and every way in which it may not."""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from support.patience import SOON
+from support.scripted_peer import python_with_vllm
+
+from minivllm.errors import BenchError
+from minivllm.lab.bench.throughput.peer_process import PeerProcess
+from minivllm.lab.bench.throughput.throughput import peers_with_python
+from minivllm.lab.bench.throughput.workloads import BenchRequest
+
+SETTINGS = {"model": "m", "dtype": "float32", "num_threads": 1, "max_num_seqs": 4, "max_model_len": 64}
+REQUESTS = [BenchRequest([7, 8], 3), BenchRequest([5], 2)]
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_a_peer_answers_each_round_in_the_order_of_the_requests(tmp_path: Path) -> None:
+    with PeerProcess("vllm", python_with_vllm(tmp_path), SETTINGS) as peer:
+        assert peer.generate(REQUESTS) == [[7, 7, 7], [5, 5]]
+        assert peer.generate(REQUESTS[1:]) == [[5, 5]]
+        assert peer.versions["vllm"] == "9.8.7"
+        assert peer.peak_rss_bytes > 1_000_000
+
+
+def test_what_the_peer_prints_is_no_answer(tmp_path: Path) -> None:
+    python = python_with_vllm(tmp_path, generating="print('{}'); os.write(1, b'noise\\n')")
+    with PeerProcess("vllm", python, SETTINGS) as peer:
+        assert peer.generate(REQUESTS) == [[7, 7, 7], [5, 5]]
+
+
+def test_the_peer_says_what_is_preloaded_in_its_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from minivllm.lab.bench.throughput.peer_side import peer_main
+
+    assert peer_main.preloaded_libraries("0") == []
+    library = tmp_path / "libtcmalloc_minimal.so.4"
+    library.write_bytes(b"x" * 4096)
+    mapping = "import mmap; self.map = mmap.mmap(os.open({!r}, os.O_RDONLY), 0, prot=mmap.PROT_READ)"
+    with PeerProcess("vllm", python_with_vllm(tmp_path, starting=mapping.format(str(library))), SETTINGS) as peer:
+        assert "libtcmalloc_minimal.so.4" in peer.preloaded
+
+
+def test_at_the_end_the_peer_and_its_own_children_are_gone(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    starting = (
+        "import subprocess; child = subprocess.Popen(['sleep', '600']); "
+        f"open({str(pids)!r}, 'w').write(f'{{os.getpid()}} {{child.pid}}')"
+    )
+    with PeerProcess("vllm", python_with_vllm(tmp_path, starting=starting), SETTINGS):
+        peer, grandchild = map(int, pids.read_text().split())
+        assert is_alive(peer) and is_alive(grandchild)
+    deadline = time.monotonic() + SOON
+    while is_alive(grandchild) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not is_alive(peer) and not is_alive(grandchild)
+
+
+def test_a_peer_that_raises_is_quoted(tmp_path: Path) -> None:
+    python = python_with_vllm(tmp_path, starting="raise ValueError('no such dtype')")
+    with pytest.raises(BenchError, match=r"vllm failed: ValueError: no such dtype"):
+        PeerProcess("vllm", python, SETTINGS)
+
+
+def test_a_peer_that_dies_is_told_with_its_last_words(tmp_path: Path) -> None:
+    python = python_with_vllm(tmp_path, generating="print('out of luck', file=sys.stderr, flush=True); os._exit(9)")
+    with (
+        PeerProcess("vllm", python, SETTINGS) as peer,
+        pytest.raises(BenchError, match=r"vllm ended unasked.*out of luck"),
+    ):
+        peer.generate(REQUESTS)
+
+
+def test_a_peer_that_hangs_is_ended_after_its_time(tmp_path: Path) -> None:
+    python = python_with_vllm(tmp_path, generating="time.sleep(600)")
+    with (
+        PeerProcess("vllm", python, SETTINGS, limits_s=(60.0, 0.2)) as peer,
+        pytest.raises(BenchError, match="vllm gave no answer"),
+    ):
+        peer.generate(REQUESTS)
+
+
+@pytest.mark.parametrize(
+    ("python", "words"),
+    [
+        ("/no/such/python", "is no program"),
+        ("/bin/true", "is no Python 3"),
+        (sys.executable, "has no llama_cpp: .* -m pip install llama-cpp-python"),
+    ],
+)
+def test_a_python_without_the_peer_is_one_sentence(python: str, words: str) -> None:
+    with pytest.raises(BenchError, match=words):
+        PeerProcess("llama.cpp", python, SETTINGS)
+
+
+def test_each_peer_gets_its_python_in_the_order_of_the_options() -> None:
+    assert peers_with_python(["transformers"], []) == {"transformers": None}
+    assert peers_with_python(["vllm", "transformers", "llama.cpp"], ["a", "b"]) == {
+        "vllm": "a",
+        "transformers": None,
+        "llama.cpp": "b",
+    }
+    assert peers_with_python(["vllm", "llama.cpp"], ["a"]) == {"vllm": "a", "llama.cpp": "a"}
+
+
+@pytest.mark.parametrize(
+    ("names", "pythons", "words"),
+    [
+        (["vllm", "vllm"], ["a"], "twice"),
+        (["transformers"], ["a"], "--peer-python is for"),
+        (["vllm"], [], "needs --peer-python PATH"),
+        (["vllm", "llama.cpp"], ["a", "b", "c"], "given 3 times"),
+    ],
+)
+def test_peers_and_pythons_that_do_not_fit_are_one_sentence(names: list[str], pythons: list[str], words: str) -> None:
+    with pytest.raises(BenchError, match=words):
+        peers_with_python(names, pythons)
+
+
+@pytest.mark.skipif("MINIVLLM_PEER_PYTHON_VLLM" not in os.environ, reason="name a Python with vLLM in it")
+def test_the_real_vllm_says_what_we_say() -> None:
+    from minivllm.lab.bench.throughput.peers import MinivllmEngine
+    from minivllm.runtime.store.model_store import resolve_model
+
+    settings = SETTINGS | {"model": str(resolve_model("smollm2"))}
+    with PeerProcess("vllm", os.environ["MINIVLLM_PEER_PYTHON_VLLM"], settings) as peer:
+        assert peer.generate(REQUESTS) == MinivllmEngine("smollm2", "float32", "cpu").generate(REQUESTS)

@@ -1,0 +1,266 @@
+"""`bench serve` against a small server that answers as a test wants: what it sends, what it measures, what it prints."""
+
+import asyncio
+import json
+import math
+import re
+import statistics
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse, StreamingResponse
+from support.server.server_on_loopback import served
+
+from minivllm.cli import main
+from minivllm.lab.bench.serve.client import Timing, arrival_times
+from minivllm.lab.bench.serve.load import make_prompts
+from minivllm.lab.bench.serve.metrics import report, summarise
+
+
+@dataclass
+class FakeServer:
+    """Streams as many tokens as are asked for, each after a while."""
+
+    first: float = 0.02
+    gap: float = 0.005
+    ends: str = "well"
+    """Or: `cut`, `error`, `silent about usage`, `refuses`."""
+    only_every: int = 1
+    """Which requests end so; the others end well."""
+    bodies: list[dict] = field(default_factory=list)
+    keys: list[str | None] = field(default_factory=list)
+    running: int = 0
+    most_running: int = 0
+
+    def app(self) -> FastAPI:
+        app = FastAPI()
+
+        @app.get("/v1/models")
+        def models() -> dict:
+            return {"object": "list", "data": [{"id": "fake-model"}]}
+
+        @app.post("/v1/completions")
+        async def completions(request: Request):
+            self.bodies.append(await request.json())
+            self.keys.append(request.headers.get("authorization"))
+            how = self.ends if len(self.bodies) > 1 and len(self.bodies) % self.only_every == 0 else "well"
+            if how == "refuses":
+                return JSONResponse({"error": {"message": "too busy"}}, 429)
+            return StreamingResponse(self._tokens(self.bodies[-1], how), media_type="text/event-stream")
+
+        return app
+
+    async def _tokens(self, body: dict, how: str):
+        self.running += 1
+        self.most_running = max(self.most_running, self.running)
+        number = body["max_tokens"]
+        for i in range(number):
+            await asyncio.sleep(self.first if i == 0 else self.gap)
+            if i == number // 2 and how == "cut":
+                break
+            if i == number // 2 and how == "error":
+                yield b'data: {"error": {"message": "the engine failed"}}\n\n'
+                break
+            reason = "length" if i == number - 1 else None
+            choice = {"index": 0, "text": "" if i % 3 else "x", "finish_reason": reason}
+            yield b": ping\n\ndata: %b\n\n" % json.dumps({"choices": [choice]}).encode()
+        else:
+            if how != "silent about usage":
+                usage = {"prompt_tokens": len(body["prompt"].split()) + 1, "completion_tokens": number}
+                yield b"data: %b\n\n" % json.dumps({"choices": [], "usage": usage}).encode()
+        yield b"data: [DONE]\n\n"
+        self.running -= 1
+
+
+def bench(server: FakeServer, capsys, *options: str) -> tuple[int, dict, list[str]]:
+    """Exit status, the JSON, the lines for people."""
+    with served(server.app()) as url:
+        status = main(["bench", "serve", "--base-url", url, "--json", *options])
+    captured = capsys.readouterr()
+    return status, json.loads(captured.out), captured.err.splitlines()
+
+
+def test_what_is_measured_is_what_the_server_did(capsys) -> None:
+    server = FakeServer(first=0.05, gap=0.01)
+    options = ["--num-prompts", "8", "--random-input-len", "12", "--random-output-len", "6", "--ignore-eos"]
+    status, result, _ = bench(server, capsys, *options)
+    assert status == 0 and result["completed"] == 8 and result["failed"] == 0 and result["model"] == "fake-model"
+    assert result["total_input_tokens"] == 8 * 13 and result["total_output_tokens"] == 8 * 6
+    assert 50 <= result["median_ttft_ms"] <= result["median_e2el_ms"] - 50
+    assert result["median_tpot_ms"] >= 10 and result["median_itl_ms"] >= 10
+    assert result["output_throughput"] == pytest.approx(48 / result["duration"])
+    assert result["total_token_throughput"] == pytest.approx((48 + 104) / result["duration"])
+    assert result["max_concurrent_requests"] == 8
+    warm_up, *bodies = server.bodies
+    assert warm_up["prompt"] == "Hello there"
+    assert {body["max_tokens"] for body in bodies} == {6} and all(body["ignore_eos"] for body in bodies)
+    assert all(body["stream"] and body["stream_options"] == {"include_usage": True} for body in bodies)
+    assert sorted(body["prompt"] for body in bodies) == sorted(make_prompts(8, 12, seed=0))
+
+
+def test_the_report_has_the_lines_of_vllm_in_its_layout(capsys) -> None:
+    server = FakeServer(first=0.001, gap=0.001)
+    options = ["--num-prompts", "5", "--random-output-len", "3", "--request-rate", "200", "--max-concurrency", "2"]
+    _, result, lines = bench(server, capsys, *options)
+    lines = lines[lines.index("============ Serving Benchmark Result ============") :]  # progress comes before it
+    assert lines[-1] == "=" * 50
+    labels = [line[:40].rstrip() for line in lines[1:-1]]
+    assert labels[:12] == [
+        "Successful requests:",
+        "Failed requests:",
+        "Maximum request concurrency:",
+        "Request rate configured (RPS):",
+        "Benchmark duration (s):",
+        "Total input tokens:",
+        "Total generated tokens:",
+        "Request throughput (req/s):",
+        "Output token throughput (tok/s):",
+        "Peak output token throughput (tok/s):",
+        "Peak concurrent requests:",
+        "Total token throughput (tok/s):",
+    ]
+    assert labels[12:18] == [
+        "---------------Time to First Token------",
+        "Mean TTFT (ms):",
+        "Median TTFT (ms):",
+        "P50 TTFT (ms):",
+        "P90 TTFT (ms):",
+        "P99 TTFT (ms):",
+    ]
+    assert [line for line in lines if line.startswith("-----Time per Output Token (excl. 1st token)------")]
+    (ttft,) = [line for line in lines if line.startswith("Mean TTFT (ms):")]
+    assert ttft == f"{'Mean TTFT (ms):':<40} {result['mean_ttft_ms']:<10.2f}"
+
+
+def test_requests_arrive_at_the_rate_that_was_asked_for(capsys) -> None:
+    times = arrival_times(40, 100.0, seed=0)
+    assert times[-1] == pytest.approx(0.4, rel=0.25)
+    assert np.std(np.diff(times)) > 0.003  # Poisson, and no metronome
+    options = ["--num-prompts", "40", "--random-output-len", "1", "--request-rate", "100"]
+    _, result, _ = bench(FakeServer(first=0.0, gap=0.0), capsys, *options)
+    assert result["duration"] >= times[-1], "no request is sent before its time"
+
+
+def test_never_more_requests_are_under_way_than_allowed_and_waiting_is_not_the_servers(capsys) -> None:
+    server = FakeServer(first=0.03, gap=0.0)
+    options = ["--num-prompts", "9", "--random-output-len", "2", "--max-concurrency", "3"]
+    _, result, _ = bench(server, capsys, *options)
+    assert server.most_running == 3 and result["max_concurrent_requests"] <= 9
+    assert result["duration"] > 0.09
+    # Three at a time cannot spend more time than three times the run; with their waiting it would be twice that.
+    assert 9 * result["mean_ttft_ms"] / 1000 <= 3 * result["duration"]
+
+
+@pytest.mark.parametrize(
+    ("ends", "sentence"),
+    [
+        ("cut", "the answer ended without a finish_reason"),
+        ("error", "the engine failed"),
+        ("silent about usage", "did not say how many tokens"),
+        ("refuses", "429 Too Many Requests: .*too busy"),
+    ],
+)
+def test_a_request_that_fails_is_counted_told_and_left_out(ends: str, sentence: str, capsys) -> None:
+    server = FakeServer(first=0.0, gap=0.0, ends=ends, only_every=3)
+    status, result, lines = bench(server, capsys, "--num-prompts", "8", "--random-output-len", "4")
+    assert status == 1 and result["failed"] == 3 and result["completed"] == 5
+    assert result["total_output_tokens"] == 20
+
+    assert len([line for line in lines if re.match(rf"A request failed: .*{sentence}", line)]) == 3
+
+
+def test_a_server_that_refuses_the_first_request_ends_the_bench(capsys) -> None:
+    app = FastAPI()
+
+    @app.post("/v1/completions")
+    def refuse() -> JSONResponse:
+        return JSONResponse({"error": {"message": "unknown parameter"}}, 400)
+
+    with served(app) as url:
+        assert main(["bench", "serve", "--base-url", url, "--model", "m"]) == 1
+        assert "nothing was measured: 400 Bad Request" in capsys.readouterr().err
+        assert main(["bench", "serve", "--base-url", url]) == 1
+        assert "does not answer" in capsys.readouterr().err
+
+
+def test_nobody_there_and_no_address_are_one_sentence_each(capsys) -> None:
+    with served(FastAPI()) as url:
+        pass
+    assert main(["bench", "serve", "--base-url", url]) == 1
+    assert "start a server there first" in capsys.readouterr().err
+    assert main(["bench", "serve", "--base-url", "nonsense"]) == 1
+    assert capsys.readouterr().err.startswith("minivllm: nonsense")
+
+
+@pytest.mark.parametrize(
+    ("keys", "sent"),
+    [
+        ({"OPENAI_API_KEY": "secret"}, "secret"),
+        ({"VLLM_API_KEY": "ours", "OPENAI_API_KEY": "secret"}, "ours"),
+        ({"VLLM_API_KEY": "", "OPENAI_API_KEY": "secret"}, "secret"),
+    ],
+)
+def test_an_api_key_is_taken_from_the_environment_ours_first(capsys, monkeypatch, keys: dict, sent: str) -> None:
+    for name in ("VLLM_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    for name, key in keys.items():
+        monkeypatch.setenv(name, key)
+    server = FakeServer(first=0.0, gap=0.0)
+    bench(server, capsys, "--num-prompts", "2", "--random-output-len", "1")
+    assert server.keys == [f"Bearer {sent}"] * 3
+
+
+@pytest.mark.parametrize(
+    "options",
+    [["--request-rate", "0"], ["--request-rate", "nan"], ["--num-prompts", "0"], ["--metric-percentiles", "50,101"]],
+)
+def test_an_option_out_of_range_is_refused_before_anything_is_sent(options: list[str], capsys) -> None:
+    assert main(["bench", "serve", *options]) == 2
+    assert "must be" in capsys.readouterr().err
+
+
+# ---- arrivals and numbers ----
+
+
+def test_arrivals_are_a_poisson_process_of_the_given_rate_and_seed() -> None:
+    times = arrival_times(4000, 8.0, seed=3)
+    gaps = np.diff([0.0, *times])
+    assert times[-1] == pytest.approx(500.0) and np.mean(gaps) == pytest.approx(1 / 8)
+    assert np.std(gaps) == pytest.approx(1 / 8, rel=0.1)  # as of an exponential distribution
+    assert np.mean(gaps > 1 / 8) == pytest.approx(math.exp(-1), abs=0.03)
+    assert times == arrival_times(4000, 8.0, seed=3) != arrival_times(4000, 8.0, seed=4)
+    assert arrival_times(3, math.inf, seed=0) == [0.0, 0.0, 0.0]
+
+
+def test_prompts_differ_from_their_beginning_on_and_repeat_with_the_seed() -> None:
+    prompts = make_prompts(300, 20, seed=1)
+    assert prompts == make_prompts(300, 20, seed=1) and len({" ".join(p.split()[:6]) for p in prompts}) == 300
+    assert {len(prompt.split()) for prompt in prompts} == {20}
+
+
+def test_the_numbers_of_a_small_run_are_those_of_a_pencil() -> None:
+    timings = [
+        Timing(10.0, 5, 3, ttft=0.1, itl=[0.2, 0.4], latency=0.7),
+        Timing(10.5, 7, 1, ttft=0.3, itl=[], latency=0.3),
+        Timing(11.2, 9, 2, ttft=0.2, itl=[1.1], latency=1.3),
+        Timing(11.3, 0, 0, error="it broke"),
+    ]
+    result = summarise(timings, 2.5, (50, 99))
+    assert (result["completed"], result["failed"]) == (3, 1)
+    assert (result["total_input_tokens"], result["total_output_tokens"]) == (21, 6)
+    assert result["request_throughput"] == pytest.approx(1.2)
+    assert result["mean_ttft_ms"] == pytest.approx(200) and result["median_ttft_ms"] == pytest.approx(200)
+    assert result["mean_tpot_ms"] == pytest.approx(statistics.mean([300, 1100]))
+    assert result["mean_itl_ms"] == pytest.approx(statistics.mean([200, 400, 1100]))
+    assert result["p99_ttft_ms"] == pytest.approx(298)
+    # In seconds from the first start: messages at .1 .3 .7 | .8 | 1.4 2.5; under way 2, then 1, then 1.
+    assert result["max_output_tokens_per_s"] == 4 and result["max_concurrent_requests"] == 2
+
+
+def test_a_run_in_which_all_failed_has_a_report_without_latencies() -> None:
+    result = summarise([Timing(1.0, error="no")], 1.0, (50,))
+    assert result["mean_itl_ms"] is None and result["completed"] == 0
+    lines = report(result, math.inf, None, (50,))
+    assert f"{'P50 ITL (ms):':<40} {'-':<10}" in lines

@@ -1,0 +1,84 @@
+"""The model of step times: what it finds in measured steps, what it says of its own errors, and what it refuses."""
+
+import numpy as np
+import pytest
+from support.engine.simulated_crowds import point
+
+from minivllm.errors import SimulationError
+from minivllm.lab.bench.step.points import StepPoint
+from minivllm.lab.simulate.fit import MIN_POINTS, fit_step_times
+
+
+def measured(noise: float = 0.0, seed: int = 0) -> list[StepPoint]:
+    """Steps of 20 ms, a millisecond a token up to 16 and half of it beyond, 2 ms a decode, 1 µs a context token."""
+    rng = np.random.default_rng(seed)
+    points = []
+    for prefill in (0, 8, 64, 256, 500):
+        for decodes in (0, 1, 4, 12):
+            for context in (0, 1000, 5000):
+                tokens = prefill + decodes
+                if tokens:
+                    context *= decodes > 0
+                    seconds = (
+                        0.02 + 1e-3 * min(tokens - 1, 15) + 5e-4 * max(tokens - 16, 0) + 2e-3 * decodes + 1e-6 * context
+                    )
+                    points.append(point(tokens, decodes, context, seconds * (1 + noise * rng.uniform(-1, 1))))
+    return points
+
+
+def test_a_fit_finds_the_costs_that_the_steps_were_made_with():
+    model = fit_step_times(measured()).model(max_tokens=512)
+    assert model.seconds(1, 0, 0) == pytest.approx(0.02, rel=1e-6)
+    assert model.seconds(16, 16, 16_000) == pytest.approx(0.02 + 0.015 + 0.032 + 0.016, rel=1e-6)
+    assert model.seconds(300, 0, 0) == pytest.approx(0.02 + 0.015 + 5e-4 * 284, rel=1e-6)
+
+
+def test_the_error_that_is_told_is_that_of_steps_which_the_fit_has_not_seen():
+    exact, noisy = fit_step_times(measured()).quality, fit_step_times(measured(noise=0.1)).quality
+    assert exact.median_relative_error < 1e-9 and exact.r_squared > 0.999999
+    # Noise of up to 10 % has a median of 5 %; a fit that told its own points' error would stay under it.
+    assert 0.04 < noisy.median_relative_error < 0.08
+    assert noisy.median_relative_error < noisy.p90_relative_error < 0.15
+    assert 0.95 < noisy.r_squared < 1
+
+
+def test_a_point_that_no_other_explains_is_counted_as_an_error():
+    points = measured()
+    lone = [*points, point(3, 3, 30, 5.0)]
+    assert fit_step_times(lone).quality.r_squared < 0.1 < 0.9 < fit_step_times(points).quality.r_squared
+
+
+def test_no_step_with_more_to_do_is_quicker_whatever_the_noise():
+    for seed in range(20):
+        model = fit_step_times(measured(noise=0.6, seed=seed)).model(max_tokens=2048)
+        by_tokens = [model.seconds(tokens, 0, 0) for tokens in range(1, 2049)]
+        assert by_tokens == sorted(by_tokens)
+        assert model.per_decode >= 0 and model.per_context_token >= 0
+
+
+def test_skewed_noise_is_predicted_by_its_mean_and_not_by_its_lucky_days():
+    rng = np.random.default_rng(0)
+    noisy = [
+        point(one.num_scheduled_tokens, one.num_decodes, one.num_context_tokens, one.seconds * factor)
+        for one in measured() * 20
+        for factor in [rng.lognormal(-(0.4**2) / 2, 0.4)]
+    ]
+    model = fit_step_times(noisy).model(max_tokens=512)
+    predicted = [model.seconds(one.num_scheduled_tokens, one.num_decodes, one.num_context_tokens) for one in measured()]
+    assert sum(predicted) == pytest.approx(sum(one.seconds for one in measured()), rel=0.03)
+
+
+def test_beyond_the_longest_measured_step_the_slope_goes_on():
+    short = [one for one in measured() if one.num_scheduled_tokens <= 80]
+    model = fit_step_times(short).model(max_tokens=4096)
+    assert model.seconds(4096, 0, 0) == pytest.approx(0.02 + 0.015 + 5e-4 * 4080, rel=0.01)
+
+
+def test_too_few_points_are_refused_with_the_way_to_more():
+    with pytest.raises(SimulationError, match=rf"11 measured steps are too few.* {MIN_POINTS} are needed.*bench step"):
+        fit_step_times(measured()[:11])
+
+
+def test_points_that_are_all_alike_are_refused():
+    with pytest.raises(SimulationError, match="fewer than three different sizes"):
+        fit_step_times([point(4, 4, context, 0.1) for context in range(40)])

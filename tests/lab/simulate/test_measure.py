@@ -1,0 +1,109 @@
+"""The answers of a simulation, against numpy and against sums done by hand."""
+
+import numpy as np
+import pytest
+from support.engine.simulated_crowds import CPU, STEP, run
+
+from minivllm.errors import ConfigError
+from minivllm.lab.simulate.charts import columns, distribution, over_time
+from minivllm.lab.simulate.measure import PERCENTILES, latencies, parse_goodput, summarise, weighted_percentile
+from minivllm.lab.simulate.workload import Arrival, CrowdOptions, at_rate, draw_crowd
+
+
+def test_percentiles_of_counted_values_are_those_of_the_list_written_out():
+    rng = np.random.default_rng(0)
+    for size in (1, 2, 7, 100):
+        values, counts = rng.exponential(size=size), rng.integers(1, 50, size)
+        for percent in (0, 1, 33.3, 50, 90, 99, 99.9, 100):
+            expected = np.percentile(np.repeat(values, counts), percent)
+            assert weighted_percentile(values, counts, percent) == pytest.approx(expected, rel=1e-12)
+
+
+def test_every_latency_of_the_answer_is_that_of_the_requests():
+    crowd = at_rate(draw_crowd(CrowdOptions(num_prompts=120, random_output_len=20, random_range_ratio=0.5), 512), 8.0)
+    replicas = run(crowd, CPU, replicas=2)
+    answer = summarise(replicas, {})
+    lives = [life for replica in replicas for life in replica.finished]
+    ttft = [1000 * (life.first_token - life.arrival) for life in lives]
+    tpot = [1000 * (life.last_token - life.first_token) / (life.output_tokens - 1) for life in lives]
+    for percent in PERCENTILES:
+        assert answer[f"p{percent:g}_ttft_ms"] == pytest.approx(np.percentile(ttft, percent))
+        assert answer[f"p{percent:g}_tpot_ms"] == pytest.approx(np.percentile(tpot, percent))
+    assert answer["completed"] == 120
+    assert answer["total_output_tokens"] == sum(one.output_tokens for one in crowd)
+    end = max(life.last_token for life in lives)
+    assert answer["request_throughput"] == pytest.approx(120 / (end - crowd[0].at))
+
+
+def test_one_request_alone_has_the_times_that_can_be_counted_on_fingers():
+    # 100 tokens of prompt at 64 a step: two steps to the first token, then one each.
+    answer = summarise(run([Arrival(2.0, 100, 4)]), {})
+    assert answer["p50_ttft_ms"] == pytest.approx(2000 * STEP)
+    assert answer["p50_itl_ms"] == answer["p50_tpot_ms"] == pytest.approx(1000 * STEP)
+    assert answer["p99.9_e2el_ms"] == pytest.approx(5000 * STEP)
+    assert answer["p50_queue_ms"] == 0
+    assert answer["steps"] == 5 and answer["duration"] == pytest.approx(5 * STEP)
+    # 4 blocks in the first step, 7 for the 100 tokens and for the three after them.
+    assert answer["kv_use_peak"] == 7 / 64
+    assert answer["kv_use_mean"] == pytest.approx((4 + 4 * 7) / 5 / 64)
+    assert answer["running_mean"] == 1 and answer["replica_imbalance"] == 1
+
+
+def test_goodput_counts_the_requests_that_meet_every_target():
+    # Four slots: the fifth has to wait until the first four have ended.
+    replicas = run([Arrival(0.0, 8, 10) for _ in range(5)])
+    ttft = sorted(1000 * latencies(replicas)["ttft"])
+    assert ttft == [1000 * STEP] * 4 + [11_000 * STEP]
+    met = summarise(replicas, {"ttft": 2000 * STEP, "tpot": 1000 * STEP})
+    assert met["goodput_share"] == 0.8
+    assert met["request_goodput"] == pytest.approx(4 / (20 * STEP))
+    assert summarise(replicas, {"ttft": 2000 * STEP, "e2el": 9999 * STEP})["goodput_share"] == 0
+    assert "goodput_share" not in summarise(replicas, {})
+
+
+def test_answers_of_one_token_have_no_gaps_and_meet_any_target_for_them():
+    answer = summarise(run([Arrival(0.0, 8, 1)]), {"tpot": 0.001})
+    assert answer["p50_itl_ms"] is None and answer["p50_tpot_ms"] is None and answer["mean_itl_ms"] is None
+    assert answer["goodput_share"] == 1
+
+
+def test_urgent_requests_have_rows_of_their_own_and_shorter_waits():
+    options = CrowdOptions(num_prompts=200, random_input_len=32, random_output_len=32, urgent_share=0.2)
+    crowd = at_rate(draw_crowd(options, 512), rate=20.0)
+    by_priority = summarise(run(crowd, CPU, scheduling_policy="priority"), {})["by_priority"]
+    assert by_priority["0"]["p50_ttft_ms"] < 0.2 * by_priority["1"]["p50_ttft_ms"]
+
+
+def test_targets_are_read_as_vllm_writes_them():
+    assert parse_goodput(["ttft:500", "tpot:50"]) == {"ttft": 500.0, "tpot": 50.0}
+    assert parse_goodput([]) == {}
+
+
+@pytest.mark.parametrize(
+    ("pair", "message"),
+    [
+        ("ttft:0", "can never be met"),
+        ("tpot:-5", "can never be met"),
+        ("itl:5", "a metric of ttft, tpot, e2el"),
+        ("ttft", "METRIC:MILLISECONDS"),
+        ("ttft:fast", "METRIC:MILLISECONDS"),
+        ("ttft:nan", "METRIC:MILLISECONDS"),
+    ],
+)
+def test_targets_that_mean_nothing_are_refused(pair: str, message: str):
+    with pytest.raises(ConfigError, match=message):
+        parse_goodput([pair])
+
+
+def test_a_course_of_time_keeps_its_integral_and_is_zero_where_nothing_ran():
+    began, seconds, values = np.array([1.0, 2.0, 6.0]), np.array([1.0, 2.0, 1.0]), np.array([8.0, 4.0, 2.0])
+    course = over_time(began, seconds, values, end=8.0, width=4)
+    assert course.tolist() == [4.0, 4.0, 0.0, 1.0]
+    assert course.sum() * 2 == (values * seconds).sum()
+
+
+def test_bars_are_as_high_as_their_numbers():
+    assert columns(np.array([0.0, 0.01, 0.5, 0.75, 1.0]), rows=2) == ["   ▄█", " ▁███"]
+    *bars, axis = distribution(np.array([0.1, 0.1, 10.0, 10.0]), width=21, rows=1)
+    assert bars == ["▄" * 20 + "█"]
+    assert axis.startswith("0.1 s") and axis.endswith("10 s") and len(axis) == 21

@@ -1,0 +1,182 @@
+"""A replica against the real engine: the same plans, the same memory, and a recording that folds."""
+
+from pathlib import Path
+
+import pytest
+from support.engine.simulated_crowds import CPU, EVEN, STEP, config, run
+
+from minivllm.clock import VirtualClock
+from minivllm.engine.engine import LLMEngine
+from minivllm.errors import SimulationError
+from minivllm.events import types as ev
+from minivllm.events.fold import Fold
+from minivllm.events.recording.log import LogWriter
+from minivllm.events.recording.recording import Recording
+from minivllm.lab.simulate.replica import Replica, make_request
+from minivllm.lab.simulate.run import Setup, build_replicas, simulate
+from minivllm.lab.simulate.workload import Arrival, CrowdOptions, at_rate, draw_crowd
+from minivllm.sampling_params import SamplingParams
+
+PLANNED = (
+    ev.RequestArrived, ev.RequestAdmitted, ev.RequestResumed, ev.RequestDeferred, ev.RequestPreempted, ev.StepBegin,
+    ev.StepScheduled, ev.BlockAllocated, ev.BlockHit, ev.BlockMissed, ev.BlockFreed, ev.BlockReleased, ev.RequestFinished,
+)  # fmt: skip
+"""What a scheduler decides. Names of blocks and tokens are left out: those follow from the model's words."""
+CROWD = CrowdOptions(
+    num_prompts=40, random_input_len=24, random_output_len=24, random_range_ratio=0.7, random_prefix_len=40,
+    prefix_groups=3, urgent_share=0.3, seed=5,
+)  # fmt: skip
+
+
+def crowd_on_whole_steps(options: CrowdOptions, rate: float) -> list[Arrival]:
+    """Arrivals at moments at which a step can begin: the engine's virtual clock knows no others."""
+    return [one._replace(at=round(one.at / STEP) * STEP) for one in at_rate(draw_crowd(options, 512), rate)]
+
+
+def decisions(events: list[ev.Event]) -> list[tuple]:
+    found = []
+    for event in events:
+        if isinstance(event, PLANNED):
+            fields = {name: getattr(event, name) for name in event.__struct_fields__}
+            # The engine ends sequences before the time of their step has passed on its clock, and numbers all events.
+            for name in ("seq", "prompt_token_ids", *(["t"] if not isinstance(event, ev.StepScheduled) else [])):
+                fields.pop(name, None)
+            found.append((type(event).__name__, *fields.items()))
+    return found
+
+
+def events_of_the_engine(crowd: list[Arrival], **options: object) -> list[ev.Event]:
+    clock = VirtualClock(STEP)
+    engine = LLMEngine.from_config(config(model="tiny-random", **options), clock=clock)
+    events: list[ev.Event] = []
+    engine.subscribe(events.append)
+    names: dict[int, int] = {}  # token ids of the simulation -> small ones, which the model has
+    waiting = list(reversed(list(enumerate(crowd))))
+    while waiting or engine.has_unfinished_requests():
+        while waiting and waiting[-1][1].at <= clock.now():
+            number, arrival = waiting.pop()
+            prompt = [names.setdefault(one, len(names)) for one in make_request(number, arrival).prompt_token_ids]
+            params = SamplingParams(temperature=0, max_tokens=arrival.output_tokens, ignore_eos=True)
+            priority = arrival.priority if options.get("scheduling_policy") == "priority" else 0
+            engine.add_request(str(number), {"prompt_token_ids": prompt}, params, priority=priority)
+        if engine.has_unfinished_requests():
+            engine.step()
+        else:
+            clock.end_step()
+    return events
+
+
+def recorded(crowd: list[Arrival], **options: object) -> list[ev.Event]:
+    setup = Setup(config(**options), num_replicas=1, router="random")
+    replicas = build_replicas(setup, EVEN)
+    events: list[ev.Event] = []
+    replicas[0].subscribe(events.append)
+    simulate(setup, replicas, crowd)
+    return events
+
+
+@pytest.mark.parametrize(
+    ("options", "kind"),
+    [
+        ({}, ev.RequestDeferred),
+        ({"num_gpu_blocks_override": 16}, ev.RequestPreempted),
+        ({"num_gpu_blocks_override": 16, "scheduling_policy": "priority"}, ev.RequestPreempted),
+        ({"enable_prefix_caching": False}, ev.RequestDeferred),
+        ({"enable_chunked_prefill": False, "max_num_batched_tokens": 512}, ev.RequestDeferred),
+        ({"max_num_batched_tokens": 16, "max_num_seqs": 8}, ev.StepScheduled),
+    ],
+    ids=["usual", "short of memory", "priority", "no cache", "whole prompts", "small budget"],
+)
+def test_the_simulation_of_a_crowd_plans_what_the_engine_plans_for_it(options: dict, kind: type[ev.Event]):
+    crowd = crowd_on_whole_steps(CROWD, rate=4.0)
+    if options.get("scheduling_policy") != "priority":
+        crowd = [one._replace(priority=0) for one in crowd]
+    real, simulated = decisions(events_of_the_engine(crowd, **options)), decisions(recorded(crowd, **options))
+    assert any(one[0] == kind.__name__ for one in real), "this crowd does not show what is compared"
+    assert simulated == real
+
+
+def test_a_recording_folds_to_the_state_of_the_replica_at_every_moment():
+    crowd = at_rate(draw_crowd(CROWD, 512), rate=4.0)
+    setup = Setup(config(num_gpu_blocks_override=16), num_replicas=1, router="random")
+    (replica,) = replicas = build_replicas(setup, CPU)
+    fold = Fold(replica.log_header("simulated"))
+    replica.subscribe(fold.apply)
+    checked = 0
+    for number, arrival in enumerate(crowd):  # in the middle of steps and between them
+        replica.run_until(arrival.at)
+        assert fold.state == replica.inspect()
+        replica.add(arrival, make_request(number, arrival))
+        checked += 1
+    simulate(setup, replicas, [])
+    assert fold.state == replica.inspect()
+    assert checked == 40 and fold.state.counters.num_preemptions > 0
+    assert fold.state.counters.finished_requests == 40
+
+
+def test_the_same_crowd_makes_the_same_recording_byte_for_byte(tmp_path: Path):
+    def record(name: str, seed: int) -> bytes:
+        crowd = at_rate(draw_crowd(CrowdOptions(num_prompts=20, seed=seed), 512), rate=3.0)
+        setup = Setup(config(), num_replicas=2, router="least-loaded")
+        replicas = build_replicas(setup, CPU)
+        with LogWriter(tmp_path / name, replicas[0].log_header("simulated")) as writer:
+            replicas[0].subscribe(writer.write)
+            simulate(setup, replicas, crowd)
+        return (tmp_path / name).read_bytes()
+
+    first = record("a.jsonl", seed=1)
+    assert first == record("b.jsonl", seed=1)
+    assert first != record("c.jsonl", seed=2)
+    assert len(Recording(tmp_path / "a.jsonl")) > 100
+
+
+def test_a_request_that_comes_while_a_step_runs_waits_for_the_next_one():
+    crowd = [Arrival(0.0, 8, 3), Arrival(0.5 * STEP, 8, 1)]
+    (replica,) = run(crowd)
+    second, first = sorted(replica.finished, key=lambda life: life.output_tokens)
+    assert (first.first_token, first.last_token) == (STEP, 3 * STEP)
+    assert (second.arrival, second.admitted, second.first_token) == (0.5 * STEP, STEP, 2 * STEP)
+
+
+def test_a_router_does_not_see_what_the_step_under_way_will_have_done():
+    replica = Replica(config(), EVEN.model(64))
+    replica.add(Arrival(0.0, 8, 1), make_request(0, Arrival(0.0, 8, 1)))
+    replica.run_until(0.5 * STEP)
+    assert replica.load == 1
+    replica.run_until(STEP)
+    assert replica.load == 0
+
+
+def test_an_idle_replica_takes_up_a_request_at_its_arrival_and_not_before():
+    (replica,) = run([Arrival(0.0, 8, 1), Arrival(100.3, 8, 1)])
+    assert replica.finished[1].first_token == pytest.approx(100.3 + STEP)
+    assert sum(replica.samples.seconds) == pytest.approx(2 * STEP)
+
+
+def test_gaps_between_tokens_are_counted_over_preemptions_too():
+    crowd = at_rate(draw_crowd(CROWD, 512), rate=8.0)
+    (replica,) = run(crowd, fit=CPU, num_gpu_blocks_override=16)
+    assert replica.scheduler.counters.num_preemptions > 0
+    output_tokens = sum(one.output_tokens for one in crowd)
+    assert sum(replica.gaps.counts) == output_tokens - len(crowd)
+    total = sum(seconds * count for seconds, count in zip(replica.gaps.seconds, replica.gaps.counts, strict=True))
+    assert total == pytest.approx(sum(life.last_token - life.first_token for life in replica.finished))
+
+
+def test_an_answer_ends_where_the_model_can_hold_no_more():
+    (replica,) = run([Arrival(0.0, 500, 100)], num_gpu_blocks_override=32)
+    assert [life.output_tokens for life in replica.finished] == [12]
+
+
+def test_a_request_that_no_cache_here_can_hold_is_told_in_one_sentence():
+    with pytest.raises(SimulationError, match=r"needs up to 32 KV cache blocks .* and the cache has 8"):
+        run([Arrival(0.0, 400, 112)], num_gpu_blocks_override=8)
+
+
+def test_prompts_share_their_prefix_and_nothing_else():
+    first, same, other, alone = (
+        make_request(number, Arrival(0.0, 12, 1, group, 8 if group is not None else 0)).prompt_token_ids
+        for number, group in enumerate((0, 0, 1, None))
+    )
+    assert first[:8] == same[:8] and not set(first[8:]) & set(same)
+    assert not set(first) & set(other) and not set(first) & set(alone)

@@ -1,0 +1,66 @@
+"""Routers: what each is good for, measured on the same crowd."""
+
+from collections import Counter
+
+from support.engine.simulated_crowds import CPU, config, run
+
+from minivllm.lab.simulate.measure import summarise
+from minivllm.lab.simulate.replica import make_request
+from minivllm.lab.simulate.router import ROUTERS
+from minivllm.lab.simulate.run import Setup, build_replicas
+from minivllm.lab.simulate.workload import Arrival, CrowdOptions, at_rate, draw_crowd
+
+UNEVEN = CrowdOptions(
+    num_prompts=400, random_input_len=48, random_output_len=48, random_range_ratio=0.9, burstiness=0.5, seed=3
+)
+GROUPED = CrowdOptions(
+    num_prompts=300, random_input_len=16, random_output_len=16, random_prefix_len=128, prefix_groups=12, seed=3
+)
+
+
+def test_the_least_loaded_router_shortens_the_tail_of_the_random_one():
+    crowd = at_rate(draw_crowd(UNEVEN, 512), rate=5.0)
+    random, least = (summarise(run(crowd, CPU, replicas=4, router=name), {}) for name in ("random", "least-loaded"))
+    assert least["p99_ttft_ms"] < 0.7 * random["p99_ttft_ms"]
+    assert least["p99_e2el_ms"] < random["p99_e2el_ms"]
+
+
+def test_the_prefix_aware_router_finds_more_in_the_caches_than_the_others():
+    crowd = at_rate(draw_crowd(GROUPED, 512), rate=6.0)
+    rates = {name: summarise(run(crowd, CPU, replicas=4, router=name), {})["prefix_hit_rate"] for name in ROUTERS}
+    assert rates["prefix-aware"] > 1.3 * rates["random"]
+    assert rates["prefix-aware"] > 1.3 * rates["least-loaded"]
+
+
+def test_one_popular_prefix_does_not_send_everybody_to_one_replica():
+    options = CrowdOptions(num_prompts=200, random_input_len=16, random_output_len=64, random_prefix_len=64)
+    crowd = at_rate(draw_crowd(options, 512), rate=12.0)
+    replicas = run(crowd, CPU, replicas=4, router="prefix-aware")
+    shares = [len(replica.finished) / 200 for replica in replicas]
+    assert max(shares) < 0.5 and min(shares) > 0.1
+
+
+def test_equal_loads_take_turns_so_that_no_replica_gets_all_of_a_quiet_time():
+    quiet = [Arrival(10.0 * number, 8, 2) for number in range(40)]
+    served = Counter(len(replica.finished) for replica in run(quiet, CPU, replicas=4, router="least-loaded"))
+    assert served == {10: 4}
+
+
+def test_asking_every_cache_hashes_a_prompt_once_and_takes_no_block():
+    replicas = build_replicas(Setup(config(), 3, "prefix-aware"), CPU)
+    request = make_request(0, Arrival(0.0, 64, 1))
+    ROUTERS["prefix-aware"](0).choose(request, replicas)
+    assert len(request.sequences[0].block_hashes) == 4
+    assert all(replica.scheduler.kv_cache_manager.pool.num_free_blocks == 64 for replica in replicas)
+
+
+def test_the_random_router_draws_by_its_seed_alone():
+    replicas = build_replicas(Setup(config(), 5, "random"), CPU)
+    request = make_request(0, Arrival(0.0, 8, 1))
+
+    def draws(seed: int) -> list[int]:
+        router = ROUTERS["random"](seed)
+        return [replicas.index(router.choose(request, replicas)) for _ in range(50)]
+
+    assert draws(1) == draws(1) != draws(2)
+    assert set(draws(1)) == set(range(5))

@@ -1,0 +1,259 @@
+"""The CPU backend against the slow reference and against torch's; every slot that a query may not read holds NaN."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from support.model.attention_cases import SHARING, Seq, StepCase, random_case
+from support.model.backend_cases import BackendCase, as_backend_layout
+
+from minivllm.config import EngineConfig
+from minivllm.engine.engine import LLMEngine
+from minivllm.errors import ConfigError
+from minivllm.kernels.cpu import library
+from minivllm.kernels.cpu.library import load_cpu_library
+from minivllm.kernels.cpu.ops import LANES, CpuOps
+from minivllm.runtime.attention.backend import choose_attention_backend
+from minivllm.runtime.attention.cpu_backend import CpuAttentionBackend
+from minivllm.runtime.cpu.attention_work import cut_into_parts
+from minivllm.runtime.cpu.load import load_cpu_ops
+from minivllm.runtime.input_batch import CommonAttentionMetadata
+from minivllm.runtime.kv_cache import KVCacheSpec
+from minivllm.runtime.model.layers import RotaryEmbedding
+
+CPU = torch.device("cpu")
+HEAD_SIZE = 32
+
+
+class CpuCase(BackendCase):
+    """A step and the CPU backend that takes it."""
+
+    def empty_backend(self, spec: KVCacheSpec) -> CpuAttentionBackend:
+        return CpuAttentionBackend(spec, self.num_blocks, CPU, self.num_kv_heads * self.group)
+
+
+def check(case: StepCase) -> None:
+    backend = case.backend()
+    output = case.run(backend)
+    torch.testing.assert_close(output.double(), case.reference(), rtol=1e-6, atol=1e-6)
+    written = as_backend_layout(case.key_cache, case.value_cache).float()
+    torch.testing.assert_close(backend.kv_caches[0], written, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("group", [1, 3, 4, 7])
+@pytest.mark.parametrize("block_size", [1, 4, 16, 96])
+def test_decodes_of_every_length_around_a_block_boundary_match_the_reference(block_size: int, group: int) -> None:
+    lengths = sorted({1, block_size - 1, block_size, block_size + 1, 2 * block_size, 3 * block_size + 3} - {0})
+    check(CpuCase([Seq(length - 1) for length in lengths], block_size=block_size, group=group))
+    for length in lengths:
+        check(CpuCase([Seq(length - 1)], block_size=block_size, group=group))
+
+
+@pytest.mark.parametrize("head_size", [16, 32, 48, 64, 128, 256])
+def test_heads_of_every_size_match_the_reference(head_size: int) -> None:
+    check(CpuCase([Seq(150), Seq(0), Seq(9, 5), Seq(64, 1, 0, 8)], block_size=8, head_size=head_size))
+
+
+@pytest.mark.parametrize("name", SHARING)
+def test_attending_to_a_shared_prefix_once_matches_the_reference(name: str) -> None:
+    check(CpuCase(SHARING[name]))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_random_batches_with_random_sharing_match_the_reference(seed: int) -> None:
+    seqs, options = random_case(seed)
+    check(CpuCase(seqs, **options))
+
+
+@pytest.mark.parametrize("seqs", [[Seq(5)], [Seq(0, 7)], [Seq(9), Seq(3, 6), Seq(40)]], ids=["decode", "chunk", "both"])
+def test_rotating_while_writing_is_rotating_first(seqs: list[Seq]) -> None:
+    case = CpuCase(seqs)
+    query, key, value = case.query.float(), case.key.float(), case.value.float()
+    torch.manual_seed(0)
+    angles = torch.randn(len(query), 1, query.shape[-1] // 2)
+    cos, sin = torch.cat((angles.cos(),) * 2, -1), torch.cat((-angles.sin(), angles.sin()), -1)
+    rotated = [RotaryEmbedding.rotate(x, cos, sin) for x in (query, key)]
+    first, then = case.backend(), case.backend()
+    expected = first.forward(0, *rotated, value, first.build(case.metadata()))
+    metadata = then.build(case.metadata())
+    output = then.forward(0, query, key, value, metadata, (cos, sin))
+    torch.testing.assert_close(output, expected, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(then.kv_caches[0], first.kv_caches[0], rtol=1e-6, atol=1e-6, equal_nan=True)
+
+
+def test_a_sequence_that_is_not_a_number_leaves_the_others_bit_for_bit_as_they_were() -> None:
+    case = CpuCase([Seq(20), Seq(33), Seq(7)])
+    backend = case.backend()
+    clean = case.run(backend)
+    case.query[1] = float("nan")
+    spoiled = case.run(backend)
+    assert spoiled[1].isnan().all()
+    assert torch.equal(spoiled[[0, 2]], clean[[0, 2]])
+
+
+# A sequence, and those it shares steps with.
+COMPANY = {
+    "a decode among decodes": [Seq(200), Seq(3), Seq(77)],
+    "a decode among chunks": [Seq(77), Seq(0, 40), Seq(33, 7)],
+    "a chunk among others": [Seq(20, 30), Seq(150), Seq(0, 9), Seq(5, 2)],
+    "so many that one thread takes all key heads": [Seq(50)] * 600,
+}
+
+
+@pytest.mark.parametrize("block_size", [3, 16])
+@pytest.mark.parametrize("group", [1, 3, 7])
+@pytest.mark.parametrize("name", COMPANY)
+def test_a_sequence_gets_the_same_bits_alone_and_in_any_company(name: str, group: int, block_size: int) -> None:
+    alone, among = (CpuCase(seqs, block_size=block_size, group=group) for seqs in (COMPANY[name][:1], COMPANY[name]))
+    copy_first_sequence(alone, among)
+    expected = alone.run(alone.backend())
+    assert torch.equal(among.run(among.backend())[: len(expected)], expected)
+
+
+@pytest.mark.parametrize("num_new", [1, 5])
+@pytest.mark.parametrize("group", [5, 8])
+def test_sharing_a_prefix_changes_no_bit_where_decodes_are_lanes_too(group: int, num_new: int) -> None:
+    alone = CpuCase([Seq(100, num_new)], group=group)
+    shared = CpuCase([Seq(100, num_new), Seq(90, 1, 0, 19), Seq(99, 4, 0, 21)], group=group)
+    copy_first_sequence(alone, shared)
+    assert len(cut_into_parts(shared.metadata(), shared.block_size, group).level_ends) > 1
+    expected = alone.run(alone.backend())
+    assert torch.equal(shared.run(shared.backend())[: len(expected)], expected)
+
+
+def copy_first_sequence(source: CpuCase, target: CpuCase) -> None:
+    """The first sequence of `target` becomes that of `source`: its new rows, and what the cache has of it."""
+    seq = source.seqs[0]
+    for name in ("query", "key", "value"):
+        getattr(target, name)[: seq.num_new] = getattr(source, name)[: seq.num_new]
+    for name in ("key_cache", "value_cache"):
+        theirs, ours = (getattr(case, name).flatten(0, 1) for case in (source, target))
+        ours[target.slots(0, 0, seq.num_computed)] = theirs[source.slots(0, 0, seq.num_computed)]
+
+
+@pytest.mark.parametrize("block_size", [3, 16])
+@pytest.mark.parametrize("group", [1, 3, 7])
+@pytest.mark.parametrize("cut", [1, 2, 16, 37, 62, 63])
+def test_a_prompt_gets_the_same_bits_however_it_is_cut_into_chunks(cut: int, group: int, block_size: int) -> None:
+    whole = CpuCase([Seq(0, 64)], block_size=block_size, group=group)
+    expected = whole.run(whole.backend())
+    backend, table = whole.backend(), whole.block_tables
+    for start, end in ((0, cut), (cut, 64)):
+        rows = slice(start, end)
+        batch = (x[rows].float() for x in (whole.query, whole.key, whole.value))
+        step = CommonAttentionMetadata(
+            np.array([0, end - start]), np.array([start]), np.array(table), np.array(whole.slots(0, start, end))
+        )
+        output = backend.forward(0, *batch, backend.build(step))
+        if end - start == 1 and group <= 4:  # a decode to the kernel, which sums up in another order
+            torch.testing.assert_close(output, expected[rows], rtol=1e-6, atol=1e-6)
+        else:
+            assert torch.equal(output, expected[rows])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_batches_say_what_torch_says(seed: int) -> None:
+    seqs, options = random_case(1000 + seed)
+    options |= {"group": 1 + seed % 8, "head_size": (16, 48, 64, 80, 128, 256)[seed % 6]}
+    ours, theirs = CpuCase(seqs, **options), BackendCase(seqs, **options)
+    torch.testing.assert_close(ours.run(ours.backend()), theirs.run(theirs.backend()), rtol=2e-6, atol=2e-6)
+
+
+@pytest.mark.parametrize("group", [1, 3, 4, 7])
+def test_threads_that_share_the_work_change_no_bit(group: int) -> None:
+    # Prefixes in three levels, each of which goes on where the one before it stopped, on more threads than parts here and there.
+    seqs = [Seq(400), Seq(300, 30, 0, 18), Seq(390, 1, 1, 15), Seq(400, 1, 0, 20), Seq(260, 9, 0, 10), *[Seq(200)] * 20]
+    case = CpuCase(seqs, block_size=16, group=group)
+    assert len(cut_into_parts(case.metadata(), case.block_size, group).level_ends) >= 3
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        expected = case.run(case.backend())
+        for num_threads in (2, 3, 8):
+            torch.set_num_threads(num_threads)
+            assert torch.equal(case.run(case.backend()), expected), f"{num_threads} threads"
+    finally:
+        torch.set_num_threads(before)
+    torch.testing.assert_close(expected.double(), case.reference(), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.slow  # builds the kernels once more
+def test_smaller_registers_say_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library, "FLAGS", (*library.FLAGS, "-mno-avx512f", "-Wno-psabi"))
+    load_cpu_library.cache_clear()
+    ops = CpuOps(load_cpu_library(tmp_path))
+    load_cpu_library.cache_clear()
+    assert not ops.linear_is_fast
+    for seed in range(8):
+        seqs, options = random_case(seed)
+        case = CpuCase(seqs, **options)
+        backend = case.backend()
+        backend._ops = ops
+        torch.testing.assert_close(case.run(backend).double(), case.reference(), rtol=1e-6, atol=1e-6)
+    x, panels = torch.randn(21, 40), torch.randn(3, 40, LANES)
+    torch.testing.assert_close(ops.linear(x, panels), load_cpu_ops().linear(x, panels), rtol=1e-5, atol=1e-5)
+
+
+def test_a_chunk_whose_tokens_are_all_cached_reads_them_from_the_cache() -> None:
+    chunk = Seq(20, 6, is_all_cached=True)
+    check(CpuCase([chunk, Seq(7, is_all_cached=True), Seq(5), Seq(24, 1, 0, 6, is_all_cached=True)]))
+
+
+def test_scores_of_any_size_are_weighed_without_overflow() -> None:
+    case = CpuCase([Seq(150)])
+    case.query *= 1e4
+    output = case.run(case.backend())
+    torch.testing.assert_close(output.double(), case.reference(), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_is_left_to_torch_and_refused_by_name(dtype: torch.dtype) -> None:
+    spec = KVCacheSpec(1, 1, HEAD_SIZE, 16, dtype)
+    assert choose_attention_backend("auto", spec, CPU) == "torch"
+    with pytest.raises(ConfigError, match="are float32, and the cache is"):
+        choose_attention_backend("cpu", spec, CPU)
+
+
+@pytest.mark.parametrize("head_size", [8, 24, 272])
+def test_heads_that_are_no_whole_vectors_are_left_to_torch_and_refused_by_name(head_size: int) -> None:
+    spec = KVCacheSpec(1, 1, head_size, 16, torch.float32)
+    assert choose_attention_backend("auto", spec, CPU) == "torch"
+    with pytest.raises(ConfigError, match="multiples of 16"):
+        choose_attention_backend("cpu", spec, CPU)
+
+
+@pytest.mark.parametrize(
+    ("compiler", "why"),
+    [("/no/such/compiler", "there is no C compiler"), ("false", "could not build the kernels")],
+)
+def test_without_a_compiler_that_works_torch_serves(compiler: str, why: str, monkeypatch, tmp_path) -> None:
+    monkeypatch.setenv("CC", compiler)
+    monkeypatch.setenv("MINIVLLM_CACHE", str(tmp_path))
+    load_cpu_library.cache_clear()
+    spec = KVCacheSpec(1, 1, HEAD_SIZE, 16, torch.float32)
+    assert choose_attention_backend("auto", spec, CPU) == "torch"
+    with pytest.raises(ConfigError, match=f"{why}.*Use attention_backend='torch'"):
+        choose_attention_backend("cpu", spec, CPU)
+    load_cpu_library.cache_clear()
+
+
+def test_the_plain_path_can_be_had_by_name_and_says_the_same() -> None:
+    tokens = {}
+    for options in ({}, {"custom_ops": ["none"]}, {"attention_backend": "torch"}):
+        config = EngineConfig(model="tiny-random", dtype="float32", device="cpu", seed=1, **options)
+        engine = LLMEngine.from_config(config)
+        tokens[str(options)] = _greedy(engine)
+    assert len({str(one) for one in tokens.values()}) == 1
+
+
+def _greedy(engine: LLMEngine) -> list[list[int]]:
+    from minivllm.sampling_params import SamplingParams
+
+    for number in range(3):
+        prompt = {"prompt_token_ids": list(range(5 + 20 * number))}
+        engine.add_request(str(number), prompt, SamplingParams(temperature=0, max_tokens=12, ignore_eos=True))
+    outputs = {}
+    while engine.has_unfinished_requests():
+        outputs |= {output.request_id: output.outputs[0].token_ids for output in engine.step()}
+    return list(outputs.values())

@@ -1,0 +1,95 @@
+"""A shared block is never written: real tensors, watched block by block while samples, beams and prefixes share them."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from support.model.one_thread import one_thread
+from support.model.tiny_models import load_into_ours, make_peer
+
+from minivllm.config import EngineConfig
+from minivllm.engine.engine import LLMEngine
+from minivllm.runtime.loader import LoadedModel
+from minivllm.runtime.model_runner import ModelRunner
+from minivllm.sampling_params import SamplingParams
+
+__all__ = ["one_thread"]
+
+PREFIX = list(range(10, 31))
+REQUESTS = {
+    "plain": (PREFIX, {}),
+    "samples": ([*PREFIX, 40, 41], {"n": 3, "seed": 1}),
+    "the same again": ([*PREFIX, 40, 41], {"n": 2, "seed": 2}),
+    "beams": ([*PREFIX, 50], {"n": 4, "beam_width": 4, "ignore_eos": True}),
+    "a crowd": (list(range(70, 79)), {"n": 4, "seed": 4}),
+    "best of": ([60, 61, 62], {"n": 1, "best_of": 3, "seed": 3}),
+}
+
+
+class Watch:
+    """Steps an engine, and finds every byte that changed in a block that several sequences own."""
+
+    def __init__(self, **options: object) -> None:
+        decoder = load_into_ours(make_peer("llama"))
+        config = EngineConfig(max_model_len=64, block_size=4, max_num_seqs=16, check_invariants=True, **options)
+        tokenizer = SimpleNamespace(
+            eos_token_ids=frozenset({2}),
+            vocab_size=decoder.config.vocab_size,
+            encode=lambda text: [],
+            decode=lambda ids, skip_special_tokens=True: "".join(map(chr, ids)),
+            is_silent=lambda token_id, skip_special_tokens: False,
+            is_byte_fallback=lambda token_id: False,
+        )
+        model = LoadedModel("tiny", decoder.config, decoder, tokenizer, decoder.device, decoder.dtype)
+        self.runner = ModelRunner(config, model)
+        self.engine = LLMEngine(config, self.runner, tokenizer)
+        self.num_watched = 0
+
+    def owners(self) -> dict[int, frozenset[str]]:
+        """Of each block: the sequences that have it in their tables."""
+        owners: dict[int, set[str]] = {}
+        for seq_id, sequence in self.engine.inspect().sequences.items():
+            for block_id in sequence.block_table:
+                owners.setdefault(block_id, set()).add(seq_id)
+        return {block_id: frozenset(names) for block_id, names in owners.items()}
+
+    def step(self) -> None:
+        caches = self.runner._attention.kv_caches
+        before = {block_id: names for block_id, names in self.owners().items() if len(names) > 1}
+        contents = {block_id: [cache[block_id].clone() for cache in caches] for block_id in before}
+        self.engine.step()
+        after = self.owners()
+        for block_id, names in before.items():
+            # Who had it to the step's end, and not alone: nobody may have written to it meanwhile.
+            if len(names & after.get(block_id, frozenset())) > 1:
+                self.num_watched += 1
+                for cache, content in zip(caches, contents[block_id], strict=True):
+                    assert torch.equal(cache[block_id], content), f"block {block_id} of {sorted(names)} was written"
+
+
+@pytest.mark.parametrize("num_blocks", [200, 36])
+def test_no_byte_of_a_block_with_several_owners_ever_changes(num_blocks: int) -> None:
+    watch = Watch(num_gpu_blocks_override=num_blocks, max_num_batched_tokens=24)
+    for request_id, (prompt, params) in REQUESTS.items():
+        watch.engine.add_request(request_id, {"prompt_token_ids": prompt}, SamplingParams(max_tokens=14, **params))
+    while watch.engine.has_unfinished_requests():
+        watch.step()
+    assert watch.num_watched > 50
+    counters = watch.engine.inspect().counters
+    assert counters.copied_blocks > 5
+    assert (counters.num_preemptions > 0) == (num_blocks == 36)
+
+
+def test_a_copied_block_holds_what_its_source_held() -> None:
+    watch = Watch(num_gpu_blocks_override=50)
+    params = SamplingParams(n=3, seed=1, max_tokens=6, ignore_eos=True)
+    watch.engine.add_request("a", {"prompt_token_ids": PREFIX}, params)  # five full blocks, and one token in the sixth
+    watch.step()
+    watch.step()
+    tables = [sequence.block_table for sequence in watch.engine.inspect().sequences.values()]
+    last = [table[5] for table in tables]
+    assert len(set(last)) == 3
+    for cache in watch.runner._attention.kv_caches:
+        first_token = cache[last, 0]
+        assert torch.equal(first_token[0], first_token[1]) and torch.equal(first_token[0], first_token[2])
+        assert first_token.abs().sum() > 0

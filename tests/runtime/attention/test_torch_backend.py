@@ -1,0 +1,95 @@
+"""The torch backend against the slow reference: every slot that a query may not read holds NaN."""
+
+import pytest
+import torch
+from support.model.attention_cases import HEAD_SIZE, SHARING, Seq, random_case
+from support.model.backend_cases import BackendCase, as_backend_layout
+
+from minivllm.runtime.attention.partial import attend, attend_in_steps
+
+
+def check(case: BackendCase, dtype: torch.dtype = torch.float32) -> None:
+    backend = case.backend(dtype)
+    output = case.run(backend, dtype)
+    expected = case.reference()
+    tolerance = {torch.float32: 1e-6, torch.bfloat16: 2e-2, torch.float16: 2e-3}[dtype]
+    torch.testing.assert_close(output.double(), expected, rtol=tolerance, atol=tolerance)
+    # Exactly the slots of the new tokens were written: everything else is as it was, NaN included.
+    written = as_backend_layout(case.key_cache, case.value_cache).to(dtype)
+    torch.testing.assert_close(backend.kv_caches[0], written, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("group", [1, 3, 4, 7])
+@pytest.mark.parametrize("block_size", [1, 4, 16])
+def test_decodes_of_every_length_around_a_block_boundary_match_the_reference(block_size: int, group: int) -> None:
+    lengths = sorted({1, block_size - 1, block_size, block_size + 1, 2 * block_size, 9 * block_size + 3} - {0})
+    check(BackendCase([Seq(length - 1) for length in lengths], block_size=block_size, group=group))
+    for length in lengths:
+        check(BackendCase([Seq(length - 1)], block_size=block_size, group=group))
+
+
+@pytest.mark.parametrize("num_computed", [0, 1, 3, 4, 5, 8, 21])
+@pytest.mark.parametrize("num_new", [2, 3, 4, 5, 17])
+def test_a_chunk_after_any_context_matches_the_reference(num_computed: int, num_new: int) -> None:
+    check(BackendCase([Seq(num_computed, num_new)]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("group", [1, 3, 4, 7])
+def test_chunks_and_decodes_in_one_batch_match_the_reference(group: int, dtype: torch.dtype) -> None:
+    check(BackendCase([Seq(7), Seq(5, 6), Seq(0), Seq(30), Seq(0, 9), Seq(8, 2), Seq(15)], group=group), dtype)
+
+
+def test_contexts_of_very_different_length_match_the_reference() -> None:
+    case = BackendCase([Seq(length) for length in (0, 700, 3, 333, 340, 90, 701, 1)], block_size=16)
+    assert len(case.backend().build(case.metadata()).decodes) > 1
+    check(case)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", SHARING)
+def test_attending_to_a_shared_prefix_once_matches_the_reference(name: str, dtype: torch.dtype) -> None:
+    case = BackendCase(SHARING[name])
+    assert case.backend().build(case.metadata()).spans, "nothing was shared: a test of nothing"
+    check(case, dtype)
+
+
+def test_a_prompt_that_is_all_cached_reads_its_last_token_from_the_cache() -> None:
+    check(BackendCase([Seq(7, is_all_cached=True), Seq(5), Seq(7, 1, 0, 2, is_all_cached=True)]))
+
+
+def test_which_blocks_a_sequence_has_changes_no_bit() -> None:
+    seqs = [Seq(7), Seq(150), Seq(149, 1, 1, 36), Seq(5, 6)]
+    case, moved = BackendCase(seqs), BackendCase(seqs)
+    order = torch.randperm(case.num_blocks, generator=torch.Generator().manual_seed(7))
+    moved.block_tables = [order[table].tolist() for table in case.block_tables]
+    moved.key_cache[order], moved.value_cache[order] = case.key_cache, case.value_cache
+    moved.slot_mapping = [int(order[slot // 4]) * 4 + slot % 4 for slot in case.slot_mapping]
+    assert torch.equal(case.run(case.backend()), moved.run(moved.backend()))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_batches_with_random_sharing_match_the_reference(seed: int) -> None:
+    seqs, options = random_case(seed)
+    check(BackendCase(seqs, **options))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("is_causal", [True, False])
+def test_fused_attention_matches_attention_in_steps(is_causal: bool, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    query = torch.randn(2, 6, 9, HEAD_SIZE, dtype=dtype)
+    key, value = torch.randn(2, 2, 2, 9, HEAD_SIZE, dtype=dtype)
+    mask = None if is_causal else torch.zeros(2, 1, 1, 9, dtype=dtype).index_fill(-1, torch.tensor([3, 8]), -torch.inf)
+    fused = attend(query, key, value, 0.3, is_causal, mask)
+    in_steps = attend_in_steps(query, key, value, 0.3, is_causal, mask)
+    tolerance = 1e-6 if dtype == torch.float32 else 2e-2
+    for ours, slow in zip(fused, in_steps, strict=True):
+        torch.testing.assert_close(ours, slow, rtol=tolerance, atol=tolerance, check_dtype=False)
+
+
+@pytest.mark.parametrize("name", SHARING)
+def test_the_path_that_other_devices_take_matches_the_reference(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("minivllm.runtime.attention.torch_backend.attend", attend_in_steps)
+    check(BackendCase(SHARING[name]))
+    check(BackendCase([Seq(7), Seq(5, 6), Seq(0), Seq(30), Seq(0, 9), Seq(8, 2), Seq(15)], group=7))

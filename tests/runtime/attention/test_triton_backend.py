@@ -1,0 +1,274 @@
+"""The triton backend against the slow reference and against the torch backend, its kernels interpreted."""
+
+import builtins
+
+import numpy as np
+import pytest
+import torch
+from support.model.attention_cases import HEAD_SIZE, SHARING, Seq, StepCase, random_case
+from support.model.one_thread import one_thread
+from support.model.tiny_models import PEERS, PlannedRunner, load_into_ours, make_peer, steps_of_all_kinds
+
+from minivllm.config import EngineConfig
+from minivllm.core.scheduler_output import BlockCopy
+from minivllm.errors import ConfigError
+from minivllm.kernels.mode import INTERPRETED
+from minivllm.runtime.attention import triton_backend
+from minivllm.runtime.attention.backend import choose_attention_backend, get_attention_backend
+from minivllm.runtime.attention.torch_backend import TorchAttentionBackend
+from minivllm.runtime.attention.triton_backend import TritonAttentionBackend
+from minivllm.runtime.input_batch import CommonAttentionMetadata
+from minivllm.runtime.kv_cache import KVCacheSpec
+
+__all__ = ["one_thread"]
+
+pytestmark = [] if INTERPRETED else [pytest.mark.gpu]
+
+DEVICE = torch.device("cpu" if INTERPRETED else "cuda")
+RUNGS = ("naive", "grouped", "split", "static", "unified")
+
+
+def check(case: StepCase, rung: str = "split", dtype: torch.dtype = torch.float32) -> None:
+    """One step gives what the reference gives, and leaves the cache as the reference does."""
+    spec = KVCacheSpec(1, case.num_kv_heads, HEAD_SIZE, case.block_size, dtype)
+    num_heads = case.num_kv_heads * case.group
+    backend = TritonAttentionBackend(rung, spec, case.num_blocks, DEVICE, num_heads, len(case.seqs) + 3, 1024)
+
+    def as_backend_layout() -> torch.Tensor:
+        """[2, num_blocks, num_kv_heads, block_size, head_size]"""
+        return torch.stack((case.key_cache, case.value_cache)).transpose(2, 3).to(dtype)
+
+    backend.kv_cache[0].copy_(as_backend_layout())
+    new = [x.to(dtype).to(DEVICE) for x in (case.query, case.key, case.value)]
+    output = backend.forward(0, *new, backend.build(case.metadata()))
+    tolerance = {torch.float32: 2e-6, torch.bfloat16: 2e-2, torch.float16: 3e-3}[dtype]
+    torch.testing.assert_close(output.cpu().double(), case.reference(), rtol=tolerance, atol=tolerance)
+    # Exactly the slots of the new tokens were written: everything else is as it was, NaN included.
+    torch.testing.assert_close(backend.kv_cache[0].cpu(), as_backend_layout(), rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+def test_chunks_and_decodes_in_one_batch_match_the_reference(rung: str) -> None:
+    check(StepCase([Seq(7), Seq(5, 6), Seq(0), Seq(30), Seq(0, 9), Seq(8, 2), Seq(15)]), rung)
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+def test_a_batch_of_decodes_alone_matches_the_reference(rung: str) -> None:
+    check(StepCase([Seq(7), Seq(0), Seq(130), Seq(15)], group=4), rung)
+
+
+def test_a_batch_of_chunks_alone_matches_the_reference() -> None:
+    check(StepCase([Seq(0, 5), Seq(7, 70), Seq(16, 2)], group=4, block_size=16))
+
+
+@pytest.mark.parametrize("rung", ["split", "static", "unified"])
+def test_a_context_long_enough_to_be_split_matches_the_reference(rung: str) -> None:
+    check(StepCase([Seq(600), Seq(3), Seq(0, 4)], group=3, block_size=16), rung)
+
+
+@pytest.mark.parametrize(
+    ("decodes", "chunks", "in_one"),
+    [
+        ([100] * 200, [64], True),
+        ([100] * 200, [1024, 1024], True),
+        ([100] * 200, [1024, 1025], False),  # mostly chunks, whose own kernel has larger tiles
+        ([900], [64], False),  # a long context alone is split, which the one launch does not do
+        ([100] * 200, [], False),
+        ([], [64], False),
+    ],
+)
+def test_a_step_takes_one_launch_where_many_decodes_run_beside_few_chunks(decodes, chunks, in_one) -> None:
+    backend = TritonAttentionBackend("unified", spec_of(), 4, DEVICE, 4, 256, 4096)
+    lengths = np.array([1] * len(decodes) + chunks)
+    common = CommonAttentionMetadata(
+        query_start_loc=np.concatenate(([0], lengths.cumsum())),
+        num_computed_tokens=np.array([context - 1 for context in decodes] + [0] * len(chunks)),
+        block_tables=np.zeros((len(lengths), 4), dtype=np.int64),
+        slot_mapping=np.zeros(lengths.sum(), dtype=np.int64),
+    )
+    metadata = backend.build(common)
+    assert (metadata.mixed is not None) == in_one
+    assert (metadata.decodes is None) == (in_one or not decodes)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_matches_the_reference_within_its_rounding(dtype: torch.dtype) -> None:
+    check(StepCase([Seq(7), Seq(5, 6), Seq(30), Seq(0, 9)]), dtype=dtype)
+
+
+@pytest.mark.parametrize("name", SHARING)
+def test_sequences_that_share_blocks_match_the_reference(name: str) -> None:
+    check(StepCase(SHARING[name]))
+
+
+def test_a_prompt_that_is_all_cached_reads_its_last_token_from_the_cache() -> None:
+    check(StepCase([Seq(7, is_all_cached=True), Seq(5), Seq(7, 1, 0, 2, is_all_cached=True)]))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_batches_with_random_sharing_match_the_reference(seed: int) -> None:
+    seqs, options = random_case(seed)
+    check(StepCase(seqs, **options), RUNGS[seed % len(RUNGS)])
+
+
+@pytest.mark.parametrize(
+    "copies",
+    [[BlockCopy(1, 2), BlockCopy(1, 3)], [BlockCopy(1, 2), BlockCopy(4, 1)], [BlockCopy(4, 1), BlockCopy(1, 2)]],
+    ids=["disjoint", "source given away", "source overwritten first"],
+)
+def test_all_sources_of_block_copies_are_read_before_any_block_is_written(copies: list[BlockCopy]) -> None:
+    spec = KVCacheSpec(2, 2, HEAD_SIZE, 4, torch.float32)
+    backend = TritonAttentionBackend("split", spec, 5, DEVICE, 2, 4, 64)
+    before = torch.randn(backend.kv_cache.shape)
+    backend.kv_cache.copy_(before)
+    backend.copy_blocks(copies)
+    expected = before.clone()
+    for src, dst in copies:
+        expected[:, :, dst] = before[:, :, src]
+    assert torch.equal(backend.kv_cache.cpu(), expected)
+
+
+@pytest.mark.skipif(not INTERPRETED, reason="the tiny models are on the CPU")
+@pytest.mark.parametrize("backend", ["triton:naive", "triton", "triton:static", "triton:unified"])
+@pytest.mark.parametrize("name", PEERS)
+def test_tiny_models_compute_the_same_logits_as_with_torch(name: str, backend: str) -> None:
+    decoder = load_into_ours(make_peer(name))
+
+    def logits(attention_backend: str) -> list[torch.Tensor]:
+        return steps_of_all_kinds(PlannedRunner(decoder, attention_backend=attention_backend, max_num_seqs=4))
+
+    for ours, theirs in zip(logits(backend), logits("torch"), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+# ---- which backend, and who may not ----
+
+CUDA = torch.device("cuda")
+
+
+def spec_of(head_size: int = 16, dtype: torch.dtype = torch.float32) -> KVCacheSpec:
+    return KVCacheSpec(1, 1, head_size, 4, dtype)
+
+
+def make(name: str, head_size: int = 16, dtype: torch.dtype = torch.float32, device: str = str(DEVICE)) -> object:
+    spec = spec_of(head_size, dtype)
+    return get_attention_backend(name, spec, 2, torch.device(device), num_heads=1, max_num_seqs=1, max_model_len=8)
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """What is asked of a device before anything is put on it, answered as an H100 would."""
+    monkeypatch.setattr(triton_backend, "INTERPRETED", False)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "a GPU")
+    return monkeypatch
+
+
+def fail_to_import_triton(error: ImportError, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = builtins.__import__
+
+    def fail(name: str, *arguments: object) -> object:
+        if name == "minivllm.runtime.attention.triton_backend":
+            raise error
+        return original(name, *arguments)
+
+    monkeypatch.setattr(builtins, "__import__", fail)
+
+
+def test_backends_are_found_by_name() -> None:
+    assert isinstance(make("torch"), TorchAttentionBackend)
+    assert isinstance(make("auto", device="cpu"), TorchAttentionBackend)
+    for name in ("triton", *(f"triton:{rung}" for rung in RUNGS)):
+        assert isinstance(make(name), TritonAttentionBackend)
+        EngineConfig(attention_backend=name)
+
+
+@pytest.mark.skipif(not INTERPRETED, reason="on the CPU kernels are interpreted or do not run")
+def test_on_a_cpu_auto_is_never_triton_and_triton_is_the_rung_for_any_step() -> None:
+    cpu = torch.device("cpu")
+    assert choose_attention_backend("auto", spec_of(), cpu, tell=pytest.fail) in ("cpu", "torch")
+    assert choose_attention_backend("triton", spec_of(), cpu, tell=pytest.fail) == "triton:split"
+
+
+def test_on_a_gpu_auto_and_triton_are_the_rung_that_graphs_replay(gpu: pytest.MonkeyPatch) -> None:
+    for name in ("auto", "triton", "triton:unified"):
+        assert choose_attention_backend(name, spec_of(), CUDA, tell=pytest.fail) == "triton:unified"
+    assert choose_attention_backend("triton:naive", spec_of(), CUDA, tell=pytest.fail) == "triton:naive"
+    assert choose_attention_backend("torch", spec_of(), CUDA, tell=pytest.fail) == "torch"
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        (spec_of(head_size=512), "even head sizes from 8 to 256"),
+        (spec_of(dtype=torch.float64), r"got dtype torch.float64"),
+    ],
+    ids=["head size", "dtype"],
+)
+def test_on_a_gpu_auto_takes_torch_for_a_model_that_kernels_cannot_serve_and_says_why(
+    spec: KVCacheSpec, reason: str, gpu: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    assert choose_attention_backend("auto", spec, CUDA, told.append) == "torch"
+    assert len(told) == 1
+    assert reason in told[0]
+    assert "\n" not in told[0]
+    with pytest.raises(ConfigError, match=reason):
+        choose_attention_backend("triton", spec, CUDA, pytest.fail)
+
+
+def test_a_gpu_that_triton_does_not_compile_for_is_served_by_torch_or_refused(gpu: pytest.MonkeyPatch) -> None:
+    gpu.setattr(torch.cuda, "get_device_capability", lambda device: (7, 5))
+    told: list[str] = []
+    assert choose_attention_backend("auto", spec_of(), CUDA, told.append) == "torch"
+    assert len(told) == 1
+    with pytest.raises(ConfigError, match=r"compute capability 8\.0 and a GPU has less"):
+        choose_attention_backend("triton:split", spec_of(), CUDA)
+
+
+def test_interpreted_kernels_are_not_taken_for_those_of_a_gpu(gpu: pytest.MonkeyPatch) -> None:
+    gpu.setattr(triton_backend, "INTERPRETED", True)
+    assert choose_attention_backend("auto", spec_of(), CUDA, lambda line: None) == "torch"
+    with pytest.raises(ConfigError, match="because TRITON_INTERPRET=1 is set"):
+        choose_attention_backend("triton", spec_of(), CUDA)
+
+
+def test_an_unknown_rung_is_refused_with_the_rungs_there_are() -> None:
+    with pytest.raises(ConfigError, match="naive, grouped, split, static"):
+        make("triton:fastest")
+    with pytest.raises(ConfigError, match="attention_backend must be one of"):
+        EngineConfig(attention_backend="triton:fastest")
+
+
+def test_a_model_that_the_kernels_cannot_serve_is_refused_before_memory_is_taken() -> None:
+    with pytest.raises(ConfigError, match="even head sizes from 8 to 256 and this model's is 512"):
+        make("triton", head_size=512)
+    with pytest.raises(ConfigError, match="this model's is 9;"):
+        make("triton", head_size=9)
+    with pytest.raises(ConfigError, match=r"got dtype torch\.float64"):
+        make("triton", dtype=torch.float64)
+    with pytest.raises(ConfigError, match="cannot run on meta"):
+        make("triton", device="meta")
+
+
+def test_a_cpu_is_refused_where_kernels_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(triton_backend, "INTERPRETED", False)
+    with pytest.raises(ConfigError, match="set TRITON_INTERPRET=1"):
+        make("triton", device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [(ModuleNotFoundError("No module named 'triton'"), "pip install"), (ImportError("too early"), "too early")],
+)
+def test_triton_that_is_missing_or_imported_too_early_is_an_error_if_asked_for_and_one_line_if_not(
+    error: ImportError, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail_to_import_triton(error, monkeypatch)
+    with pytest.raises(ConfigError, match=message):
+        make("triton")
+    assert isinstance(make("torch"), TorchAttentionBackend)
+    told: list[str] = []
+    assert choose_attention_backend("auto", spec_of(), CUDA, told.append) == "torch"
+    assert len(told) == 1
+    assert message in told[0]

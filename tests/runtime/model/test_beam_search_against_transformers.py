@@ -1,0 +1,104 @@
+"""The arithmetic of beam search against that of transformers, in double precision, where there are no ties.
+
+A model of twelve tokens of which up to three end a text: so texts end early, at different lengths and several in one
+step, which is where the rules of early stopping and of the length penalty matter.
+"""
+
+import random
+
+import pytest
+import torch
+import transformers
+from support.engine.engine_fakes import search_over_lists
+from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
+
+from minivllm.core.beam_search import BeamSearch, Candidate
+
+VOCAB = 12
+
+
+@pytest.fixture(scope="module")
+def peer() -> transformers.PreTrainedModel:
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(
+        vocab_size=VOCAB,
+        hidden_size=32,
+        intermediate_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        max_position_embeddings=64,
+        bos_token_id=None,
+        eos_token_id=None,
+        pad_token_id=0,
+    )
+    model = transformers.LlamaForCausalLM(config).double().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(8 if parameter.ndim > 1 else 1)  # peaked enough for beams to differ
+    return model
+
+
+@torch.inference_mode()
+def best_next_tokens(peer, token_ids: list[int], count: int) -> list[tuple[int, float]]:
+    logprobs = peer(torch.tensor([token_ids])).logits[0, -1].log_softmax(dim=-1)
+    best = logprobs.topk(min(count, VOCAB))
+    return list(zip(best.indices.tolist(), best.values.tolist(), strict=True))
+
+
+def ours(peer, prompt: list[int], search: BeamSearch) -> list[list[int]]:
+    def candidates(beam: int, token_ids: list[int]) -> list[Candidate]:
+        return [Candidate(beam, *entry) for entry in best_next_tokens(peer, token_ids, search.num_candidates)]
+
+    return search_over_lists(prompt, search, candidates)
+
+
+@torch.inference_mode()
+def theirs(peer, prompt: list[int], search: BeamSearch) -> list[list[int]]:
+    output = peer.generate(
+        torch.tensor([prompt]),
+        attention_mask=torch.ones(1, len(prompt), dtype=torch.long),
+        num_beams=search.width,
+        num_return_sequences=search.width,
+        max_new_tokens=search.max_tokens,
+        do_sample=False,
+        length_penalty=search.length_penalty,
+        early_stopping=search.early_stopping,
+        eos_token_id=sorted(search.eos_token_ids),
+        pad_token_id=0,
+    )
+    texts = [row[len(prompt) :] for row in output.tolist()]
+    ends = [[i for i, token in enumerate(text, 1) if token in search.eos_token_ids] for text in texts]
+    return [text[: min(end, default=len(text))] for text, end in zip(texts, ends, strict=True)]
+
+
+@pytest.mark.parametrize("early_stopping", [True, False, "never"])
+def test_random_searches_find_what_transformers_finds(peer, early_stopping):
+    rng = random.Random(7)
+    num_ended, lengths = 0, set()
+    for _ in range(100):
+        prompt = [1 + rng.randrange(VOCAB - 1) for _ in range(rng.randint(1, 5))]
+        options = {
+            "width": rng.randint(2, 4),
+            "max_tokens": rng.randint(1, 10),
+            "eos_token_ids": frozenset(rng.sample(range(VOCAB), rng.randint(1, 3))),
+            "length_penalty": rng.choice([-2.0, -1.0, 0.0, 0.5, 1.0, 2.0]),
+            "early_stopping": early_stopping,
+        }
+        search = BeamSearch(**options)
+        assert ours(peer, prompt, search) == theirs(peer, prompt, BeamSearch(**options)), (prompt, options)
+        num_ended += sum(hypothesis.ended_by_token for hypothesis in search.hypotheses)
+        lengths |= {len(hypothesis.token_ids) for hypothesis in search.hypotheses}
+    assert num_ended > 100 and len(lengths) > 5, "or neither stopping nor the penalty decided anything"
+
+
+def test_all_that_end_in_the_step_that_fills_the_last_place_compete():
+    search = BeamSearch(width=2, max_tokens=9, eos_token_ids=frozenset({8}), early_stopping=True, length_penalty=0.0)
+    search.scores = {"a": -1.0, "b": -1.0}
+    search.advance([Candidate("a", 8, -0.5), Candidate("a", 1, -3.0), Candidate("b", 2, -3.0)], {"a": [5], "b": [6]})
+    assert [hypothesis.token_ids for hypothesis in search.hypotheses] == [[5, 8]] and not search.done
+    # One place is left. The better of the two that end now takes it, and the other is better than what was there.
+    outputs = {"a": [5, 1], "b": [6, 2]}
+    search.advance([Candidate("a", 8, -0.2), Candidate("b", 8, -0.1), Candidate("a", 1, -3.0)], outputs)
+    assert [hypothesis.token_ids for hypothesis in search.hypotheses] == [[6, 2, 8], [5, 1, 8]]
+    assert search.done

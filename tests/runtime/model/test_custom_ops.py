@@ -1,0 +1,101 @@
+"""The decoder with fused operations equals the plain one; which are fused is the configuration's choice."""
+
+import dataclasses
+
+import pytest
+import torch
+from support.model.one_thread import one_thread
+from support.model.tiny_models import PEERS, PlannedRunner, load_into_ours, make_peer, steps_of_all_kinds
+
+from minivllm.config import EngineConfig
+from minivllm.errors import ConfigError
+from minivllm.kernels import norm_act, reference_ops
+from minivllm.kernels.cpu.ops import LANES
+from minivllm.kernels.mode import INTERPRETED
+from minivllm.runtime.model.custom_ops import TORCH_OPS, DecoderOps, choose_ops
+
+__all__ = ["one_thread"]
+
+CPU, CUDA = torch.device("cpu"), torch.device("cuda")
+ALL = DecoderOps(norm_act.rms_norm, norm_act.add_rms_norm, norm_act.silu_and_mul, attention_rotates=True)
+
+
+@pytest.mark.skipif(not INTERPRETED, reason="the tiny models are on the CPU")
+@pytest.mark.parametrize("backend", ["triton", "cpu"])
+@pytest.mark.parametrize("asked", ["all", "none", "rms_norm", "rotary_and_cache", "silu_and_mul"])
+@pytest.mark.parametrize("name", PEERS)
+def test_fused_operations_give_the_logits_of_the_plain_decoder(name: str, asked: str, backend: str) -> None:
+    decoder = load_into_ours(make_peer(name))
+    if backend == "cpu" and decoder.config.head_size % LANES:
+        pytest.skip("heads of such a size are torch's")
+    plain = PlannedRunner(decoder, max_num_seqs=4, attention_backend="torch", custom_ops=["none"])
+    fused = PlannedRunner(decoder, max_num_seqs=4, attention_backend=backend, custom_ops=[asked])
+    for ours, theirs in zip(steps_of_all_kinds(fused), steps_of_all_kinds(plain), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.skipif(not INTERPRETED, reason="the tiny models are on the CPU")
+def test_attention_mass_is_the_same_where_the_backend_would_rotate_the_queries() -> None:
+    decoder = load_into_ours(make_peer("qwen3"))
+    masses = []
+    for options in ({}, {"attention_backend": "triton", "custom_ops": ["all"]}):
+        run = PlannedRunner(decoder, max_num_seqs=4, **options)
+        run.runner.record_attention_mass = True
+        steps_of_all_kinds(run)
+        masses.append(torch.cat([torch.tensor(row) for row in run.runner.attention_mass]))
+    torch.testing.assert_close(*masses, rtol=1e-4, atol=1e-6)
+
+
+def test_every_operation_of_the_forward_pass_goes_through_the_chosen_ones() -> None:
+    decoder = load_into_ours(make_peer("qwen3"))
+    calls: list[str] = []
+
+    def counted(name: str) -> object:
+        return lambda *arguments: (calls.append(name), getattr(reference_ops, name)(*arguments))[1]
+
+    ops = DecoderOps(*map(counted, ("rms_norm", "add_rms_norm", "silu_and_mul")), attention_rotates=True)
+    angles_seen = []
+
+    def attend(layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cos_sin: tuple) -> torch.Tensor:
+        angles_seen.append(cos_sin[0].shape)
+        return q
+
+    hidden = decoder(torch.tensor([1, 2]), torch.tensor([0, 1]), attend, ops)
+    decoder.compute_logits(hidden, ops)
+    num_layers = decoder.config.num_hidden_layers
+    assert angles_seen == [(2, 1, decoder.config.head_size)] * num_layers
+    assert calls.count("rms_norm") == 2  # the first layer's first and the last; heads are normed by torch
+    assert calls.count("add_rms_norm") == 2 * num_layers - 1
+    assert calls.count("silu_and_mul") == num_layers
+
+
+def test_kernels_are_the_default_on_cuda_alone_and_there_beside_triton_alone() -> None:
+    assert choose_ops(None, "triton:static", CUDA) == ALL
+    assert choose_ops(None, "torch", CUDA) == TORCH_OPS
+    assert choose_ops(None, "triton:split", CPU) == TORCH_OPS
+    assert choose_ops(["none"], "triton:static", CUDA) == TORCH_OPS
+    assert choose_ops(["all"], "triton:split", CPU) == ALL
+
+
+@pytest.mark.parametrize("backend", ["triton:split", "cpu"])
+def test_each_operation_can_be_had_alone(backend: str) -> None:
+    def fused(*asked: str) -> set[str]:
+        ops = choose_ops(list(asked), backend, CPU)
+        fields = [field.name for field in dataclasses.fields(DecoderOps)]
+        return {name for name in fields if getattr(ops, name) != getattr(TORCH_OPS, name)}
+
+    assert fused("rms_norm") == {"rms_norm", "add_rms_norm"}
+    assert fused("silu_and_mul") == {"silu_and_mul"}
+    assert fused("rotary_and_cache") == {"attention_rotates"}
+    assert fused("silu_and_mul", "rotary_and_cache") == {"silu_and_mul", "attention_rotates"}
+
+
+def test_kernels_asked_for_beside_torch_attention_are_refused() -> None:
+    with pytest.raises(ConfigError, match="go with attention_backend='triton' or 'cpu', which is 'torch' here"):
+        choose_ops(["rms_norm"], "torch", CPU)
+
+
+@pytest.mark.parametrize("ops", [["gelu"], [], "all", ["all", "rms_norm"], ["none", "silu_and_mul"], [["all"]]])
+def test_operations_that_do_not_exist_or_contradict_each_other_are_refused(ops: object) -> None:
+    with pytest.raises(ConfigError, match="custom_ops"):
+        EngineConfig(custom_ops=ops)

@@ -1,0 +1,185 @@
+"""The decoder against transformers: same weights, same logits, whatever way the tokens are cut up."""
+
+import pytest
+import torch
+from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
+from support.model.tiny_models import (
+    PEERS,
+    VOCAB_SIZE,
+    PlannedRunner,
+    config_of,
+    load_into_ours,
+    make_peer,
+    peer_logits,
+)
+
+from minivllm.errors import ModelIntegrityError
+from minivllm.runtime.model.decoder import Decoder
+from minivllm.runtime.model.weight_map import weight_shards
+
+
+def prompt(length: int, seed: int = 0) -> list[int]:
+    return torch.randint(VOCAB_SIZE, (length,), generator=torch.Generator().manual_seed(seed)).tolist()
+
+
+def assert_same(ours: torch.Tensor, theirs: torch.Tensor) -> None:
+    """Within float32's rounding, relative to the size of the logits."""
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5 * float(theirs.abs().max()))
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_a_whole_prompt_gives_the_logits_of_transformers(name: str) -> None:
+    peer = make_peer(name)
+    run = PlannedRunner(load_into_ours(peer))
+    for length in (1, 2, 16, 100):
+        sequence = run.new(prompt(length, seed=length))
+        assert_same(run.run((sequence, length))[0], peer_logits(peer, sequence.token_ids))
+
+
+@pytest.mark.parametrize("linear_backend", ["onednn", "torch"])  # everything else here runs with `auto`
+@pytest.mark.parametrize("name", PEERS)
+def test_every_way_of_multiplying_gives_the_logits_of_transformers(name: str, linear_backend: str) -> None:
+    peer = make_peer(name)
+    run = PlannedRunner(load_into_ours(peer, linear_backend=linear_backend))
+    sequence = run.new(prompt(40))
+    assert_same(run.run((sequence, 40))[0], peer_logits(peer, sequence.token_ids))
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_a_prompt_in_chunks_gives_the_logits_of_transformers(name: str) -> None:
+    peer = make_peer(name)
+    run = PlannedRunner(load_into_ours(peer))
+    for chunk in (1, 3, 4, 7, 32):
+        sequence = run.new(prompt(50))
+        while sequence.num_computed_tokens < 50:
+            logits = run.run((sequence, min(chunk, 50 - sequence.num_computed_tokens)))
+            assert len(logits) == (sequence.num_computed_tokens == 50), "only the last chunk samples"
+        assert_same(logits[0], peer_logits(peer, sequence.token_ids))
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_decoding_in_a_ragged_batch_gives_the_logits_of_transformers(name: str) -> None:
+    peer = make_peer(name)
+    run = PlannedRunner(load_into_ours(peer))
+    sequences = [run.new(prompt(length, seed=length)) for length in (1, 5, 8, 33, 60)]
+    late = run.new(prompt(21, seed=99))
+    logits = run.run(*((sequence, len(sequence.token_ids)) for sequence in sequences))
+    for step in range(12):
+        for sequence, row in zip(sequences, logits, strict=False):
+            assert_same(row, peer_logits(peer, sequence.token_ids))
+            sequence.append_token(int(row.argmax()))
+        # A late arrival's prompt is computed in pieces of 7 beside the others' decodes.
+        chunks = [(late, 7)] if step < 3 else []
+        logits = run.run(*((sequence, 1) for sequence in sequences), *chunks)
+        if step == 2:
+            assert_same(logits[-1], peer_logits(peer, late.token_ids))
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_shared_blocks_give_the_logits_of_transformers(name: str) -> None:
+    peer = make_peer(name)
+    run = PlannedRunner(load_into_ours(peer))
+    common = prompt(72)
+    first = run.new([*common, *prompt(3, seed=1)])
+    run.give_blocks(first, 75)
+    others = [run.new([*common, *prompt(5, seed=seed)], first, 18) for seed in (2, 3, 4)]
+    all_cached = run.new(common, first, 18)
+    unrelated = run.new(prompt(9, seed=5))
+    everyone = [first, *others, all_cached, unrelated]
+    # All in one step: the first computes the blocks that the others read.
+    logits = run.run((first, 75), *((other, 5) for other in others), (all_cached, 1), (unrelated, 9))
+    for _ in range(6):
+        for sequence, row in zip(everyone, logits, strict=True):
+            assert_same(row, peer_logits(peer, sequence.token_ids))
+            sequence.append_token(int(row.argmax()))
+        logits = run.run(*((sequence, 1) for sequence in everyone))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", PEERS)
+def test_half_precision_runs_and_stays_near_float32(name: str, dtype: torch.dtype) -> None:
+    peer = make_peer(name)
+    run = PlannedRunner(load_into_ours(peer, dtype))
+    sequences = [run.new(prompt(length, seed=length)) for length in (1, 30, 47)]
+    logits = run.run(*((sequence, len(sequence.token_ids)) for sequence in sequences))
+    for _ in range(3):
+        assert logits.dtype == torch.float32
+        for sequence, row in zip(sequences, logits, strict=True):
+            expected = peer_logits(peer, sequence.token_ids)
+            assert (row - expected).abs().max() < 0.1 * expected.abs().max()
+            sequence.append_token(int(row.argmax()))
+        logits = run.run(*((sequence, 1) for sequence in sequences))
+
+
+# ---- loading ----
+
+
+def test_tensors_may_come_in_any_order_and_in_any_dtype() -> None:
+    peer = make_peer("qwen2")
+    backwards = Decoder(config_of(peer), torch.float32, "cpu")
+    backwards.load_weights(reversed(list(peer.state_dict().items())))
+    doubled = Decoder(config_of(peer), torch.float32, "cpu")
+    doubled.load_weights((name, tensor.double()) for name, tensor in peer.state_dict().items())
+    expected = peer_logits(peer, prompt(10))
+    for decoder in (backwards, doubled):
+        run = PlannedRunner(decoder)
+        assert_same(run.run((run.new(prompt(10)), 10))[0], expected)
+
+
+def test_a_checkpoint_that_repeats_a_tied_head_or_old_buffers_is_accepted() -> None:
+    peer = make_peer("llama")
+    tensors = dict(peer.state_dict())
+    assert "lm_head.weight" in tensors, "transformers lists the tied head; a file may or may not hold it"
+    tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = torch.zeros(4)
+    Decoder(config_of(peer), torch.float32, "cpu").load_weights(tensors.items())
+    del tensors["lm_head.weight"]
+    Decoder(config_of(peer), torch.float32, "cpu").load_weights(tensors.items())
+
+
+def test_a_checkpoint_that_does_not_fit_is_refused_by_the_name_of_the_tensor() -> None:
+    peer = make_peer("qwen3")
+    tensors = dict(peer.state_dict())
+    name = "model.layers.1.self_attn.k_proj.weight"
+
+    def refusal(broken: list[tuple[str, torch.Tensor]]) -> str:
+        with pytest.raises(ModelIntegrityError) as error:
+            Decoder(config_of(peer), torch.float32, "cpu").load_weights(broken)
+        return str(error.value)
+
+    assert name in refusal([item for item in tensors.items() if item[0] != name])
+    assert name in refusal([*tensors.items(), (name, tensors[name])])
+    assert "model.extra" in refusal([*tensors.items(), ("model.extra", torch.zeros(1))])
+    message = refusal([(key, tensor[1:] if key == name else tensor) for key, tensor in tensors.items()])
+    assert name in message
+    assert "[31, 48]" in message
+    assert "[32, 48]" in message
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_the_map_of_weights_names_exactly_the_tensors_of_transformers(name: str) -> None:
+    peer = make_peer(name)
+    theirs = {key: tuple(tensor.shape) for key, tensor in peer.state_dict().items()}
+    if peer.config.tie_word_embeddings:
+        del theirs["lm_head.weight"]
+    assert {key: shard.shape for key, shard in weight_shards(config_of(peer)).items()} == theirs
+
+
+def test_random_weights_depend_on_the_seed_alone() -> None:
+    config = config_of(make_peer("llama"))
+
+    def logits(seed: int) -> torch.Tensor:
+        decoder = Decoder(config, torch.float32, "cpu")
+        decoder.init_random_weights(seed)
+        run = PlannedRunner(decoder)
+        return run.run((run.new(prompt(9)), 9))
+
+    assert torch.equal(logits(1), logits(1))
+    assert not torch.equal(logits(1), logits(2))
+
+
+def test_loading_keeps_one_copy_of_the_weights() -> None:
+    decoder = load_into_ours(make_peer("qwen3"))
+    matrices = [module for module in decoder.modules() if hasattr(module, "process_weights_after_loading")]
+    assert len(matrices) > 4
+    assert [m for m in matrices if m.weight is not None or m.matrix is None] == []
+    assert not any(parameter.is_meta for parameter in decoder.parameters())

@@ -1,0 +1,368 @@
+"""What the sampler promises: greedy, independence of the batch, log-probabilities, masks, and errors."""
+
+import math
+import random
+
+import pytest
+import torch
+from support.model.sampler_twin import make_sequence
+
+from minivllm.core.request import Sequence
+from minivllm.errors import SamplingError
+from minivllm.runtime.sampling import sampler as sampler_module
+from minivllm.runtime.sampling.logits_processors import to_weights
+from minivllm.runtime.sampling.sampler import SampledToken, Sampler, best_tokens
+from minivllm.sampling_params import SamplingParams
+
+EOS = 2
+GREEDY = SamplingParams(temperature=0.0)
+
+
+def token_ids(logits: torch.Tensor, sequences: list[Sequence], engine_seed: int = 0) -> list[int]:
+    return [token.token_id for token in Sampler({EOS}, engine_seed)(logits, sequences)]
+
+
+def random_logits(num_rows: int, vocab: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(num_rows, vocab, generator=torch.Generator().manual_seed(seed)) * 2
+
+
+def varied_sequences() -> list[Sequence]:
+    """One of everything: greedy and not, processed and not, with a seed and without."""
+    kinds = [
+        {"temperature": 0.0},
+        {"temperature": 1.0},
+        {"temperature": 0.8, "top_p": 0.95},
+        {"temperature": 0.7, "top_k": 20, "seed": 4},
+        {"temperature": 0.0, "repetition_penalty": 1.3},
+        {"temperature": 1.2, "min_p": 0.05, "seed": 4},
+        {"temperature": 1.0, "top_p": 0.5, "frequency_penalty": 1.0, "presence_penalty": -1.0, "logprobs": 3},
+        {"temperature": 0.9, "top_k": 300, "top_p": 0.9, "min_tokens": 9, "logit_bias": {7: 4.0}},
+        {"temperature": 0.0, "logprobs": 2},
+    ]
+    return [
+        make_sequence(SamplingParams(**kind), prompt=[i, 5], output=[9, 9, i], request_id=f"r{i}", index=i % 2)
+        for i, kind in enumerate(kinds)
+    ]
+
+
+# ---- greedy ----
+
+
+def test_greedy_takes_the_best_token_and_on_a_tie_the_lowest_id():
+    logits = torch.tensor([[0.0, 3.0, 1.0, 3.0], [5.0, 5.0, 5.0, 5.0], [-1.0, -math.inf, -0.5, -0.5]])
+    assert token_ids(logits, [make_sequence(GREEDY) for _ in range(3)]) == [1, 0, 2]
+
+
+def test_greedy_breaks_ties_the_same_way_after_processing_and_over_a_large_vocabulary():
+    logits = torch.zeros(2, 50_000)
+    logits[:, [49_000, 31_007]] = 4.0
+    plain, processed = make_sequence(GREEDY), make_sequence(SamplingParams(temperature=0.0, repetition_penalty=1.1))
+    assert token_ids(logits, [plain, processed]) == [31_007, 31_007]
+
+
+@pytest.mark.parametrize("vocab", [1, 7, 256, 300, 1024])
+def test_the_best_tokens_are_those_of_max_with_ties_and_bad_numbers(vocab: int):
+    generator = torch.Generator().manual_seed(vocab)
+    logits = torch.randint(-3, 4, (60, vocab), generator=generator).float()  # ties everywhere
+    for bad in (math.nan, math.inf, -math.inf):
+        some = torch.rand(logits.shape, generator=generator) < 0.003
+        logits[some] = bad
+    logits[0] = -math.inf
+    (values, ids), (expected_values, expected_ids) = best_tokens(logits), logits.max(dim=-1)
+    torch.testing.assert_close(values, expected_values, rtol=0, atol=0, equal_nan=True)
+    assert torch.equal(ids, expected_ids)
+
+
+def test_an_empty_batch_samples_no_tokens():
+    assert Sampler({EOS})(torch.empty(0, 10), []) == []
+
+
+def test_a_batch_of_plain_greedy_rows_never_processes_or_draws(monkeypatch):
+    def forbidden(*_: object) -> None:
+        raise AssertionError("work for a single row")
+
+    for name in ("apply_logits_processors", "to_weights", "key_for_next_token", "token_logprobs"):
+        monkeypatch.setattr(sampler_module, name, forbidden)
+    assert token_ids(torch.eye(8), [make_sequence(GREEDY) for _ in range(8)]) == list(range(8))
+
+
+def test_greedy_ignores_what_only_sampling_uses():
+    params = SamplingParams(temperature=0.0, top_k=2, top_p=0.1, min_p=1.0, seed=3)
+    logits = random_logits(4, 100)
+    assert token_ids(logits, [make_sequence(params)] * 4) == logits.argmax(dim=-1).tolist()
+
+
+# ---- independence of the batch ----
+
+
+def test_every_row_gets_the_token_that_it_gets_alone():
+    sequences = varied_sequences()
+    logits = random_logits(len(sequences), 2000)
+    together = Sampler({EOS})(logits, sequences)
+    alone = [Sampler({EOS})(logits[row : row + 1], [sequence])[0] for row, sequence in enumerate(sequences)]
+    assert together == alone  # log-probabilities too, to the last bit
+
+
+def test_the_order_of_the_rows_changes_no_token():
+    sequences = varied_sequences() * 3
+    logits = random_logits(len(sequences), 2000, seed=1)
+    expected = Sampler({EOS})(logits, sequences)
+    for seed in range(5):
+        order = list(range(len(sequences)))
+        random.Random(seed).shuffle(order)
+        shuffled = Sampler({EOS})(logits[order], [sequences[row] for row in order])
+        assert shuffled == [expected[row] for row in order]
+
+
+def test_the_size_of_the_chunks_changes_no_token(monkeypatch):
+    sequences = varied_sequences()
+    logits = random_logits(len(sequences), 2000, seed=2)
+    expected = Sampler({EOS})(logits, sequences)
+    for chunk in (1, 4000, 10**9):
+        monkeypatch.setattr(sampler_module, "_CPU_CHUNK", chunk)
+        assert Sampler({EOS})(logits, sequences) == expected
+
+
+def test_sampling_neither_reads_nor_moves_the_global_generator_nor_changes_the_logits():
+    sequences = varied_sequences()
+    logits = random_logits(len(sequences), 500)
+    before = logits.clone()
+    torch.manual_seed(1)
+    state = torch.get_rng_state()
+    first = Sampler({EOS})(logits, sequences)
+    assert torch.equal(torch.get_rng_state(), state)
+    torch.manual_seed(2)
+    assert Sampler({EOS})(logits, sequences) == first
+    assert torch.equal(logits, before)
+
+
+def test_a_sequence_that_was_rebuilt_after_a_preemption_goes_on_with_the_same_tokens():
+    logits = random_logits(30, 1000)
+    params = SamplingParams(temperature=1.0, seed=11)
+
+    def generate(sequence: Sequence, until: int) -> Sequence:
+        while sequence.num_output_tokens < until:
+            sequence.append_token(token_ids(logits[sequence.num_output_tokens, None], [sequence])[0])
+        return sequence
+
+    uninterrupted = generate(make_sequence(params), 30)
+    begun = generate(make_sequence(params), 13)
+    resumed = generate(make_sequence(params, output=begun.output_token_ids), 30)
+    assert resumed.token_ids == uninterrupted.token_ids
+    assert len(set(uninterrupted.output_token_ids)) > 20
+
+
+# ---- seeds ----
+
+
+def test_the_same_seed_gives_the_same_tokens_whatever_the_request_and_engine():
+    logits = random_logits(1, 5000).expand(8, -1)
+    with_seed = [make_sequence(SamplingParams(seed=5), request_id=str(i)) for i in range(8)]
+    assert len(set(token_ids(logits, with_seed, engine_seed=0) + token_ids(logits, with_seed, engine_seed=1))) == 1
+
+
+def test_another_seed_index_or_position_gives_other_tokens():
+    logits = random_logits(1, 50_000).expand(64, -1)
+    for sequences in (
+        [make_sequence(SamplingParams(seed=i)) for i in range(64)],
+        [make_sequence(SamplingParams(seed=5), index=i) for i in range(64)],
+        [make_sequence(SamplingParams(seed=5), prompt=[0] * (i + 1)) for i in range(64)],
+    ):
+        assert len(set(token_ids(logits, sequences))) > 50
+
+
+def test_requests_without_a_seed_differ_and_repeat_under_the_same_engine_seed():
+    logits = random_logits(1, 50_000).expand(64, -1)
+    sequences = [make_sequence(SamplingParams(), request_id=f"r{i}") for i in range(64)]
+    first = token_ids(logits, sequences, engine_seed=3)
+    assert len(set(first)) > 50
+    assert token_ids(logits, sequences, engine_seed=3) == first
+    assert token_ids(logits, sequences, engine_seed=4) != first
+
+
+# ---- the edges of truncation ----
+
+
+@pytest.mark.parametrize("params", [{"top_k": 1}, {"top_p": 1e-300}, {"min_p": 1.0}, {"temperature": 5e-324}], ids=str)
+def test_the_tightest_setting_always_gives_the_best_token(params):
+    logits = random_logits(64, 300)
+    sequences = [make_sequence(SamplingParams(seed=i, **params)) for i in range(64)]
+    assert token_ids(logits, sequences) == logits.argmax(dim=-1).tolist()
+
+
+@pytest.mark.parametrize("top_k", [0, -1, 300, 10**9])
+def test_top_k_that_is_off_or_as_large_as_the_vocabulary_changes_nothing(top_k):
+    logits = random_logits(64, 300)
+    plain = [make_sequence(SamplingParams(seed=i)) for i in range(64)]
+    with_top_k = [make_sequence(SamplingParams(seed=i, top_k=top_k)) for i in range(64)]
+    assert token_ids(logits, with_top_k) == token_ids(logits, plain)
+
+
+@pytest.mark.parametrize("vocab", [50, 1000, 9000])
+def test_of_tokens_that_tie_at_the_top_k_boundary_the_lowest_ids_stay(vocab):
+    logits = torch.zeros(1, vocab)
+    logits[0, -1] = 1.0
+    sequences = [make_sequence(SamplingParams(seed=i, top_k=4)) for i in range(400)]
+    assert set(token_ids(logits.expand(400, -1), sequences)) == {0, 1, 2, vocab - 1}
+
+
+@pytest.mark.parametrize("top_p", [0.45, 0.5])
+def test_of_tokens_that_tie_at_the_top_p_boundary_the_lowest_ids_stay(top_p):
+    sequences = [make_sequence(SamplingParams(seed=i, top_p=top_p)) for i in range(200)]
+    # 4/8 is the first mass that reaches 0.45, and that reaches 0.5.
+    assert set(token_ids(torch.zeros(200, 8), sequences)) == {0, 1, 2, 3}
+
+
+def test_top_p_is_a_part_of_what_a_long_top_k_has_left():
+    # Nearly flat: 0.01 of the whole vocabulary would be 100 tokens, of the best 300 it is 3.
+    logits = torch.linspace(1e-3, 0.0, 10_000).expand(100, -1)
+    sequences = [make_sequence(SamplingParams(seed=i, top_k=300, top_p=0.01)) for i in range(100)]
+    assert set(token_ids(logits, sequences)) == {0, 1, 2}
+
+
+@pytest.mark.parametrize("params", [{}, {"temperature": 100.0}, {"top_k": 2}, {"top_p": 0.99}], ids=str)
+def test_only_tokens_that_are_possible_are_drawn_whatever_the_key(params):
+    logits = torch.full((1, 600), -math.inf)
+    logits[0, 3], logits[0, 44], logits[0, 500] = 0.0, -1e9, 0.1
+    drawn = {token_ids(logits, [make_sequence(SamplingParams(seed=seed, **params))])[0] for seed in range(100)}
+    assert drawn == {3, 500}
+
+
+def test_another_rounding_of_the_logits_hardly_ever_draws_another_token():
+    # As much as another batch changes the logits of SmolLM2, and in one direction for neighbouring tokens: looked up
+    # in cumulative probabilities, 61 of these 1,000 draws would hit another token.
+    logits = random_logits(1, 49_152).expand(1_000, -1)
+    sequences = [make_sequence(SamplingParams(seed=seed)) for seed in range(1_000)]
+    rounding = torch.linspace(-1e-5, 1e-5, 49_152)
+    before, after = token_ids(logits, sequences), token_ids(logits + rounding, sequences)
+    assert len(set(before)) > 700, "the tail is long"
+    assert sum(a != b for a, b in zip(before, after, strict=True)) <= 1
+
+
+def test_weights_are_whole_numbers_whose_sum_is_exact_in_any_order():
+    logits = torch.cat([random_logits(4, 49_152), torch.zeros(1, 49_152)])
+    weights = to_weights(logits, [SamplingParams(temperature=0.9)] * 5)
+    assert torch.equal(weights, weights.round())
+    for row in weights.tolist():
+        assert sum(row) == sum(reversed(row)) == sum(map(int, row)) <= 2**53
+
+
+def test_tokens_with_a_logit_of_minus_infinity_are_never_drawn():
+    logits = torch.full((200, 600), -math.inf)
+    logits[:, [3, 500]] = 0.0
+    for params in ({}, {"top_k": 300}, {"top_p": 0.99}, {"temperature": 100.0}):
+        sequences = [make_sequence(SamplingParams(seed=i, **params)) for i in range(200)]
+        assert set(token_ids(logits, sequences)) == {3, 500}
+
+
+# ---- min_tokens, bias and penalties ----
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("ignore_eos", [False, True])
+def test_end_and_stop_tokens_are_masked_until_min_tokens_are_out(temperature, ignore_eos):
+    params = SamplingParams(temperature=temperature, min_tokens=2, stop_token_ids=[4], ignore_eos=ignore_eos, seed=0)
+    logits = torch.zeros(4, 6)
+    logits[:, EOS], logits[:, 4], logits[:, 1] = 90.0, 80.0, 70.0
+    sequences = [make_sequence(params, output=[0] * length) for length in range(4)]
+    assert token_ids(logits, sequences) == [1, 1, EOS, EOS]
+
+
+def test_a_bias_does_not_bring_a_masked_token_back():
+    params = SamplingParams(temperature=0.0, min_tokens=1, logit_bias={EOS: 100.0, 3: 5.0})
+    assert token_ids(torch.zeros(1, 6), [make_sequence(params)]) == [3]
+
+
+def test_penalties_count_each_token_that_exists_and_no_other():
+    # Token 1 is in the prompt alone, token 2 three times in the output, token 3 once.
+    prompt, output = [1], [2, 2, 2, 3]
+    logits = torch.tensor([[1.0, 1.3, 2.5, 1.6]])
+    for params, expected in (
+        ({}, 2),
+        ({"frequency_penalty": 0.5}, 1),  # 1.0, 1.3, 1.0, 1.1
+        ({"presence_penalty": 0.5}, 2),  # 1.0, 1.3, 2.0, 1.1
+        ({"presence_penalty": 1.5}, 1),  # 1.0, 1.3, 1.0, 0.1
+        ({"repetition_penalty": 2.6}, 0),  # 1.0, 0.5, 0.96, 0.62
+    ):
+        sequence = make_sequence(SamplingParams(temperature=0.0, **params), prompt, output)
+        assert token_ids(logits, [sequence]) == [expected], params
+
+
+# ---- log-probabilities ----
+
+
+def test_log_probabilities_are_of_the_raw_logits_and_only_for_rows_that_ask():
+    logits = random_logits(2, 50)
+    params = SamplingParams(temperature=0.3, top_k=3, logit_bias={8: 50.0}, logprobs=4, seed=0)
+    asks, does_not = Sampler({EOS})(logits, [make_sequence(params), make_sequence(GREEDY)])
+    assert does_not == SampledToken(int(logits[1].argmax()), None)
+
+    raw = logits[0].double().log_softmax(dim=-1)
+    order = raw.argsort(descending=True).tolist()
+    sampled, *best = asks.logprobs
+    assert (sampled.token_id, sampled.rank) == (8, order.index(8) + 1)
+    assert [entry.token_id for entry in best] == order[:4]
+    assert [entry.rank for entry in best] == [1, 2, 3, 4]
+    for entry in asks.logprobs:
+        assert entry.logprob == pytest.approx(float(raw[entry.token_id]), abs=1e-12)
+
+
+def test_the_sampled_token_among_the_best_is_the_identical_entry():
+    logits = random_logits(64, 1000)
+    sequences = [make_sequence(SamplingParams(seed=i, temperature=0.5, logprobs=20)) for i in range(64)]
+    found = 0
+    for token in Sampler({EOS})(logits, sequences):
+        sampled, *best = token.logprobs
+        assert sampled.token_id == token.token_id
+        same = [entry for entry in best if entry.token_id == token.token_id]
+        assert same in ([], [sampled])
+        assert bool(same) == (sampled.rank <= 20)
+        found += len(same)
+    assert 0 < found < 64
+
+
+def test_zero_log_probabilities_give_the_sampled_token_alone():
+    token = Sampler({EOS})(torch.tensor([[0.0, 0.0]]), [make_sequence(SamplingParams(temperature=0.0, logprobs=0))])[0]
+    assert [(entry.token_id, entry.rank) for entry in token.logprobs] == [(0, 1)]
+    assert token.logprobs[0].logprob == math.log(0.5)
+
+
+def test_equally_likely_tokens_are_ranked_by_their_ids():
+    logits = torch.zeros(1, 40)
+    logits[0, 30] = 1.0
+    params = SamplingParams(temperature=0.0, logit_bias={7: 9.0}, logprobs=3)
+    sampled, *best = Sampler({EOS})(logits, [make_sequence(params)])[0].logprobs
+    assert (sampled.token_id, sampled.rank) == (7, 9)  # after 30 and the ids 0 to 6
+    assert [entry.token_id for entry in best] == [30, 0, 1]
+
+
+def test_the_probabilities_of_the_whole_vocabulary_add_up_to_one():
+    logits = random_logits(1, 20) * 5
+    token = Sampler({EOS})(logits, [make_sequence(SamplingParams(temperature=0.0, logprobs=20))])[0]
+    assert math.fsum(math.exp(entry.logprob) for entry in token.logprobs[1:]) == pytest.approx(1.0, abs=1e-12)
+    assert all(entry.logprob <= 0.0 for entry in token.logprobs)
+
+
+# ---- errors ----
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf], ids=str)
+@pytest.mark.parametrize("params", [{"temperature": 0.0}, {"temperature": 1.0}, {"repetition_penalty": 2.0}], ids=str)
+def test_a_row_without_a_finite_best_logit_is_an_error_that_names_its_sequence(bad, params):
+    logits = random_logits(3, 10)
+    logits[1] = bad if bad == -math.inf else logits[1].index_fill(0, torch.tensor([4]), bad)
+    sequences = [make_sequence(SamplingParams(**params), request_id=f"r{i}", index=i) for i in range(3)]
+    with pytest.raises(SamplingError, match=r"sequence r1\.1: the model gave NaN") as error:
+        Sampler({EOS})(logits, sequences)
+    assert error.value.seq_id == "r1.1"
+
+
+def test_parameters_that_leave_no_token_are_an_error_and_the_other_rows_can_go_on():
+    params = {"min_tokens": 1, "stop_token_ids": [0, 1, 3]}
+    logits = torch.ones(2, 4)
+    bad = make_sequence(SamplingParams(temperature=0.0, **params), request_id="bad")
+    good = make_sequence(GREEDY, request_id="good")
+    sampler = Sampler({EOS})
+    with pytest.raises(SamplingError, match=r"sequence bad\.0: its parameters leave no finite logit; relax"):
+        sampler(logits, [good, bad])
+    assert sampler(logits[:1], [good]) == [SampledToken(0, None)]

@@ -1,0 +1,220 @@
+"""The sampler against its slow twin, against transformers, and against the probabilities themselves."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from support.model.sampler_twin import TooCloseError, make_sequence, processed_logits, twin_sample
+
+from minivllm.core.request import Sequence
+from minivllm.runtime.sampling import logits_processors
+from minivllm.runtime.sampling.logits_processors import apply_logits_processors, to_weights
+from minivllm.runtime.sampling.rng import key_for_next_token
+from minivllm.runtime.sampling.sampler import Sampler
+from minivllm.sampling_params import SamplingParams
+
+VOCAB = 12
+EOS = {3, 7}
+
+token_ids = st.integers(0, VOCAB - 1)
+# Few distinct values, so that ties are common and lie on every boundary.
+tied_logits = st.lists(st.sampled_from([-2.0, -0.5, 0.0, 0.5, 1.0, 3.0]), min_size=VOCAB, max_size=VOCAB)
+free_logits = st.lists(st.floats(-30, 30, width=32), min_size=VOCAB, max_size=VOCAB)
+all_params = st.builds(
+    SamplingParams,
+    max_tokens=st.just(9),
+    min_tokens=st.sampled_from([0, 0, 2, 9]),
+    temperature=st.sampled_from([0.0, 1e-30, 0.3, 0.8, 1.0, 1.7, 100.0]),
+    top_p=st.sampled_from([1e-9, 0.1, 0.5, 0.9, 0.999, 1.0, 1.0]),
+    top_k=st.sampled_from([-1, 0, 1, 2, 5, VOCAB - 1, VOCAB, 1000]),
+    min_p=st.sampled_from([0.0, 0.0, 0.01, 0.3, 1.0]),
+    repetition_penalty=st.sampled_from([1.0, 1.0, 0.7, 1.3, 100.0]),
+    presence_penalty=st.sampled_from([0.0, 0.0, -2.0, 0.7]),
+    frequency_penalty=st.sampled_from([0.0, 0.0, 1.1, -0.4]),
+    logit_bias=st.none() | st.dictionaries(token_ids, st.sampled_from([-100.0, -1.5, 0.25, 5.0]), max_size=4),
+    stop_token_ids=st.lists(token_ids, max_size=2),
+    ignore_eos=st.booleans(),
+    seed=st.none() | st.integers(-(2**63), 2**63 - 1),
+)
+rows = st.tuples(
+    tied_logits | free_logits,
+    st.builds(
+        make_sequence,
+        params=all_params,
+        prompt=st.lists(token_ids, min_size=1, max_size=6),
+        output=st.lists(token_ids, max_size=6),
+        request_id=st.text(max_size=4),
+        index=st.integers(0, 3),
+    ),
+)
+
+
+@pytest.mark.parametrize("first_head", [1, 3, 256])
+@given(batch=st.lists(rows, min_size=1, max_size=6), engine_seed=st.integers(0, 5))
+@settings(max_examples=100, deadline=None)
+def test_any_batch_gives_the_tokens_that_the_definitions_give_row_by_row(first_head, batch, engine_seed):
+    sequences = [sequence for _, sequence in batch]
+    expected = []
+    for values, sequence in batch:
+        try:
+            key = key_for_next_token(sequence, engine_seed)
+            expected.append(twin_sample(np.array(values), sequence, EOS, key).token_id)
+        except TooCloseError:
+            assume(False)
+    with pytest.MonkeyPatch.context() as patch:
+        # A short first head makes even this vocabulary need longer ones.
+        patch.setattr(logits_processors, "_FIRST_HEAD", first_head)
+        patch.setattr(logits_processors, "_HEAD_GROWTH", 2)
+        sampled = Sampler(EOS, engine_seed)(torch.tensor([values for values, _ in batch]), sequences)
+    assert [token.token_id for token in sampled] == expected
+
+
+@given(row=rows)
+@settings(max_examples=100, deadline=None)
+def test_the_processed_probabilities_are_those_of_the_definitions(row):
+    values, sequence = row
+    assume(not sequence.request.params.greedy)
+    try:
+        expected = twin_sample(np.array(values), sequence, EOS, key=0).probabilities
+    except TooCloseError:
+        assume(False)
+    weights = to_weights(
+        apply_logits_processors(torch.tensor(values), sequence, EOS).unsqueeze(0), [sequence.request.params]
+    )
+    np.testing.assert_allclose((weights / weights.sum()).numpy()[0], expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("spread", [0.1, 1.0, 4.0])
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"top_p": 0.95},
+        {"top_p": 0.3},
+        {"top_k": 300},
+        {"top_k": 5000, "top_p": 0.9},
+        {"top_k": 40, "top_p": 0.9, "min_p": 0.02},
+        {},
+    ],
+    ids=str,
+)
+def test_the_definitions_hold_on_a_large_vocabulary_of_flat_and_of_peaked_logits(spread, params):
+    generator = np.random.default_rng(0)
+    logits = (generator.standard_normal((3, 9000)) * spread).astype(np.float32)
+    sequences = [make_sequence(SamplingParams(temperature=0.8, seed=seed, **params)) for seed in range(3)]
+    expected = [
+        twin_sample(row, sequence, set(), key_for_next_token(sequence, 0)).token_id
+        for row, sequence in zip(logits, sequences, strict=True)
+    ]
+    assert [token.token_id for token in Sampler(set(), 0)(torch.from_numpy(logits), sequences)] == expected
+
+
+# ---- transformers ----
+
+
+def kept_tokens(params: SamplingParams, logits: torch.Tensor) -> torch.Tensor:
+    return to_weights(logits, [params] * len(logits)) > 0
+
+
+@pytest.fixture(scope="module")
+def transformers_processors():
+    return pytest.importorskip("transformers.generation.logits_process")
+
+
+@pytest.fixture(scope="module")
+def distinct_logits() -> torch.Tensor:
+    """[6, 1000], no ties: transformers keeps all that tie with the k-th, we keep exactly k."""
+    generator = torch.Generator().manual_seed(1)
+    order = torch.stack([torch.randperm(1000, generator=generator) for _ in range(6)])
+    return -1.1 * torch.log1p(order.float()) + 3.0
+
+
+@pytest.mark.parametrize("top_k", [1, 2, 50, 700, 1000])
+def test_top_k_keeps_the_tokens_that_transformers_keeps(transformers_processors, distinct_logits, top_k):
+    theirs = transformers_processors.TopKLogitsWarper(top_k)(None, distinct_logits)
+    assert torch.equal(kept_tokens(SamplingParams(top_k=top_k), distinct_logits), torch.isfinite(theirs))
+
+
+@pytest.mark.parametrize("top_p", [0.001, 0.25, 0.5, 0.9, 0.95, 0.99])
+def test_top_p_keeps_the_tokens_that_transformers_keeps(transformers_processors, distinct_logits, top_p):
+    # In float64, because their sum over the sorted vocabulary is rounded where ours is exact.
+    theirs = transformers_processors.TopPLogitsWarper(top_p)(None, distinct_logits.double())
+    assert torch.equal(kept_tokens(SamplingParams(top_p=top_p), distinct_logits), torch.isfinite(theirs))
+
+
+@pytest.mark.parametrize("min_p", [0.001, 0.05, 0.5, 1.0])
+def test_min_p_keeps_the_tokens_that_transformers_keeps(transformers_processors, distinct_logits, min_p):
+    theirs = transformers_processors.MinPLogitsWarper(min_p)(None, distinct_logits.double())
+    assert torch.equal(kept_tokens(SamplingParams(min_p=min_p), distinct_logits), torch.isfinite(theirs))
+
+
+def test_top_k_before_top_p_keeps_the_tokens_that_transformers_keeps(transformers_processors, distinct_logits):
+    theirs = transformers_processors.TopKLogitsWarper(30)(None, distinct_logits.double())
+    theirs = transformers_processors.TopPLogitsWarper(0.7)(None, theirs)
+    ours = kept_tokens(SamplingParams(top_k=30, top_p=0.7), distinct_logits)
+    assert torch.equal(ours, torch.isfinite(theirs))
+    assert not torch.equal(ours, kept_tokens(SamplingParams(top_p=0.7), distinct_logits))
+
+
+@pytest.mark.parametrize("penalty", [0.5, 1.2, 3.0])
+def test_the_repetition_penalty_is_that_of_transformers(transformers_processors, distinct_logits, penalty):
+    sequence = make_sequence(SamplingParams(repetition_penalty=penalty), prompt=[5, 5, 17, 900], output=[3, 17])
+    theirs = transformers_processors.RepetitionPenaltyLogitsProcessor(penalty)(
+        torch.tensor([sequence.token_ids]), distinct_logits[:1].clone()
+    )
+    assert torch.equal(apply_logits_processors(distinct_logits[0], sequence, set()), theirs[0])
+
+
+# ---- the probabilities ----
+
+
+def chi_square_p_value(sequences: list[Sequence], logits: np.ndarray) -> float:
+    """How likely a misfit as large as this is, if tokens are drawn from the probabilities of the definitions."""
+    expected = twin_sample(logits, sequences[0], set(), key=0).probabilities * len(sequences)
+    sampled = Sampler(set(), 0)(torch.from_numpy(logits).expand(len(sequences), -1), sequences)
+    observed = np.bincount([token.token_id for token in sampled], minlength=len(logits))
+    assert observed[expected == 0.0].sum() == 0
+    possible = expected > 0.0
+    assert expected[possible].min() >= 5  # where the test's approximation holds
+    statistic = ((observed - expected)[possible] ** 2 / expected[possible]).sum()
+    degrees = torch.tensor((possible.sum() - 1) / 2.0)
+    return float(torch.special.gammaincc(degrees, torch.tensor(statistic / 2.0, dtype=torch.float32)))
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"temperature": 1.0},
+        {"temperature": 0.6},
+        {"top_k": 7},
+        {"top_p": 0.8},
+        {"min_p": 0.1},
+        {"top_k": 9, "top_p": 0.9},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("what_differs", ["seed", "position", "index", "request_id"])
+def test_tokens_are_drawn_as_often_as_their_probabilities_say(params, what_differs):
+    logits = np.random.default_rng(5).uniform(-1, 1, 20).astype(np.float32)
+    if what_differs == "request_id":
+        sequences = [make_sequence(SamplingParams(**params), request_id=str(i)) for i in range(3000)]
+    elif what_differs == "seed":
+        sequences = [make_sequence(SamplingParams(seed=i, **params)) for i in range(3000)]
+    elif what_differs == "index":
+        sequences = [make_sequence(SamplingParams(seed=7, **params), index=i) for i in range(3000)]
+    else:
+        sequences = [make_sequence(SamplingParams(seed=7, **params), prompt=[0] * (i + 1)) for i in range(3000)]
+    assert chi_square_p_value(sequences, logits) > 0.001
+
+
+def test_the_twin_itself_finds_the_probabilities_of_a_case_done_by_hand():
+    # exp(ln 4) : exp(ln 2) : exp(ln 2) = 4 : 2 : 2, and token 0 falls from 8 to 4 by the penalty of 2.
+    sequence = make_sequence(SamplingParams(repetition_penalty=2.0, top_p=0.7), prompt=[0])
+    logits = np.log([16.0, 2.0, 2.0, 1.0])
+    np.testing.assert_allclose(processed_logits(logits, sequence, set()), np.log([4.0, 2.0, 2.0, 1.0]), rtol=1e-6)
+    # 4/9 is under 0.7 and 6/9 too, so three tokens stay.
+    np.testing.assert_allclose(
+        twin_sample(logits, sequence, set(), key=0).probabilities, [0.5, 0.25, 0.25, 0], rtol=1e-6
+    )
+    # Token 0 wins if it arrives before twice the others' times; by key 0 they arrive after 0.12, 0.82 and 3.7.
+    assert twin_sample(logits, sequence, set(), key=0).token_id == 0

@@ -1,0 +1,80 @@
+"""The hash that gives every token its random number."""
+
+import hashlib
+import math
+
+import pytest
+import torch
+from support.model.sampler_twin import arrival_time, make_sequence
+
+from minivllm.runtime.sampling.rng import draw_key, exponentials, key_for_next_token, request_seed
+from minivllm.sampling_params import SamplingParams
+
+
+def test_the_key_is_a_hash_of_three_fixed_width_integers():
+    key = (5).to_bytes(8, "little") + (2).to_bytes(8, "little") + (77).to_bytes(8, "little")
+    digest = hashlib.blake2b(key, digest_size=8).digest()
+    assert draw_key(5, 2, 77) == int.from_bytes(digest, "little", signed=True)
+
+
+def test_the_numbers_are_those_of_splitmix64():
+    # The first three outputs from the state 1234567, as its authors' reference code prints them.
+    published = [6457827717110365317, 3203168211198807973, 9817491932198370423]
+    expected = [-math.log(((bits >> 12) + 0.5) / 2**52) for bits in published]
+    assert exponentials(torch.tensor([1234567]), torch.arange(3))[0].tolist() == pytest.approx(expected, rel=1e-15)
+
+
+def test_numbers_stay_the_same_from_version_to_version():
+    # A seed is a promise to whoever wrote it down: changing these breaks every reproduced text.
+    assert draw_key(0, 0, 0) == 2891389769238885931
+    assert draw_key(-1, 3, 4096) == 5732487592306032896
+    assert request_seed(make_sequence(SamplingParams(), request_id="0").request, 0) == 5857645148978988075
+
+
+@pytest.mark.parametrize("key", [-(2**63), -1, 0, 1, 2**63 - 1])
+def test_the_numbers_of_any_key_are_those_that_whole_number_arithmetic_gives(key):
+    token_ids = torch.tensor([0, 1, 49_151, 10**9])
+    expected = [arrival_time(key, token_id) for token_id in token_ids.tolist()]
+    assert exponentials(torch.tensor([key]), token_ids)[0].tolist() == pytest.approx(expected, rel=1e-14)
+
+
+def test_a_number_depends_on_its_key_and_token_alone():
+    keys, token_ids = torch.tensor([7, -3, 7]), torch.tensor([4, 9, 4, 1])
+    numbers = exponentials(keys, token_ids)
+    assert torch.equal(numbers[0], numbers[2]) and torch.equal(numbers[:, 0], numbers[:, 2])
+    assert torch.equal(numbers[1:2, 3:], exponentials(keys[1:2], token_ids[3:]))
+
+
+def test_neighbouring_keys_and_tokens_give_numbers_that_have_nothing_to_do_with_each_other():
+    keys = torch.tensor([draw_key(s, i, p) for s in range(5) for i in range(4) for p in range(25)])
+    numbers = exponentials(keys, torch.arange(400))  # [500, 400]
+    assert numbers.min() > 0 and torch.isfinite(numbers).all()
+    # Exponential: each tenth of the probability has a tenth of the 200,000 (standard deviation 134).
+    counts = torch.histc((-numbers).exp(), bins=10, min=0.0, max=1.0)
+    assert ((counts - 20_000).abs() < 600).all()
+    for one, next_one in ((numbers[:-1], numbers[1:]), (numbers[:, :-1], numbers[:, 1:])):
+        both = torch.stack([one.flatten(), next_one.flatten()])
+        assert abs(torch.corrcoef(both)[0, 1]) < 0.01
+
+
+def test_the_position_counts_prompt_and_output_alike():
+    params = SamplingParams(seed=9)
+    before = make_sequence(params, prompt=[1, 2], output=[3, 4])
+    assert key_for_next_token(before, 0) == key_for_next_token(make_sequence(params, prompt=[8, 8, 8, 8]), 0)
+    assert key_for_next_token(before, 0) == draw_key(9, 0, 4)
+
+
+@pytest.mark.parametrize("seed", [-(2**63), -1, 0, 2**63 - 1])
+def test_every_seed_that_a_request_may_bring_gives_a_key_of_64_bits(seed):
+    assert -(2**63) <= draw_key(seed, 0, 10**6) < 2**63
+
+
+def test_a_request_without_a_seed_gets_one_from_the_engines_seed_and_its_id():
+    seeds = {
+        request_seed(make_sequence(SamplingParams(), request_id=request_id).request, engine_seed)
+        for request_id in ("0", "1", "", "\ud800", "1/0")
+        for engine_seed in (0, 1, 11, 10**30)
+    }
+    assert len(seeds) == 20
+    assert all(-(2**63) <= seed < 2**63 for seed in seeds)
+    assert request_seed(make_sequence(SamplingParams(seed=0)).request, 5) == 0

@@ -1,0 +1,205 @@
+"""Models from the Hub, against a small server on this machine that speaks its protocol."""
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+from support.patience import FOREVER
+
+from minivllm.errors import (
+    ModelDownloadError,
+    ModelIntegrityError,
+    NotEnoughDiskSpaceError,
+    UnknownModelError,
+    UnsupportedModelError,
+)
+from minivllm.runtime.store.hub import Hub, HubUnreachableError
+from minivllm.runtime.store.progress import silent
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+class FakeHub:
+    """Serves `files` (name -> bytes) of one repository, and counts what is asked for."""
+
+    def __init__(self, repo_id: str, files: dict[str, bytes], status: int = 200, headers: dict[str, str] | None = None):
+        self.repo_id, self.files, self.status, self.headers = repo_id, files, status, headers or {}
+        self.downloaded: list[str] = []
+
+    def answer(self, path: str, is_get: bool) -> tuple[int, dict[str, str], bytes]:
+        path = unquote(path.split("?")[0])
+        if self.status != 200:
+            return self.status, {**self.headers, "X-Error-Message": "no"}, b"{}"
+        if path.startswith("/api/models/") and not path.startswith(f"/api/models/{self.repo_id}"):
+            return 404, {"X-Error-Code": "RepoNotFound"}, b"{}"
+        if path in (f"/api/models/{self.repo_id}", f"/api/models/{self.repo_id}/revision/main"):
+            siblings = [{"rfilename": name, "size": len(data)} for name, data in self.files.items()]
+            return 200, {}, json.dumps({"id": self.repo_id, "sha": COMMIT, "siblings": siblings}).encode()
+        if path.startswith(f"/api/models/{self.repo_id}/tree/"):
+            tree = [{"type": "file", "path": n, "size": len(d), "oid": n} for n, d in self.files.items()]
+            return 200, {}, json.dumps(tree).encode()
+        name = path.rpartition(f"/resolve/{COMMIT}/")[2]
+        if name in self.files:
+            if is_get:
+                self.downloaded.append(name)
+            return 200, {"ETag": f'"{name}-1"', "X-Repo-Commit": COMMIT}, self.files[name]
+        return 404, {"X-Error-Code": "EntryNotFound"}, b"{}"
+
+    @contextmanager
+    def serve(self) -> Iterator[str]:
+        hub = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                status, headers, body = hub.answer(self.path, is_get=self.command == "GET")
+                self.send_response(status)
+                for name, value in {**headers, "Content-Length": str(len(body))}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                if self.command == "GET":
+                    self.wfile.write(body)
+
+            do_HEAD = do_GET  # noqa: N815
+
+            def log_message(self, *args: object) -> None:
+                """Tests are quiet."""
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            server.server_close()
+
+
+@pytest.fixture
+def files(tiny_random_path) -> dict[str, bytes]:
+    """The tiny model as a repository, with things in it that nobody needs."""
+    files = {path.name: path.read_bytes() for path in tiny_random_path.iterdir()}
+    files |= {"README.md": b"hello", "pytorch_model.bin": b"pickle", "consolidated.safetensors": b"a second copy"}
+    return files
+
+
+NEEDED = ["config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"]
+
+
+def test_a_model_is_downloaded_with_what_it_needs_and_nothing_else(tmp_path, files):
+    fake, said = FakeHub("me/tiny", files), []
+    with fake.serve() as endpoint:
+        hub = Hub(endpoint=endpoint, cache_dir=tmp_path)
+        assert hub.cached("me/tiny") is None and hub.cached_repos() == []
+        path = hub.download("me/tiny", weights=True, progress=said.append)
+    assert sorted(p.name for p in path.iterdir()) == NEEDED
+    assert sorted(fake.downloaded) == NEEDED
+    assert (path / "model.safetensors").read_bytes() == files["model.safetensors"]
+    assert said == ["Downloading me/tiny from the Hugging Face Hub (431 kB)."]
+    # And from then on without the Hub.
+    assert hub.cached("me/tiny") == path and hub.cached_repos() == ["me/tiny"]
+
+
+def test_dummy_weights_download_the_small_files_alone(tmp_path, files):
+    fake = FakeHub("me/tiny", files)
+    with fake.serve() as endpoint:
+        hub = Hub(endpoint=endpoint, cache_dir=tmp_path)
+        path = hub.download("me/tiny", weights=False, progress=silent)
+    assert "model.safetensors" not in fake.downloaded and (path / "config.json").is_file()
+    assert hub.cached("me/tiny", weights=False) == path
+    assert hub.cached("me/tiny") is None  # not complete: asking for the weights goes to the Hub again
+
+
+def test_an_architecture_that_we_do_not_run_is_refused_before_its_weights_are_fetched(tmp_path, files):
+    config = json.loads(files["config.json"]) | {"architectures": ["MambaForCausalLM"], "model_type": "mamba"}
+    fake = FakeHub("me/mamba", files | {"config.json": json.dumps(config).encode()})
+    with fake.serve() as endpoint, pytest.raises(UnsupportedModelError, match="MambaForCausalLM"):
+        Hub(endpoint=endpoint, cache_dir=tmp_path).download("me/mamba", weights=True, progress=silent)
+    assert "model.safetensors" not in fake.downloaded
+
+
+@pytest.mark.parametrize(
+    "names, error, words",
+    [
+        (["pytorch_model.bin"], UnsupportedModelError, "pickle format"),
+        (["m.Q4_1.gguf"], UnsupportedModelError, r"m\.Q4_1\.gguf"),
+        ([], ModelIntegrityError, r"no model\.safetensors"),
+    ],
+)
+def test_a_repository_without_safetensors_is_refused_before_any_download(tmp_path, files, names, error, words):
+    fake = FakeHub("me/x", {"config.json": files["config.json"], **dict.fromkeys(names, b"")})
+    with fake.serve() as endpoint, pytest.raises(error, match=words):
+        Hub(endpoint=endpoint, cache_dir=tmp_path).download("me/x", weights=True, progress=silent)
+    assert fake.downloaded == []
+
+
+def test_a_repository_that_does_not_exist_is_unknown(tmp_path, files):
+    with (
+        FakeHub("me/tiny", files).serve() as endpoint,
+        pytest.raises(UnknownModelError, match="no public model you/other"),
+    ):
+        Hub(endpoint=endpoint, cache_dir=tmp_path).download("you/other", weights=True, progress=silent)
+
+
+def test_a_gated_repository_says_how_to_get_in(tmp_path):
+    fake = FakeHub("me/gated", {}, status=403, headers={"X-Error-Code": "GatedRepo"})
+    with fake.serve() as endpoint, pytest.raises(ModelDownloadError, match="HF_TOKEN"):
+        Hub(endpoint=endpoint, cache_dir=tmp_path).download("me/gated", weights=True, progress=silent)
+
+
+def test_too_little_disk_is_found_out_before_the_weights_are_fetched(tmp_path, files, monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 100_000})())
+    fake = FakeHub("me/tiny", files)
+    with fake.serve() as endpoint, pytest.raises(NotEnoughDiskSpaceError, match=r"needs 431 kB .*HF_HOME"):
+        Hub(endpoint=endpoint, cache_dir=tmp_path).download("me/tiny", weights=True, progress=silent)
+    assert "model.safetensors" not in fake.downloaded
+
+
+def closed_port() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{probe.getsockname()[1]}"
+
+
+def test_a_hub_that_refuses_connections_is_known_to_be_unreachable_at_once(tmp_path):
+    with pytest.raises(HubUnreachableError, match="does not answer"):
+        Hub(endpoint=closed_port(), cache_dir=tmp_path, deadline_s=FOREVER).download(
+            "a/b", weights=True, progress=silent
+        )
+
+
+def test_a_hub_that_accepts_and_never_answers_is_given_up_at_the_deadline(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        endpoint = f"http://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(HubUnreachableError, match="does not answer"):
+            Hub(endpoint=endpoint, cache_dir=tmp_path, deadline_s=0.5).download("a/b", weights=True, progress=silent)
+
+
+def test_a_hub_that_is_down_counts_as_unreachable(tmp_path):
+    with FakeHub("a/b", {}, status=503).serve() as endpoint, pytest.raises(HubUnreachableError):
+        Hub(endpoint=endpoint, cache_dir=tmp_path).download("a/b", weights=True, progress=silent)
+
+
+@pytest.mark.parametrize("name", ["a/b/c", "--x", "a..b", "x" * 200, "../up"])
+def test_a_name_that_no_repository_can_have_is_unknown_and_asks_nobody(tmp_path, name):
+    hub = Hub(endpoint=closed_port(), cache_dir=tmp_path)
+    assert hub.cached(name) is None
+    with pytest.raises(UnknownModelError):
+        hub.download(name, weights=True, progress=silent)
+
+
+def test_a_half_finished_download_does_not_pass_for_a_model(tmp_path, files):
+    fake = FakeHub("me/tiny", files)
+    with fake.serve() as endpoint:
+        hub = Hub(endpoint=endpoint, cache_dir=tmp_path)
+        path = hub.download("me/tiny", weights=True, progress=silent)
+        Path(path, "model.safetensors").unlink()
+        assert hub.cached("me/tiny") is None
+        assert hub.download("me/tiny", weights=True, progress=silent) == path
+    assert hub.cached("me/tiny") == path

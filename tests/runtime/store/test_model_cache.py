@@ -1,0 +1,180 @@
+"""The model cache: an entry that exists is complete, whatever happened while it was made."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.patience import SOON
+
+from minivllm.errors import ModelError, NotEnoughDiskSpaceError
+from minivllm.runtime.store.model_cache import ModelCache, default_cache_root, directory_bytes
+from minivllm.runtime.store.progress import silent
+
+FILES = ["config.json", "minivllm.json", "model.safetensors"]
+
+
+def fill(directory: Path) -> None:
+    (directory / "config.json").write_text("{}")
+    (directory / "model.safetensors").write_bytes(b"x" * 1000)
+
+
+def create(cache: ModelCache, fill=fill, needed_bytes: int = 1000, progress=silent) -> Path:
+    return cache.get_or_create("m-v1", fill, origin="a test", needed_bytes=needed_bytes, progress=progress)
+
+
+def everything_in(root: Path) -> list[str]:
+    models = root / "models"
+    return sorted(str(path.relative_to(models)) for path in models.rglob("*"))
+
+
+def must_not_run(directory: Path) -> None:
+    raise AssertionError("filled again")
+
+
+def test_an_entry_is_filled_once_and_then_found(tmp_path):
+    cache = ModelCache(tmp_path)
+    assert cache.get("m-v1") is None and cache.entries() == []
+    path = create(cache)
+    assert (path / "model.safetensors").read_bytes() == b"x" * 1000
+    assert create(cache, fill=must_not_run) == path == cache.get("m-v1")
+    [entry] = cache.entries()
+    assert (entry.key, entry.path, entry.origin) == ("m-v1", path, "a test")
+    assert 1002 < directory_bytes(path) < 1100
+
+
+@pytest.mark.parametrize("error", [RuntimeError("broken"), KeyboardInterrupt(), SystemExit(1)])
+def test_a_failure_half_way_leaves_nothing_behind(tmp_path, error):
+    def fail_half_way(directory: Path) -> None:
+        fill(directory)
+        raise error
+
+    cache = ModelCache(tmp_path)
+    with pytest.raises(type(error)):
+        create(cache, fill=fail_half_way)
+    assert everything_in(tmp_path) == [] and cache.get("m-v1") is None and cache.entries() == []
+    assert create(cache)
+
+
+CHILD = """
+import sys, time
+from pathlib import Path
+from minivllm.runtime.store.model_cache import ModelCache
+def fill(directory):
+    (directory / "config.json").write_text("half")
+    print("filling", flush=True)
+    while not Path(sys.argv[2]).exists():
+        time.sleep(0.01)
+    with open(sys.argv[1] + "/fills", "a") as log:
+        log.write("x")
+cache = ModelCache(Path(sys.argv[1]))
+print(cache.get_or_create("m-v1", fill, origin="child", needed_bytes=1, progress=print))
+"""
+
+
+WAITING = "Waiting for another process that is preparing m-v1.\n"
+
+
+def start_child(root: Path) -> subprocess.Popen:
+    """A process that fills an entry until there is the file `go`, and says when it has begun or has to wait."""
+    return subprocess.Popen([sys.executable, "-uc", CHILD, root, root / "go"], stdout=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_process_that_dies_half_way_leaves_nothing_that_looks_finished(tmp_path, how):
+    child = start_child(tmp_path)
+    assert child.stdout.readline() == "filling\n"
+    child.send_signal(how)
+    child.wait(SOON)
+    cache = ModelCache(tmp_path)
+    assert cache.get("m-v1") is None and cache.entries() == []
+    path = create(cache)  # and the next one is not held up by what it left
+    assert everything_in(tmp_path) == ["m-v1", *(f"m-v1/{name}" for name in FILES)]
+    assert (path / "config.json").read_text() == "{}"
+
+
+def test_two_processes_at_once_fill_an_entry_once_and_both_get_it(tmp_path):
+    children = [start_child(tmp_path) for _ in range(3)]
+    assert sorted(child.stdout.readline() for child in children) == [*[WAITING] * 2, "filling\n"]
+    (tmp_path / "go").touch()
+    outputs = [child.communicate(timeout=SOON)[0].splitlines() for child in children]
+    assert {output[-1] for output in outputs} == {str(tmp_path / "models" / "m-v1")}
+    assert (tmp_path / "fills").read_text() == "x"
+
+
+def test_too_little_disk_is_found_out_before_the_work(tmp_path):
+    cache = ModelCache(tmp_path, free_bytes=lambda path: 700_000_000)
+    with pytest.raises(NotEnoughDiskSpaceError) as caught:
+        create(cache, fill=must_not_run, needed_bytes=1_600_000_000)
+    message = str(caught.value)
+    assert "needs 1.6 GB" in message and "700 MB are free" in message
+    assert str(tmp_path) in message and "MINIVLLM_CACHE" in message
+    assert not (tmp_path / "models").exists()
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+def test_a_disk_that_fills_up_on_the_way_is_the_same_error_and_leaves_nothing(tmp_path, code):
+    def run_full(directory: Path) -> None:
+        fill(directory)
+        raise OSError(code, os.strerror(code))
+
+    with pytest.raises(NotEnoughDiskSpaceError, match="the disk ran full"):
+        create(ModelCache(tmp_path), fill=run_full)
+    assert everything_in(tmp_path) == []
+
+
+def test_a_cache_that_cannot_be_written_says_how_to_move_it(tmp_path):
+    (tmp_path / "root").write_text("a file where the cache should be")
+
+    def refuse(directory: Path) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(directory / "x"))
+
+    with pytest.raises(ModelError, match=r"cannot be written .*MINIVLLM_CACHE"):
+        create(ModelCache(tmp_path), fill=refuse)
+    with pytest.raises(ModelError, match=r"cannot be written .*MINIVLLM_CACHE"):
+        create(ModelCache(tmp_path / "root"))
+
+
+def test_an_unreadable_source_is_not_blamed_on_the_cache(tmp_path):
+    def refuse(directory: Path) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", "/somewhere/else.gguf")
+
+    with pytest.raises(PermissionError):
+        create(ModelCache(tmp_path), fill=refuse)
+
+
+@pytest.mark.parametrize(
+    "environment, expected",
+    [
+        ({"MINIVLLM_CACHE": "/a/b", "XDG_CACHE_HOME": "/x"}, "/a/b"),
+        ({"MINIVLLM_CACHE": "~/models"}, "/home/me/models"),
+        ({"MINIVLLM_CACHE": "", "XDG_CACHE_HOME": "/x"}, "/x/minivllm"),
+        ({"XDG_CACHE_HOME": "not/absolute"}, "/home/me/.cache/minivllm"),
+        ({}, "/home/me/.cache/minivllm"),
+    ],
+)
+def test_the_cache_lies_where_the_environment_says(monkeypatch, environment, expected):
+    for name in ("MINIVLLM_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", "/home/me")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert default_cache_root() == Path(expected)
+
+
+def test_waiting_ends_when_the_other_process_is_done(tmp_path):
+    child = start_child(tmp_path)
+    assert child.stdout.readline() == "filling\n"
+    said: list[str] = []
+
+    def hear(line: str) -> None:
+        said.append(line)
+        (tmp_path / "go").touch()
+
+    path = create(ModelCache(tmp_path), fill=must_not_run, progress=hear)
+    assert (path / "config.json").read_text() == "half"
+    assert said == ["Waiting for another process that is preparing m-v1."]
+    child.wait(SOON)

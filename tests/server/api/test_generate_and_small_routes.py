@@ -1,0 +1,88 @@
+"""The early `/generate` as its old clients use it, and the routes about model and tokenizer."""
+
+import json
+import shutil
+import subprocess
+from itertools import pairwise
+
+import pytest
+from support.patience import SOON
+from support.server.live_server import LiveServer
+
+from minivllm import __version__
+
+
+def curl(live: LiveServer, body: str, *headers: str) -> bytes:
+    """The issue's command, on this server's port."""
+    command = ["curl", "-sS", f"{live.url.replace('127.0.0.1', 'localhost')}/generate", "-X", "POST", "-d", body]
+    return subprocess.run([*command, *headers], capture_output=True, check=True, timeout=SOON).stdout
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+@pytest.mark.parametrize("headers", [("-H", "Content-Type: application/json"), ()], ids=["json", "as curl sends it"])
+def test_the_curl_commands_of_the_early_servers_work(tiny_server: LiveServer, headers: tuple[str, ...]) -> None:
+    for prompt in (
+        "The capital of France is",
+        "The largest planet in our solar system is",
+        "To be or not to be, that is",
+    ):
+        body = f'{{"prompt": "{prompt}", "n": 1, "use_beam_search": false, "temperature": 0.7, "max_tokens": 10}}'
+        answer = json.loads(curl(tiny_server, body, *headers))
+        assert answer.keys() == {"text"}
+        assert len(answer["text"]) == 1
+        assert answer["text"][0].startswith(prompt)
+        assert len(answer["text"][0]) > len(prompt)
+
+
+@pytest.mark.parametrize(
+    ("accept", "delimiter"), [("*/*", b"\0"), ("application/x-ndjson", b"\n")], ids=["null-delimited", "lines"]
+)
+@pytest.mark.parametrize("beams", [False, True])
+def test_a_streamed_generate_sends_all_texts_so_far_again_and_again(
+    tiny_server: LiveServer, accept: str, delimiter: bytes, beams: bool
+) -> None:
+    body = {"prompt": "San Francisco is a", "n": 4, "max_tokens": 8}
+    body |= {"use_beam_search": True, "temperature": 0} if beams else {"seed": 1}
+    with tiny_server.http() as http:
+        whole = http.post("/generate", json=body).json()["text"]
+        streamed = http.post("/generate", json=body | {"stream": True}, headers={"Accept": accept})
+    assert streamed.content.endswith(delimiter)
+    pieces = [json.loads(piece)["text"] for piece in streamed.content.split(delimiter)[:-1]]
+    assert len(pieces) == 8
+    assert all(len(texts) == 4 and all(text.startswith(body["prompt"]) for text in texts) for texts in pieces)
+    assert pieces[-1] == whole
+    if not beams:
+        for before, after in pairwise(pieces):
+            assert all(later.startswith(earlier) for earlier, later in zip(before, after, strict=True))
+
+
+def test_tokens_and_text_go_there_and_back(tiny_server: LiveServer) -> None:
+    with tiny_server.http() as http:
+        told = http.post("/tokenize", json={"prompt": "Grüße", "return_token_strs": True}).json()
+        assert told["count"] == len(told["tokens"]) == len(told["token_strs"]) == 7
+        assert told["max_model_len"] == 2048
+        assert http.post("/detokenize", json={"tokens": told["tokens"]}).json() == {"prompt": "Grüße"}
+        plain = http.post("/tokenize", json={"prompt": "Grüße", "add_special_tokens": False}).json()
+        assert plain == {"count": 7, "max_model_len": 2048, "tokens": told["tokens"]}
+        messages = [{"role": "user", "content": "Hi"}]
+        chat = http.post("/tokenize", json={"messages": messages}).json()["tokens"]
+        assert chat == tiny_server.engine.tokenizer.apply_chat_template(messages)
+        assert http.post("/detokenize", json={"tokens": []}).json() == {"prompt": ""}
+        info = http.get("/tokenizer_info").json()
+        assert info["eos_token"] == "<|im_end|>"
+
+
+def test_health_says_nothing_and_version_says_which(tiny_server: LiveServer) -> None:
+    with tiny_server.http() as http:
+        assert (http.get("/health").status_code, http.get("/health").content) == (200, b"")
+        assert http.get("/version").json() == {"version": __version__}
+
+
+def test_the_api_describes_itself_with_its_errors(tiny_server: LiveServer) -> None:
+    with tiny_server.http() as http:
+        described = http.get("/openapi.json").json()
+    for path in ("/v1/completions", "/v1/chat/completions", "/generate", "/tokenize", "/detokenize"):
+        post = described["paths"][path]["post"]
+        assert "application/json" in post["requestBody"]["content"]
+        assert {"200", "400", "429", "503"} <= post["responses"].keys()
+        assert "422" not in post["responses"]

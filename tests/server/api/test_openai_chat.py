@@ -1,0 +1,173 @@
+"""`/v1/chat/completions`, driven by OpenAI's own client, which checks every answer against its types."""
+
+import openai
+import pytest
+from openai import OpenAI
+from support.server.live_server import LiveServer, fake_engine, serving
+
+MODEL = "tiny-random"
+MESSAGES = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello"}]
+
+
+@pytest.fixture
+def client(tiny_server: LiveServer) -> OpenAI:
+    return tiny_server.openai()
+
+
+def test_a_chat_is_the_completion_of_its_template(client: OpenAI, tiny_server: LiveServer) -> None:
+    answer = client.chat.completions.create(model=MODEL, messages=MESSAGES, max_tokens=9, temperature=0)
+    prompt = tiny_server.engine.tokenizer.apply_chat_template(MESSAGES)
+    completion = client.completions.create(model=MODEL, prompt=prompt, max_tokens=9, temperature=0)
+    assert answer.choices[0].message.content == completion.choices[0].text
+    assert answer.choices[0].message.role == "assistant"
+    assert answer.usage.prompt_tokens == len(prompt)
+
+
+def test_text_parts_read_as_one_text(client: OpenAI) -> None:
+    def content(of: object) -> str:
+        messages = [{"role": "user", "content": of}]
+        answer = client.chat.completions.create(model=MODEL, messages=messages, max_tokens=6, temperature=0)
+        return answer.choices[0].message.content
+
+    assert content([{"type": "text", "text": "Hel"}, {"type": "text", "text": "lo"}]) == content("Hello")
+
+
+def test_a_streamed_chat_says_its_role_first_and_its_reason_last(client: OpenAI) -> None:
+    fields = {"model": MODEL, "messages": MESSAGES, "max_completion_tokens": 10, "seed": 2, "n": 3}
+    whole = client.chat.completions.create(**fields)
+    texts = dict.fromkeys(range(3), "")
+    roles, ended = [], []
+    for chunk in client.chat.completions.create(stream=True, **fields):
+        for choice in chunk.choices:
+            assert choice.index not in ended
+            if choice.delta.role is not None:
+                roles.append((choice.index, choice.delta.role))
+            texts[choice.index] += choice.delta.content or ""
+            if choice.finish_reason is not None:
+                ended.append(choice.index)
+    assert roles == [(index, "assistant") for index in range(3)]
+    assert sorted(ended) == [0, 1, 2]
+    assert texts == {choice.index: choice.message.content for choice in whole.choices}
+    assert len(set(texts.values())) == 3
+
+
+def test_a_chat_that_is_chosen_from_several_is_streamed_when_it_has_been(client: OpenAI) -> None:
+    fields = {"model": MODEL, "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 6, "n": 2, "seed": 1}
+    fields["extra_body"] = {"best_of": 4}
+    whole = client.chat.completions.create(**fields)
+    chunks = list(client.chat.completions.create(stream=True, **fields))
+    assert [chunk.choices[0].delta.role for chunk in chunks] == ["assistant", "assistant", None, None]
+    told = [(one.choices[0].index, one.choices[0].delta.content, one.choices[0].finish_reason) for one in chunks[2:]]
+    assert told == [(choice.index, choice.message.content, choice.finish_reason) for choice in whole.choices]
+
+
+@pytest.mark.parametrize("top", [None, 0, 3])
+def test_chat_logprobs_name_each_token_and_its_alternatives(client: OpenAI, top: int | None) -> None:
+    fields = {"model": MODEL, "messages": MESSAGES, "max_tokens": 5, "temperature": 0, "logprobs": True}
+    if top is not None:
+        fields["top_logprobs"] = top
+    content = client.chat.completions.create(**fields).choices[0].logprobs.content
+    assert len(content) == 5
+    for entry in content:
+        assert len(entry.top_logprobs) == (top or 0)
+        assert entry.bytes is None or bytes(entry.bytes).decode() == entry.token
+        if top:
+            assert entry.top_logprobs[0].logprob == entry.logprob
+            values = [one.logprob for one in entry.top_logprobs]
+            assert values == sorted(values, reverse=True)
+    chunks = client.chat.completions.create(stream=True, **fields)
+    streamed = [entry for chunk in chunks for one in chunk.choices if one.logprobs for entry in one.logprobs.content]
+    assert streamed == content
+
+
+@pytest.mark.parametrize(
+    ("num_blocks", "n", "ends"),
+    # A prompt of 28 tokens, blocks of 4. Samples share its 7 full blocks, and the last token needs no room.
+    [(100, 1, 200), (30, 1, 121), (30, 2, 28 + 23 // 2 * 4 + 1), (9, 1, 37)],
+    ids=["context", "memory", "memory of two", "little memory"],
+)
+def test_an_answer_without_max_tokens_ends_where_context_or_memory_does(num_blocks: int, n: int, ends: int) -> None:
+    with serving(fake_engine(num_blocks, max_model_len=200)) as live:
+        answer = live.openai().chat.completions.create(model="fake", messages=MESSAGES, n=n)
+        assert answer.usage.prompt_tokens == 28
+        assert answer.usage.completion_tokens == n * (ends - 28)
+        assert {choice.finish_reason for choice in answer.choices} == {"length"}
+        refused = {"messages": MESSAGES, "n": n, "max_tokens": ends - 28 + 1}
+        if ends < 200:
+            with pytest.raises(openai.BadRequestError, match="blocks"):
+                live.openai().chat.completions.create(model="fake", **refused)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"messages": []},
+        {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://x"}}]}]},
+        {"messages": [{"role": "wizard", "content": "x"}]},
+        {"messages": MESSAGES, "top_logprobs": 3},
+        {"messages": MESSAGES, "logprobs": True, "top_logprobs": 21},
+        {"messages": MESSAGES, "max_tokens": 3, "max_completion_tokens": 4},
+        {"messages": MESSAGES, "extra_body": {"chat_template": "{{ 1 }}"}},
+        {"messages": MESSAGES, "extra_body": {"chat_template_kwargs": {"tokenize": True}}},
+        {"messages": MESSAGES, "tools": [{"type": "function", "function": {"name": "f"}}]},
+        {"messages": MESSAGES, "extra_body": {"min_tokens": 100_000}},
+        {"messages": MESSAGES, "response_format": {"type": "json_object"}},
+        {"messages": MESSAGES, "tool_choice": "required"},
+        {"messages": MESSAGES, "extra_body": {"add_special_tokens": True}},
+        {"messages": [{"role": "assistant", "content": "x", "refusal": "no"}]},
+    ],
+)
+def test_what_a_chat_cannot_be_is_refused_before_it_is_queued(
+    client: OpenAI, tiny_server: LiveServer, fields: dict
+) -> None:
+    before = len(tiny_server.events)
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.chat.completions.create(model=MODEL, **fields)
+    assert refused.value.type == "invalid_request_error"
+    assert len(tiny_server.events) == before
+
+
+def test_fields_that_ask_for_nothing_change_nothing(client: OpenAI) -> None:
+    nothing = {
+        "response_format": {"type": "text"}, "tools": [], "tool_choice": "none", "function_call": None,
+        "truncate_prompt_tokens": None, "add_special_tokens": False, "spaces_between_special_tokens": True,
+        "allowed_token_ids": None, "bad_words": [],
+    }  # fmt: skip
+    fields = {"model": MODEL, "max_tokens": 5, "temperature": 0}
+    first = client.chat.completions.create(messages=MESSAGES, **fields).choices[0].message
+    # All the fields of an answer, as a client keeps it, most of them null.
+    told = first.model_dump() | {"annotations": [], "audio": None, "function_call": None, "tool_calls": None}
+    assert told["refusal"] is None
+    messages = [*MESSAGES, told, {"role": "user", "content": "And?"}]
+    plain = [*MESSAGES, {"role": "assistant", "content": first.content}, {"role": "user", "content": "And?"}]
+    answers = [
+        client.chat.completions.create(messages=messages, extra_body=nothing, **fields),
+        client.chat.completions.create(messages=plain, **fields),
+    ]
+    assert answers[0].choices[0].message == answers[1].choices[0].message
+
+
+def test_a_chat_tells_its_ids_and_what_its_prompt_was_thought_of(client: OpenAI, tiny_server: LiveServer) -> None:
+    fields = {"model": MODEL, "messages": MESSAGES, "max_tokens": 5, "temperature": 0, "n": 2}
+    extra = {"return_token_ids": True, "request_id": "mine"}
+    whole = client.chat.completions.create(**fields, extra_body=extra | {"prompt_logprobs": 1})
+    prompt = tiny_server.engine.tokenizer.apply_chat_template(MESSAGES)
+    assert (whole.id, whole.model_extra["prompt_token_ids"]) == ("chatcmpl-mine", prompt)
+    judged = whole.model_extra["prompt_logprobs"]
+    assert judged[0] is None
+    assert all(str(token) in position for token, position in zip(prompt[1:], judged[1:], strict=True))
+    ids: dict[int, list[int]] = {0: [], 1: []}
+    chunks = list(client.chat.completions.create(stream=True, **fields, extra_body=extra))
+    for choice in (choice for chunk in chunks for choice in chunk.choices):
+        ids[choice.index] += choice.model_extra["token_ids"] or []
+    assert [ids[0], ids[1]] == [choice.model_extra["token_ids"] for choice in whole.choices]
+    assert len(ids[0]) == 5
+    assert [chunk.model_extra["prompt_token_ids"] for chunk in chunks] == [prompt] + [None] * (len(chunks) - 1)
+
+
+def test_a_conversation_that_goes_on_finds_its_beginning_in_the_cache(client: OpenAI) -> None:
+    first = client.chat.completions.create(model=MODEL, messages=MESSAGES, max_tokens=8, temperature=0)
+    answer = {"role": "assistant", "content": first.choices[0].message.content}
+    longer = [*MESSAGES, answer, {"role": "user", "content": "Go on"}]
+    second = client.chat.completions.create(model=MODEL, messages=longer, max_tokens=1)
+    assert second.usage.prompt_tokens_details.cached_tokens >= first.usage.prompt_tokens // 8 * 8

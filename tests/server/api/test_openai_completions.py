@@ -1,0 +1,327 @@
+"""`/v1/completions`, driven by OpenAI's own client."""
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+
+import openai
+import pytest
+import torch
+from openai import OpenAI
+from support.server.live_server import LiveServer
+
+from minivllm.config import EngineConfig
+from minivllm.engine.engine import LLMEngine
+from minivllm.outputs import RequestOutput
+from minivllm.sampling_params import RequestOutputKind, SamplingParams
+
+MODEL = "tiny-random"
+
+
+@pytest.fixture
+def client(tiny_server: LiveServer) -> OpenAI:
+    return tiny_server.openai()
+
+
+def offline(tiny_model, prompt: object, **params: object) -> RequestOutput:
+    """What the engine says without a server."""
+    config = EngineConfig(model="tiny-random", dtype="float32", num_gpu_blocks_override=200, block_size=8)
+    engine = LLMEngine.from_model(config, tiny_model)
+    engine.add_request("r", prompt, SamplingParams(**params, output_kind=RequestOutputKind.FINAL_ONLY))
+    while engine.has_unfinished_requests():
+        outputs = engine.step()
+    return outputs[0]
+
+
+def chunks_of(client: OpenAI, **fields: object) -> list:
+    """A stream's chunks. OpenAI's type of them knows no chunk without a finish reason, so no client can be strict here."""
+    loose = OpenAI(base_url=client.base_url, api_key=client.api_key, max_retries=0)
+    return list(loose.completions.create(stream=True, **fields))
+
+
+def streamed(client: OpenAI, **fields: object) -> dict[int, str]:
+    """The texts by index, put together; fails unless each choice ends exactly once, and then for good."""
+    texts: dict[int, str] = {}
+    ended: dict[int, str] = {}
+    ids = set()
+    for chunk in chunks_of(client, model=MODEL, **fields):
+        ids.add((chunk.id, chunk.created, chunk.model))
+        for choice in chunk.choices:
+            assert choice.index not in ended
+            texts[choice.index] = texts.get(choice.index, "") + choice.text
+            if choice.finish_reason is not None:
+                ended[choice.index] = choice.finish_reason
+    assert len(ids) == 1
+    assert ended.keys() == texts.keys()
+    return texts
+
+
+def test_a_greedy_completion_is_what_the_engine_says_offline(client: OpenAI, tiny_model) -> None:
+    answer = client.completions.create(model=MODEL, prompt="Hello there", max_tokens=12, temperature=0)
+    expected = offline(tiny_model, "Hello there", max_tokens=12, temperature=0)
+    assert answer.choices[0].text == expected.outputs[0].text
+    assert answer.choices[0].finish_reason == expected.outputs[0].finish_reason
+    assert (answer.usage.prompt_tokens, answer.usage.completion_tokens, answer.usage.total_tokens) == (11, 12, 23)
+
+
+def test_prompts_come_as_texts_as_ids_and_as_lists_of_both(client: OpenAI) -> None:
+    ids = [[ord(c) for c in text] for text in ("ab", "cde")]
+
+    def texts(prompt: object) -> list[str]:
+        answer = client.completions.create(model=MODEL, prompt=prompt, max_tokens=6, temperature=0)
+        assert [choice.index for choice in answer.choices] == list(range(len(answer.choices)))
+        return [choice.text for choice in answer.choices]
+
+    assert texts(["ab", "cde"]) == texts("ab") + texts("cde")
+    assert texts(ids) == texts(ids[0]) + texts(ids[1])
+
+
+def test_choice_i_of_prompt_p_has_index_p_times_n_plus_i_streamed_or_not(client: OpenAI) -> None:
+    fields = {"prompt": ["one", "two and more"], "n": 3, "seed": 5, "max_tokens": 7}
+    answer = client.completions.create(model=MODEL, **fields)
+    alone = [client.completions.create(model=MODEL, **fields | {"prompt": prompt}) for prompt in fields["prompt"]]
+    assert [choice.index for choice in answer.choices] == list(range(6))
+    assert [choice.text for choice in answer.choices] == [choice.text for one in alone for choice in one.choices]
+    assert len({choice.text for choice in answer.choices[:3]}) == 3
+    assert streamed(client, **fields) == {choice.index: choice.text for choice in answer.choices}
+
+
+def test_a_seed_fixes_the_text_and_another_changes_it(client: OpenAI) -> None:
+    texts = [
+        client.completions.create(model=MODEL, prompt="seeded", seed=seed, max_tokens=12).choices[0].text
+        for seed in (1, 1, 2, -(2**63), 2**63 - 1)
+    ]
+    assert texts[0] == texts[1]
+    assert len(set(texts)) == 4
+
+
+def test_streamed_text_equals_whole_text_for_every_stop_string(client: OpenAI) -> None:
+    fields = {"prompt": "stop me", "seed": 3, "max_tokens": 24}
+    whole = client.completions.create(model=MODEL, **fields).choices[0].text
+    stops = [[whole[i : i + length]] for i in range(0, len(whole) - 4, 3) for length in (1, 2, 4)]
+    stops += [[whole[5:9], whole[3:6]], [whole[3:4] + "never"], ["never", whole[-2:]]]
+    for stop in stops:
+        for include in (False, True):
+            extra = {"extra_body": {"include_stop_str_in_output": include}, "stop": stop}
+            answer = client.completions.create(model=MODEL, **fields, **extra).choices[0]
+            found = min((whole.find(one) + len(one) for one in stop if one in whole), default=None)
+            if found is None:
+                assert (answer.text, answer.finish_reason) == (whole, "length")
+            else:
+                assert answer.finish_reason == "stop"
+                assert answer.model_extra["stop_reason"] in stop
+                end = found if include else found - len(answer.model_extra["stop_reason"])
+                assert answer.text == whole[:end]
+            assert streamed(client, **fields, **extra) == {0: answer.text}
+
+
+def test_stop_token_ids_and_min_tokens_and_ignore_eos_do_what_vllm_means(client: OpenAI) -> None:
+    def choice(**extra: object):
+        return client.completions.create(
+            model=MODEL, prompt="x", max_tokens=8, temperature=0, logit_bias={"70": 100, "2": 99}, extra_body=extra
+        ).choices[0]
+
+    assert choice().finish_reason == "length"
+    stopped = choice(stop_token_ids=[70])
+    assert (stopped.finish_reason, stopped.model_extra["stop_reason"]) == ("stop", 70)
+    # The end token is next best, and masked with the stop token until then.
+    assert choice(stop_token_ids=[70], min_tokens=8).finish_reason == "length"
+    to_end = {"model": MODEL, "prompt": "x", "max_tokens": 5, "logit_bias": {"2": 100}, "temperature": 0}
+    assert client.completions.create(**to_end).usage.completion_tokens == 1
+    assert client.completions.create(**to_end, extra_body={"ignore_eos": True}).usage.completion_tokens == 5
+
+
+@pytest.mark.parametrize("count", [None, 0, 5, 20])
+def test_logprobs_come_in_four_lists_of_one_length(client: OpenAI, count: int | None) -> None:
+    fields = {"model": MODEL, "prompt": "log", "max_tokens": 6, "temperature": 0, "logprobs": count}
+    logprobs = client.completions.create(**fields).choices[0].logprobs
+    if count is None:
+        assert logprobs is None
+        return
+    assert len(logprobs.tokens) == len(logprobs.token_logprobs) == len(logprobs.text_offset) == 6
+    for token, value, top in zip(logprobs.tokens, logprobs.token_logprobs, logprobs.top_logprobs, strict=True):
+        assert value <= 0
+        # lm-eval asks whether the token was the best by comparing the floats.
+        assert top[token] == value == max(top.values())
+        assert 1 <= len(top) <= max(count, 1)
+
+
+def test_text_offsets_are_the_same_streamed_and_whole_while_text_is_held_back(tiny_server: LiveServer) -> None:
+    client = tiny_server.openai(strict=False)  # an echo's first token has null, for which OpenAI has no type
+    fields = {"model": MODEL, "prompt": "offset", "max_tokens": 12, "seed": 4, "logprobs": 1, "n": 2}
+    text = client.completions.create(**fields).choices[0].text
+    fields["stop"] = [text[4:6] + "never comes"]
+    for echo in (False, True):
+        whole = client.completions.create(**fields, echo=echo)
+        found: dict[int, dict[str, list]] = {}
+        for chunk in chunks_of(client, **fields, echo=echo):
+            for choice in chunk.choices:
+                lists = found.setdefault(choice.index, {"tokens": [], "text_offset": [], "token_logprobs": []})
+                for name, values in lists.items():
+                    values += getattr(choice.logprobs, name)
+        expected = {
+            choice.index: {name: getattr(choice.logprobs, name) for name in found[0]} for choice in whole.choices
+        }
+        assert found == expected
+
+
+@pytest.fixture(scope="module")
+def peer(tiny_random_path):
+    from transformers import AutoModelForCausalLM
+
+    return AutoModelForCausalLM.from_pretrained(tiny_random_path, dtype=torch.float32).eval()
+
+
+def test_an_echoed_prompt_has_the_log_probabilities_that_transformers_computes(tiny_server: LiveServer, peer) -> None:
+    client = tiny_server.openai(strict=False)
+    ids = [(7 * i) % 250 for i in range(300)]  # in three chunks, and with blocks that are cached by the second request
+    for _ in range(2):
+        answer = client.completions.create(
+            model=MODEL, prompt=ids, echo=True, logprobs=1, max_tokens=1, temperature=0, seed=1234
+        )
+        logprobs = answer.choices[0].logprobs
+        with torch.inference_mode():
+            expected = peer(torch.tensor([ids])).logits[0].double().log_softmax(-1)
+        assert logprobs.token_logprobs[0] is None
+        assert logprobs.top_logprobs[0] is None
+        assert len(logprobs.tokens) == 301
+        for position in range(1, 300):
+            row = expected[position - 1]
+            assert math.isclose(logprobs.token_logprobs[position], row[ids[position]].item(), abs_tol=1e-4)
+            assert math.isclose(max(logprobs.top_logprobs[position].values()), row.max().item(), abs_tol=1e-4)
+        assert answer.usage.prompt_tokens_details.cached_tokens == 0
+
+
+def test_an_echo_puts_the_prompt_in_front_streamed_or_not(client: OpenAI) -> None:
+    fields = {"prompt": ["say this", "and that"], "max_tokens": 5, "temperature": 0, "n": 2}
+    plain = client.completions.create(model=MODEL, **fields)
+    echoed = client.completions.create(model=MODEL, echo=True, **fields)
+    expected = {c.index: fields["prompt"][c.index // 2] + c.text for c in plain.choices}
+    assert {choice.index: choice.text for choice in echoed.choices} == expected
+    assert streamed(client, echo=True, **fields) == expected
+
+
+def test_no_tokens_with_an_echo_is_the_prompt_and_what_the_model_thinks_of_it(tiny_server: LiveServer) -> None:
+    client = tiny_server.openai(strict=False)
+    fields = {"model": MODEL, "prompt": ["say this", "and that"], "echo": True, "logprobs": 2, "temperature": 0}
+    score = client.completions.create(**fields, max_tokens=0)
+    with_token = client.completions.create(**fields, max_tokens=1)
+    for mine, longer in zip(score.choices, with_token.choices, strict=True):
+        assert (mine.text, mine.finish_reason) == (fields["prompt"][mine.index], "length")
+        assert len(mine.logprobs.tokens) == len(mine.text)
+        for name in ("tokens", "token_logprobs", "top_logprobs", "text_offset"):
+            assert getattr(mine.logprobs, name) == getattr(longer.logprobs, name)[:-1]
+    assert (score.usage.prompt_tokens, score.usage.completion_tokens) == (16, 0)
+    assert streamed(client, max_tokens=0, **{k: v for k, v in fields.items() if k != "model"}) == dict(
+        enumerate(fields["prompt"])
+    )
+
+
+def test_ids_prompt_logprobs_and_the_clients_own_name_come_back_when_asked_for(
+    client: OpenAI, tiny_server: LiveServer
+) -> None:
+    fields = {"model": MODEL, "prompt": ["abc", "de"], "max_tokens": 4, "temperature": 0}
+    extra = {"return_token_ids": True, "request_id": "my-1", "add_special_tokens": False}
+    whole = client.completions.create(**fields, extra_body=extra | {"prompt_logprobs": 0})
+    assert whole.id == "cmpl-my-1"
+    for choice, prompt in zip(whole.choices, fields["prompt"], strict=True):
+        told = choice.model_extra
+        assert told["prompt_token_ids"] == tiny_server.engine.tokenizer.encode(prompt)
+        assert len(told["token_ids"]) == 4
+        assert told["prompt_logprobs"][0] is None
+        (entry,) = told["prompt_logprobs"][1].values()
+        assert entry.keys() == {"logprob", "rank", "decoded_token"} and entry["decoded_token"] == prompt[1]
+    streamed_ids: dict[int, list[int]] = {0: [], 1: []}
+    prompts: dict[int, list] = {0: [], 1: []}
+    for chunk in chunks_of(client, **fields, extra_body=extra):
+        for choice in chunk.choices:
+            streamed_ids[choice.index] += choice.model_extra["token_ids"]
+            prompts[choice.index].append(choice.model_extra["prompt_token_ids"])
+    for choice in whole.choices:
+        assert streamed_ids[choice.index] == choice.model_extra["token_ids"]
+        assert prompts[choice.index][0] == choice.model_extra["prompt_token_ids"]
+        assert set(map(str, prompts[choice.index][1:])) == {"None"}
+
+
+def test_two_clients_may_choose_the_same_name(client: OpenAI) -> None:
+    fields = {"model": MODEL, "prompt": "x", "max_tokens": 30, "extra_body": {"request_id": "same"}}
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda _: client.completions.create(**fields), range(4)))
+    assert {answer.id for answer in answers} == {"cmpl-same"}
+
+
+@pytest.mark.parametrize("continuous", [False, True])
+@pytest.mark.parametrize("include", [False, True])
+def test_a_stream_tells_its_usage_as_often_as_it_was_asked_to(client: OpenAI, include: bool, continuous: bool) -> None:
+    options = {"include_usage": include, "continuous_usage_stats": continuous}
+    chunks = chunks_of(client, model=MODEL, prompt="abc", max_tokens=4, temperature=0, stream_options=options)
+    if not include:
+        assert all(chunk.usage is None and chunk.choices for chunk in chunks)
+        return
+    assert chunks[-1].choices == []
+    usage = chunks[-1].usage
+    assert (usage.prompt_tokens, usage.completion_tokens, usage.total_tokens) == (3, 4, 7)
+    assert all((chunk.usage is not None) is continuous for chunk in chunks[:-1])
+
+
+def test_best_of_gives_the_most_probable_of_the_samples(client: OpenAI, tiny_model) -> None:
+    fields = {"max_tokens": 6, "seed": 9, "n": 2, "best_of": 4}
+    answer = client.completions.create(model=MODEL, prompt="best", **fields)
+    expected = offline(tiny_model, "best", **fields)
+    assert [choice.text for choice in answer.choices] == [one.text for one in expected.outputs]
+
+
+def test_beams_are_those_of_the_offline_beam_search(client: OpenAI, tiny_model) -> None:
+    answer = client.completions.create(
+        model=MODEL, prompt="beams", n=3, max_tokens=6, temperature=0, extra_body={"use_beam_search": True}
+    )
+    expected = offline(tiny_model, "beams", n=3, use_beam_search=True, max_tokens=6)
+    assert [choice.text for choice in answer.choices] == [one.text for one in expected.outputs]
+
+
+@pytest.mark.parametrize("extra", [{"best_of": 4}, {"temperature": 0, "extra_body": {"use_beam_search": True}}])
+def test_texts_that_are_chosen_at_the_end_are_streamed_then_each_in_one_chunk(client: OpenAI, extra: dict) -> None:
+    fields = {"prompt": ["best", "of all"], "max_tokens": 6, "n": 2, "seed": 9} | extra
+    if "extra_body" in extra:
+        del fields["seed"]
+    whole = client.completions.create(model=MODEL, **fields)
+    chunks = chunks_of(client, model=MODEL, stream_options={"include_usage": True}, **fields)
+    choices = sorted((choice for chunk in chunks[:-1] for choice in chunk.choices), key=lambda choice: choice.index)
+    told = [(choice.index, choice.text, choice.finish_reason) for choice in choices]
+    assert told == [(choice.index, choice.text, choice.finish_reason) for choice in whole.choices]
+    assert len(chunks) == len(told) + 1 == 5
+    usage = chunks[-1].usage
+    assert (chunks[-1].choices, usage.prompt_tokens, usage.completion_tokens) == ([], 10, whole.usage.completion_tokens)
+
+
+def test_prompts_with_different_salts_share_no_blocks(client: OpenAI) -> None:
+    def cached(salt: str) -> int:
+        answer = client.completions.create(
+            model=MODEL, prompt="a prompt of some blocks" * 3, max_tokens=1, extra_body={"cache_salt": salt}
+        )
+        return answer.usage.prompt_tokens_details.cached_tokens
+
+    assert [cached("mine"), cached("theirs"), cached("mine")] == [0, 0, 64]
+
+
+def test_errors_arrive_as_the_clients_own_exceptions(client: OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError) as bad:
+        client.completions.create(model=MODEL, prompt="x", temperature=-1)
+    assert (bad.value.param, bad.value.code, bad.value.type) == (
+        "temperature",
+        "invalid_value",
+        "invalid_request_error",
+    )
+    with pytest.raises(openai.NotFoundError) as unknown:
+        client.completions.create(model="gpt-4", prompt="x")
+    assert unknown.value.code == "model_not_found"
+    with pytest.raises(openai.BadRequestError) as too_long:
+        client.completions.create(model=MODEL, prompt="x" * 3000)
+    assert too_long.value.code == "context_length_exceeded"
+
+
+def test_the_served_model_is_listed_and_can_be_asked_for(client: OpenAI) -> None:
+    (card,) = client.models.list().data
+    assert (card.id, card.model_extra["max_model_len"]) == (MODEL, 2048)
+    assert client.models.retrieve(MODEL) == card
+    with pytest.raises(openai.NotFoundError):
+        client.models.retrieve("other/name")

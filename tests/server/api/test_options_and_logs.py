@@ -1,0 +1,117 @@
+"""What a server may be told, and what it tells."""
+
+import gc
+import io
+import json
+import logging
+import os
+
+import pytest
+from support.server.live_server import serving
+
+from minivllm.cli import main
+from minivllm.errors import ConfigError
+from minivllm.server.logs import REQUEST_ID, JsonFormatter
+from minivllm.server.options import ServerOptions
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"host": ""},
+        {"host": "0.0.0.0"},
+        {"host": "::"},
+        {"host": "some.name"},
+        {"port": -1},
+        {"port": 65536},
+        {"port": True},
+        {"api_key": ("",)},
+        {"api_key": ("schlüssel",)},
+        {"max_waiting_requests": 0},
+        {"request_timeout": -1.0},
+        {"drain_timeout": float("inf")},
+        {"max_body_bytes": 5},
+        {"generate_delimiter": "comma"},
+    ],
+)
+def test_an_option_that_cannot_be_is_refused(fields: dict) -> None:
+    with pytest.raises(ConfigError):
+        ServerOptions(**fields)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
+def test_only_loopback_can_do_without_a_key(host: str) -> None:
+    assert ServerOptions(host=host).is_loopback
+    assert not ServerOptions(host="0.0.0.0", api_key=("key",)).is_loopback
+
+
+def test_a_server_that_needs_a_key_answers_to_any_decent_name() -> None:
+    with serving(host="0.0.0.0", api_key=("key",)) as live:
+        live.url = live.url.replace("0.0.0.0", "127.0.0.1")
+        with live.http() as http:
+            assert http.get("/v1/models", headers={"Host": "our.server:8000"}).status_code == 200
+            assert http.get("/v1/models", headers={"Host": "a/b"}).status_code == 400
+
+
+def test_the_model_is_served_under_the_name_that_was_given() -> None:
+    with serving(served_model_name="my/model") as live, live.http() as http:
+        assert http.get("/v1/models").json()["data"][0]["id"] == "my/model"
+        assert http.get("/v1/models/my/model").status_code == 200
+        assert http.post("/v1/completions", json={"model": "fake", "prompt": "x"}).status_code == 404
+
+
+def test_a_line_of_the_log_is_json_and_cannot_be_forged_from_outside() -> None:
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(JsonFormatter())
+    token = REQUEST_ID.set("the-id")
+    try:
+        fields = {"path": '/\x1b[2J\n{"level": "critical"}'}
+        handler.handle(logging.makeLogRecord({"msg": "request", "levelname": "INFO", "fields": fields, "created": 0.0}))
+    finally:
+        REQUEST_ID.reset(token)
+    assert stream.getvalue().count("\n") == 1
+    assert "\x1b" not in stream.getvalue()
+    line = json.loads(stream.getvalue())
+    assert (
+        line
+        == {"t": "1970-01-01T00:00:00.000Z", "level": "info", "message": "request", "request_id": "the-id"} | fields
+    )
+
+
+def test_each_request_is_logged_with_its_id_its_status_and_its_tokens(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "minivllm.server"), serving() as live, live.http() as http:
+        body = {"prompt": "hello", "max_tokens": 4}
+        for path, more in (("/v1/completions", {}), ("/v1/completions", {"stream": True}), ("/generate", {"n": 2})):
+            http.post(path, json=body | more, headers={"X-Request-Id": "r1"})
+        http.post("/v1/completions", json={})
+    told = [record.fields for record in caplog.records if record.getMessage() == "request"]
+    assert [(one["path"], one["status"], one.get("prompt_tokens"), one.get("completion_tokens")) for one in told] == [
+        ("/v1/completions", 200, 5, 4),
+        ("/v1/completions", 200, 5, 4),
+        ("/generate", 200, 5, 8),
+        ("/v1/completions", 400, None, None),
+    ]
+
+
+def test_what_is_loaded_is_out_of_the_collectors_way_when_the_first_request_comes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    frozen: list[int] = []
+    monkeypatch.setattr("minivllm.server.run.run_server", lambda *_: frozen.append(gc.get_freeze_count()))
+    monkeypatch.setattr("minivllm.server.logs.set_up_logging", lambda *_: None)
+    before = gc.get_freeze_count()
+    assert main(["serve", "tiny-random", "--port", "0", "--num-gpu-blocks-override", "5000"]) == 0
+    assert frozen[0] >= before + 5000, "not even the blocks of the pool"
+
+
+def test_the_tokenizers_library_starts_no_threads_of_its_own_in_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "x")
+    monkeypatch.delenv("TOKENIZERS_PARALLELISM")
+    set_when_served: list[str | None] = []
+    monkeypatch.setattr(
+        "minivllm.server.run.run_server", lambda *_: set_when_served.append(os.environ.get("TOKENIZERS_PARALLELISM"))
+    )
+    monkeypatch.setattr("minivllm.server.logs.set_up_logging", lambda *_: None)
+    assert main(["serve", "tiny-random", "--port", "0", "--num-gpu-blocks-override", "64"]) == 0
+    assert set_when_served == ["false"]

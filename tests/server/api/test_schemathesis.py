@@ -1,0 +1,144 @@
+"""Schemathesis over our own `/openapi.json`: whatever a client sends, no 5xx, and every error is in OpenAI's shape.
+
+Its phases: coverage (each keyword of each schema met and broken, methods that there are not) and fuzzing, with data that
+fits the schema and data that does not. The seed is fixed, so what fails does so again.
+
+The easy thing to get wrong is a run that tests nothing, since all requests are refused for one and the same reason: a
+random model name is one. So each request for a model asks for ours, and the test counts what it got: each operation has
+succeeded, and a broken value of each parameter was refused under the parameter's name.
+"""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+import pytest
+import schemathesis
+from schemathesis.config import SchemathesisConfig
+from schemathesis.engine import events, from_schema
+from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
+from support.server.live_server import LiveServer, serving
+
+from minivllm.config import EngineConfig
+from minivllm.engine.engine import LLMEngine
+from minivllm.runtime.loader import LoadedModel
+
+SETTINGS = """
+seed = {seed}
+
+[generation]
+deterministic = true
+max-examples = {max_examples}
+no-shrink = true
+database = "none"
+
+[phases.stateful]
+enabled = false
+
+[checks.positive_data_acceptance]
+# Values that fit the schema one by one may contradict one another, or be too much for this model; and of all names of
+# models there is only ours.
+expected-statuses = ["2xx", "400", "404"]
+"""
+
+
+@pytest.fixture(scope="module")
+def short_server(tiny_model: LoadedModel) -> Iterator[LiveServer]:
+    """A model with a short context: a chat goes on to its end if nobody says how long it may become."""
+    config = EngineConfig(
+        model="tiny-random", dtype="float32", num_gpu_blocks_override=200, max_model_len=64, block_size=8,
+        check_invariants=True,
+    )  # fmt: skip
+    with serving(LLMEngine.from_model(config, tiny_model)) as live:
+        yield live
+
+
+@schemathesis.hook
+def before_call(context, case, kwargs) -> None:
+    if isinstance(case.body, dict) and isinstance(name := case.body.get("model"), str) and len(name) <= 256:
+        case.body["model"] = "tiny-random"
+
+
+@schemathesis.check
+def errors_are_in_openais_shape(ctx, response, case) -> None:
+    if response.status_code < 400:
+        return
+    assert response.status_code < 500
+    body = response.json()
+    assert body.keys() == {"error"}
+    assert body["error"].keys() == {"message", "type", "param", "code"}
+    assert body["error"]["message"].strip()
+    assert body["error"]["type"] == "invalid_request_error"
+
+
+class Run:
+    """What a run of schemathesis found."""
+
+    def __init__(self, server: LiveServer, max_examples: int, seed: int) -> None:
+        self.failures: list[str] = []
+        self.phases: set[str] = set()
+        self.statuses: dict[str, Counter[int]] = defaultdict(Counter)
+        self.params: dict[str, set[str]] = defaultdict(set)
+        config = SchemathesisConfig.from_str(SETTINGS.format(max_examples=max_examples, seed=seed))
+        self.schema = schemathesis.openapi.from_url(f"{server.url}/openapi.json", config=config)
+
+        for event in from_schema(self.schema).execute():
+            match event:
+                case events.ScenarioFinished():
+                    self._take(event)
+                case events.NonFatalError():
+                    self.failures.append(f"{event.label}: {event.value!r}")
+                case events.FatalError():
+                    raise event.exception
+
+    def _take(self, event: events.ScenarioFinished) -> None:
+        self.phases.add(event.phase.name)
+        label, recorder = event.recorder.label, event.recorder
+        for case_id, interaction in recorder.interactions.items():
+            request, response = interaction.request, interaction.response
+            if response is None:
+                self.failures.append(f"{label}: no answer to {request.body!r}")
+                continue
+            self.statuses[label][response.status_code] += 1
+            if response.status_code == 400 and (param := json.loads(response.content)["error"]["param"]):
+                self.params[label].add(param.partition(".")[0])
+            self.failures += [
+                f"{label}: {check.name}: {check.failure_info.failure}\n{request.method} {request.uri} {request.body!r}"
+                f"\n{response.status_code} {response.content!r}"
+                for check in recorder.checks.get(case_id, [])
+                if check.failure_info is not None
+            ]
+
+
+def parameters(schema: dict, path: str) -> set[str]:
+    """The names of the parameters in the body of an operation."""
+    reference = schema["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]["$ref"]
+    return set(schema["components"]["schemas"][reference.rpartition("/")[2]]["properties"])
+
+
+def check(run: Run) -> None:
+    assert not run.failures, "\n\n".join(run.failures[:10])
+    assert {"COVERAGE", "FUZZING"} <= run.phases
+    schema = run.schema.raw_schema
+    labels = {f"{method.upper()} {path}" for path, methods in schema["paths"].items() for method in methods}
+    assert run.statuses.keys() == labels
+    for label, statuses in run.statuses.items():
+        assert statuses[200] > 0, label
+        assert statuses[405] > 0, label
+        method, path = label.split(" ")
+        if method == "POST":
+            assert parameters(schema, path) <= run.params[label], label
+
+
+def test_no_request_gets_a_5xx_and_every_error_is_in_openais_shape(short_server: LiveServer) -> None:
+    check(Run(short_server, max_examples=3, seed=1))
+    short_server.wait_until_idle()
+    assert short_server.num_free_blocks == 200
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5))
+def test_no_request_gets_a_5xx_in_a_long_run(short_server: LiveServer, seed: int) -> None:
+    check(Run(short_server, max_examples=300, seed=seed))
+    short_server.wait_until_idle()
+    assert short_server.num_free_blocks == 200

@@ -1,0 +1,90 @@
+"""The ring of the newest events: what it keeps, what it forgets, and what it costs the engine."""
+
+import threading
+import time
+
+from support.server.watched_hub import Watched
+
+from minivllm.events import types as ev
+from minivllm.events.recording.lines import decode_line, encode_event
+from minivllm.server.feeds.event_ring import EventRing
+from minivllm.tui.sources.sse import SseMessage, SseParser
+
+
+def test_the_ring_forgets_the_oldest_prompts_when_they_are_too_long_together() -> None:
+    ring = EventRing(0, 100, num_tokens=1000)
+    for seq in range(50):
+        is_arrival = seq % 5 == 0
+        envelope = (seq, 0, 0.0)
+        ring.put(
+            ev.RequestArrived(*envelope, "a", "a.0", 0, [7] * 300, 1) if is_arrival else ev.StepBegin(*envelope, 5)
+        )
+    kept = [event for event in ring._slots if isinstance(event, ev.RequestArrived)]
+    assert [event.seq for event in kept] == [35, 40, 45] and ring.first_seq == 31
+    piece = ring.take(0)
+    first, *rest = [decode_line(m.data)[1] for m in SseParser().feed(piece.data)]
+    assert first == ev.Gap(30, 0, 0.0, 31) and [event.seq for event in rest] == list(range(31, 50))
+    assert piece.next_seq == 50
+
+
+def test_a_prompt_longer_than_the_ring_is_lost_as_a_gap_and_what_follows_is_not() -> None:
+    ring = EventRing(0, 100, num_tokens=1000)
+    ring.put(ev.RequestArrived(0, 0, 0.0, "a", "a.0", 0, [7] * 3000, 1))
+    assert ring.take(0) == (b"", 0)
+    ring.put(ev.StepBegin(1, 0, 0.0, 5))
+    gap, step = [decode_line(m.data)[1] for m in SseParser().feed(ring.take(0).data)]
+    assert gap == ev.Gap(0, 0, 0.0, 1) and step.seq == 1
+
+
+def test_readers_never_see_a_wrong_or_repeated_event_while_the_engine_overtakes_them() -> None:
+    ring = EventRing(0, 32, num_tokens=1000)
+    done = threading.Event()
+
+    def engine() -> None:
+        for seq in range(60_000):
+            ring.put(ev.StepBegin(seq, seq, 0.0, seq))
+        done.set()
+
+    thread = threading.Thread(target=engine)
+    thread.start()
+    expected, seq = 0, 0
+    while not done.is_set() or seq < ring.next_seq:
+        piece = ring.take(seq)
+        seq = piece.next_seq
+        for message in SseParser().feed(piece.data):
+            event = decode_line(message.data)[1]
+            if isinstance(event, ev.Gap):
+                assert event.seq + 1 - event.lost == expected
+            else:
+                assert event.seq == expected == event.budget
+            expected = event.seq + 1
+    thread.join()
+    assert expected == 60_000
+
+
+def test_a_piece_is_bounded_and_the_next_goes_on_where_it_ended() -> None:
+    ring = EventRing(0, 20_000, num_tokens=1000)
+    for seq in range(20_000):
+        ring.put(ev.StepBegin(seq, 0, 0.0, 5))
+    seq, pieces = 0, []
+    while (piece := ring.take(seq)).data:
+        pieces.append(piece.data)
+        seq = piece.next_seq
+    assert len(pieces) > 2 and max(map(len, pieces)) < 300_000
+    last = SseParser().feed(b"".join(pieces))[-1]
+    assert last == SseMessage("message", encode_event(ev.StepBegin(19_999, 0, 0.0, 5))[:-1])
+
+
+def test_an_event_costs_the_engine_less_than_two_microseconds() -> None:
+    watched = Watched()
+    watched.work(8)
+    best = min(_seconds_per_event(watched.events) for _ in range(5))
+    assert best < 2e-6, f"{best * 1e6:.2f} µs an event"
+
+
+def _seconds_per_event(events: list[ev.Event]) -> float:
+    ring = EventRing(0, 1024, num_tokens=1 << 20)
+    started = time.thread_time()
+    for event in events:
+        ring.put(event)
+    return (time.thread_time() - started) / len(events)

@@ -1,0 +1,319 @@
+"""vLLM's KV events: what they say equals what the pool holds, to the token, and real subscribers can read them."""
+
+import time
+from contextlib import contextmanager
+
+import msgspec
+import pytest
+import zmq
+from support.engine.engine_fakes import WatchedEngine
+from support.patience import SOON
+
+from minivllm.core.block_hash import hash_block_tokens, short_hash
+from minivllm.errors import ConfigError
+from minivllm.events import types as ev
+from minivllm.events.vllm_kv_wire import END_SEQ, AllBlocksCleared, BlockRemoved, BlockStored, KVEvent, decode_batch
+from minivllm.server.feeds.kv_feed import KVEventFeed
+from minivllm.server.feeds.kv_publisher import KVEventPublisher
+
+
+class Collected:
+    """A sink that keeps what it gets."""
+
+    def __init__(self) -> None:
+        self.batches: list[tuple[float, list[KVEvent]]] = []
+
+    def publish(self, ts: float, events: list[KVEvent]) -> None:
+        self.batches.append((ts, events))
+
+    @property
+    def events(self) -> list[KVEvent]:
+        return [event for _, events in self.batches for event in events]
+
+
+class Follower:
+    """What somebody outside knows of the cache, from KV events alone."""
+
+    def __init__(self) -> None:
+        self.names: set[int] = set()
+
+    def apply(self, event: KVEvent) -> None:
+        match event:
+            case BlockStored():
+                assert self.names.isdisjoint(event.block_hashes), "stored twice"
+                assert event.parent_block_hash is None or event.parent_block_hash in self.names
+                self.names.update(event.block_hashes)
+            case BlockRemoved():
+                assert self.names.issuperset(event.block_hashes), "removed though not stored"
+                self.names.difference_update(event.block_hashes)
+            case AllBlocksCleared():
+                self.names.clear()
+
+
+def feed_of(engine: WatchedEngine, sink: object) -> KVEventFeed:
+    feed = KVEventFeed(engine.engine.log_header(), sink)
+    engine.engine.subscribe(feed.apply)
+    return feed
+
+
+def busy(engine: WatchedEngine) -> None:
+    """Equal prompts in one step, samples, beams, preemptions and evictions."""
+    engine.add("twin-1", list(range(1, 14)), max_tokens=12)
+    engine.add("twin-2", list(range(1, 14)), max_tokens=12)
+    for i in range(8):
+        engine.add(f"r{i}", [1, 2, 3, 4, 5, 6, 7, 8, 10 + i, 20 + i], max_tokens=9 + i)
+    engine.add("samples", list(range(30, 39)), max_tokens=9, n=3)
+    engine.add("beams", list(range(40, 49)), max_tokens=9, n=3, use_beam_search=True)
+
+
+def engine_of(num_blocks: int = 16) -> WatchedEngine:
+    return WatchedEngine(num_blocks=num_blocks, max_num_seqs=6, max_num_batched_tokens=32)
+
+
+@pytest.mark.parametrize("num_blocks", [15, 20, 40])
+def test_a_follower_knows_after_every_step_exactly_the_names_that_the_pool_holds(num_blocks: int) -> None:
+    engine, sink, follower = engine_of(num_blocks), Collected(), Follower()
+    feed_of(engine, sink)
+    busy(engine)
+    seen = 0
+    while engine.engine.has_unfinished_requests():
+        engine.step()
+        for event in sink.events[seen:]:
+            follower.apply(event)
+        seen = len(sink.events)
+        assert follower.names == {int(block.hash, 16) for block in engine.fold.blocks if block.hash is not None}
+    kinds = {type(event) for event in engine.events}
+    assert kinds >= {ev.RequestForked, ev.BlockCopied, ev.BeamPruned, ev.BlockHit}
+    assert num_blocks > 20 or kinds >= {ev.RequestPreempted, ev.BlockEvicted}
+
+
+def test_the_tokens_of_a_block_are_those_that_its_name_was_made_of() -> None:
+    engine, sink = engine_of(), Collected()
+    feed_of(engine, sink)
+    busy(engine)
+    engine.run()
+    full: dict[int, bytes] = {}
+    num_checked = 0
+    for event in sink.events:
+        if isinstance(event, BlockStored):
+            assert len(event.token_ids) == event.block_size * len(event.block_hashes)
+            parent = full.get(event.parent_block_hash)
+            for i, name in enumerate(event.block_hashes):
+                parent = hash_block_tokens(parent, event.token_ids[4 * i : 4 * i + 4])
+                assert int(short_hash(parent), 16) == name
+                full[name] = parent
+                num_checked += 1
+    assert num_checked > 40
+
+
+def test_a_name_that_two_blocks_carry_is_removed_with_the_last_of_them() -> None:
+    header = WatchedEngine(num_blocks=8).engine.log_header()
+    sink = Collected()
+    feed = KVEventFeed(header, sink)
+    name = "00000000000000ff"
+    for seq_id, block_id in (("a.0", 0), ("b.0", 1)):
+        feed.apply(ev.RequestArrived(0, 0, 0.0, seq_id[0], seq_id, 0, [5, 6, 7, 8], 9))
+        feed.apply(ev.BlockAllocated(1, 1, 0.0, block_id, seq_id, 0))
+        feed.apply(ev.StepScheduled(2, 1, 0.0, seq_id, 4, "prefill", 0))
+        feed.apply(ev.BlockHashed(3, 1, 0.0, block_id, name, None))
+    feed.apply(ev.BlockEvicted(4, 1, 0.0, 0, name))
+    feed.apply(ev.StepEnd(5, 1, 0.0, 8, 0, 0, 0, 0))
+    assert sink.events[1:] == [BlockStored([255], None, [5, 6, 7, 8], 4, medium="GPU")]
+    feed.apply(ev.BlockEvicted(6, 2, 0.0, 1, name))
+    feed.apply(ev.StepEnd(7, 2, 0.0, 0, 0, 0, 0, 0))
+    assert sink.events[2:] == [BlockRemoved([255], medium="GPU")]
+
+
+def test_a_step_that_names_no_block_publishes_nothing() -> None:
+    engine, sink = WatchedEngine(block_size=16), Collected()
+    feed_of(engine, sink)
+    engine.add("short", [1, 2, 3], max_tokens=5)
+    engine.run()
+    assert [events for _, events in sink.batches] == [[AllBlocksCleared()]]
+
+
+def test_the_feed_keeps_nothing_of_requests_that_have_ended() -> None:
+    engine, sink = engine_of(), Collected()
+    feed = feed_of(engine, sink)
+    busy(engine)
+    engine.step()
+    engine.engine.abort_request("samples")
+    engine.run()
+    assert feed._tokens == feed._tables == {}
+    assert len(feed._holders) <= 16
+
+
+# ---- over ZeroMQ ----
+
+
+@contextmanager
+def publishing(**options: object):
+    publisher = KVEventPublisher("tcp://127.0.0.1:*", "tcp://127.0.0.1:*", **options)
+    context = zmq.Context()
+    try:
+        yield publisher, context
+    finally:
+        publisher.close()
+        context.destroy(linger=0)
+
+
+def subscribed(publisher: KVEventPublisher, context: zmq.Context, topic: str = "") -> zmq.Socket:
+    socket = context.socket(zmq.SUB)
+    socket.setsockopt(zmq.RCVTIMEO, int(1000 * SOON))
+    socket.setsockopt_string(zmq.SUBSCRIBE, topic)
+    socket.connect(publisher.endpoint)
+    # PUB forgets whoever is not there yet: ask until something arrives.
+    deadline = time.monotonic() + SOON
+    while not socket.poll(10):
+        assert time.monotonic() < deadline
+        publisher.publish(0.0, [])
+    return socket
+
+
+def replayed(publisher: KVEventPublisher, context: zmq.Context, first: int) -> list[tuple[int, bytes]]:
+    """As vLLM's own clients ask: an empty frame, then the number."""
+    socket = context.socket(zmq.DEALER)
+    socket.setsockopt(zmq.RCVTIMEO, int(1000 * SOON))
+    socket.setsockopt(zmq.RCVHWM, 0)
+    socket.connect(publisher.replay_endpoint)
+    socket.send_multipart((b"", first.to_bytes(8, "big")))
+    found = []
+    while True:
+        delimiter, number, payload = socket.recv_multipart()
+        assert delimiter == b""
+        if number == END_SEQ:
+            assert payload == b""
+            return found
+        found.append((int.from_bytes(number, "big"), payload))
+
+
+@pytest.mark.parametrize("encoding", ["map", "array"])
+def test_a_real_subscriber_follows_a_whole_run_in_either_encoding(encoding: str) -> None:
+    engine, kept = engine_of(), Collected()
+    feed_of(engine, kept)
+    with publishing(encoding=encoding, topic="kv@here") as (publisher, context):
+        socket = subscribed(publisher, context, "kv")
+        feed_of(engine, publisher)
+        busy(engine)
+        engine.run()
+        got, numbers = [], []
+        while len(got) < len(kept.events):
+            topic, number, payload = socket.recv_multipart()
+            assert topic == b"kv@here"
+            numbers.append(int.from_bytes(number, "big"))
+            batch = decode_batch(payload)
+            got += batch.events
+        assert got == kept.events
+        assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+        assert replayed(publisher, context, numbers[-3])[-1][0] == numbers[-1]
+        assert len(replayed(publisher, context, numbers[-3])) == 3
+
+
+def test_the_bytes_are_what_vllms_own_types_decode() -> None:
+    """Its types, in our words: a batch is an array, an event a map with its kind under `type`."""
+
+    class Stored(msgspec.Struct, tag="BlockStored", forbid_unknown_fields=True):
+        block_hashes: list[int | bytes]
+        parent_block_hash: int | bytes | None
+        token_ids: list[int]
+        block_size: int
+        lora_id: int | None
+        medium: str | None
+        lora_name: str | None
+
+    class Removed(msgspec.Struct, tag="BlockRemoved", forbid_unknown_fields=True):
+        block_hashes: list[int | bytes]
+        medium: str | None
+
+    class Cleared(msgspec.Struct, tag="AllBlocksCleared", forbid_unknown_fields=True):
+        pass
+
+    class Batch(msgspec.Struct, array_like=True):
+        ts: float
+        events: list[Stored | Removed | Cleared]
+        data_parallel_rank: int | None = None
+
+    engine = engine_of()
+    with publishing() as (publisher, context):
+        feed_of(engine, publisher)
+        busy(engine)
+        engine.run()
+        publisher.publish(1.0, [])
+        deadline = time.monotonic() + SOON
+        while not (payloads := replayed(publisher, context, 0)) or payloads[-1][0] < publisher._next_seq - 1:
+            assert time.monotonic() < deadline
+        batches = [msgspec.msgpack.decode(payload, type=Batch) for _, payload in payloads]
+    assert {type(event).__name__ for batch in batches for event in batch.events} == {"Stored", "Removed", "Cleared"}
+    assert {batch.data_parallel_rank for batch in batches} == {0}
+
+
+def test_a_replay_of_ten_thousand_batches_comes_whole_and_the_oldest_fall_out() -> None:
+    with publishing(buffer_steps=10_000) as (publisher, context):
+        for number in range(10_050):
+            publisher.publish(float(number), [BlockRemoved([number])])
+        deadline = time.monotonic() + SOON
+        while (found := replayed(publisher, context, 0))[-1][0] < 10_049:
+            assert time.monotonic() < deadline
+        assert [number for number, _ in found] == list(range(50, 10_050))
+        assert decode_batch(found[-1][1]).events == [BlockRemoved([10_049])]
+
+
+def test_a_replay_of_what_is_not_there_yet_is_its_end_alone() -> None:
+    with publishing() as (publisher, context):
+        assert replayed(publisher, context, 500) == []
+
+
+def test_questions_that_are_none_are_passed_over_and_the_next_is_answered() -> None:
+    with publishing() as (publisher, context):
+        subscribed(publisher, context)
+        stranger = context.socket(zmq.DEALER)
+        stranger.connect(publisher.replay_endpoint)
+        for frames in ((b"",), (b"", b"1"), (b"x", b"12345678"), (b"", b"", b"12345678"), (b"12345678",)):
+            stranger.send_multipart(frames)
+        assert replayed(publisher, context, 0)[0][0] == 0
+        assert not stranger.poll(20)
+
+
+def test_a_subscriber_that_never_reads_costs_the_engine_no_waiting() -> None:
+    with publishing(hwm=10, max_queue_size=50) as (publisher, context):
+        sleeper = context.socket(zmq.SUB)
+        sleeper.setsockopt(zmq.RCVHWM, 1)
+        sleeper.setsockopt_string(zmq.SUBSCRIBE, "")
+        sleeper.connect(publisher.endpoint)
+        for number in range(20_000):  # to wait for it would be to wait for ever
+            publisher.publish(float(number), [BlockStored([number], None, [1, 2, 3, 4], 4)])
+
+
+@pytest.mark.parametrize(
+    "endpoint", ["tcp://*:5557", "tcp://0.0.0.0:5557", "tcp://192.168.1.4:5557", "http://localhost"]
+)
+def test_an_address_that_strangers_could_reach_is_refused(endpoint: str) -> None:
+    with pytest.raises(ConfigError, match="hold everybody's prompts"):
+        KVEventPublisher(endpoint)
+    with pytest.raises(ConfigError, match="hold everybody's prompts"):
+        KVEventPublisher("tcp://127.0.0.1:*", endpoint)
+
+
+def test_an_address_in_use_is_one_clear_sentence() -> None:
+    with (
+        publishing() as (publisher, _),
+        pytest.raises(ConfigError, match=r"cannot be published on .*: Address already"),
+    ):
+        KVEventPublisher(publisher.endpoint)
+
+
+def test_an_event_costs_the_engine_a_few_microseconds_at_most() -> None:
+    engine = engine_of()
+    busy(engine)
+    engine.run()
+    best = min(_seconds_per_event(engine.events) for _ in range(5))
+    assert best < 10e-6, f"{best * 1e6:.2f} µs an event"
+
+
+def _seconds_per_event(events: list[ev.Event]) -> float:
+    with publishing() as (publisher, _):
+        feed = KVEventFeed(engine_of().engine.log_header(), publisher)
+        started = time.thread_time()
+        for event in events:
+            feed.apply(event)
+        return (time.thread_time() - started) / len(events)

@@ -1,0 +1,317 @@
+"""Prometheus metrics: the names that others look for, and numbers that equal an independent count of real runs."""
+
+import re
+import threading
+import time
+from collections import Counter
+from urllib.request import urlopen
+
+import pytest
+from fastapi import FastAPI
+from prometheus_client.parser import text_string_to_metric_families
+from support.engine.engine_fakes import WatchedEngine
+from support.server.server_on_loopback import served
+
+from minivllm.errors import SamplingError
+from minivllm.events import types as ev
+from minivllm.lab.compare.latency import measure_latencies
+from minivllm.server.metrics.histograms import Histogram, token_buckets
+from minivllm.server.metrics.router import EngineMetrics, router
+
+# What the board in vLLM's `examples/observability/prometheus_grafana/grafana.json` asks for, expression by expression.
+GRAFANA_NAMES = [
+    "e2e_request_latency_seconds_bucket",
+    "e2e_request_latency_seconds_sum",
+    "e2e_request_latency_seconds_count",
+    "prompt_tokens_total",
+    "generation_tokens_total",
+    "inter_token_latency_seconds_bucket",
+    "inter_token_latency_seconds_sum",
+    "inter_token_latency_seconds_count",
+    "num_requests_running",
+    "num_requests_waiting",
+    "time_to_first_token_seconds_bucket",
+    "time_to_first_token_seconds_sum",
+    "time_to_first_token_seconds_count",
+    "kv_cache_usage_perc",
+    "request_prompt_tokens_bucket",
+    "request_generation_tokens_bucket",
+    "request_success_total",
+    "request_queue_time_seconds_sum",
+    "request_prefill_time_seconds_sum",
+    "request_decode_time_seconds_sum",
+    "request_max_num_generation_tokens_sum",
+]
+
+
+REASONS = ("stop", "length", "abort", "error")
+
+
+class Scrape:
+    """A parsed text."""
+
+    def __init__(self, metrics: EngineMetrics) -> None:
+        self.families = {family.name: family for family in text_string_to_metric_families(metrics.text().decode())}
+        self.samples = [sample for family in self.families.values() for sample in family.samples]
+
+    def value(self, name: str, **labels: str) -> float:
+        (found,) = [
+            sample.value
+            for sample in self.samples
+            if sample.name == f"vllm:{name}" and labels.items() <= sample.labels.items()
+        ]
+        return found
+
+    def histogram(self, name: str) -> dict[str, float]:
+        return {s.labels["le"]: s.value for s in self.samples if s.name == f"vllm:{name}_bucket"}
+
+
+def watched(**options: object) -> tuple[WatchedEngine, EngineMetrics]:
+    engine = WatchedEngine(**options)
+    metrics = EngineMetrics(engine.engine.log_header(), "served-name")
+    engine.engine.subscribe(metrics.apply)
+    return engine, metrics
+
+
+def busy(num_steps: int | None = None) -> tuple[WatchedEngine, EngineMetrics]:
+    """Shared prefixes, samples, beams and a pool so small that some are preempted."""
+    engine, metrics = watched(num_blocks=15, max_num_seqs=6, max_num_batched_tokens=24)
+    for i in range(8):
+        prompt = [1, 2, 3, 4, 5, 6, 7, 8, 10 + i, 20 + i]
+        engine.add(f"plain-{i}", prompt, max_tokens=9 + i)
+    engine.add("samples", list(range(30, 39)), max_tokens=6, n=3)
+    engine.add("beams", list(range(40, 49)), max_tokens=5, n=3, use_beam_search=True)
+    if num_steps is None:
+        engine.run()
+    else:
+        for _ in range(num_steps):
+            engine.step()
+    return engine, metrics
+
+
+def test_every_expression_of_the_published_grafana_board_finds_its_metric() -> None:
+    _, metrics = busy()
+    there = {sample.name for sample in Scrape(metrics).samples}
+    assert [name for name in GRAFANA_NAMES if f"vllm:{name}" not in there] == []
+
+
+def test_the_engine_is_awake() -> None:
+    _, metrics = watched()
+    states = {s.labels["sleep_state"]: s.value for s in Scrape(metrics).families["vllm:engine_sleep_state"].samples}
+    assert states == {"awake": 1, "weights_offloaded": 0, "discard_all": 0}
+
+
+def test_every_sample_has_the_labels_that_boards_filter_by() -> None:
+    _, metrics = busy(3)
+    for sample in Scrape(metrics).samples:
+        if sample.name != "vllm:cache_config_info":
+            assert sample.labels["model_name"] == "served-name" and sample.labels["engine"] == "0", sample
+
+
+def test_types_are_those_of_vllm() -> None:
+    _, metrics = busy(3)
+    families = Scrape(metrics).families
+    gauges = {
+        "engine_sleep_state",
+        "num_requests_running",
+        "num_requests_waiting",
+        "kv_cache_usage_perc",
+        "cache_config_info",
+    }
+    counters = {
+        "prefix_cache_queries", "prefix_cache_hits", "num_preemptions", "prompt_tokens", "prompt_tokens_cached",
+        "generation_tokens", "request_success",
+    }  # fmt: skip
+    for name, family in families.items():
+        short = name.removeprefix("vllm:")
+        assert family.type == ("gauge" if short in gauges else "counter" if short in counters else "histogram"), name
+    assert len(families) == len(gauges) + len(counters) + 16
+
+
+@pytest.mark.parametrize("num_steps", [0, 1, 2, 5, 9, 14, 20, 30])
+def test_gauges_and_counters_equal_the_folded_state_at_any_step(num_steps: int) -> None:
+    engine, metrics = busy(num_steps)
+    scrape, fold = Scrape(metrics), engine.fold
+    assert scrape.value("num_requests_running") == len(fold.running)
+    assert scrape.value("num_requests_waiting") == len(fold.waiting)
+    num_used = len(fold.blocks) - len(fold.free_queue)
+    assert scrape.value("kv_cache_usage_perc") == num_used / len(fold.blocks)
+    for name in ("prefix_cache_queries", "prefix_cache_hits", "num_preemptions", "generation_tokens"):
+        assert scrape.value(f"{name}_total") == getattr(fold.counters, name), name
+    steps = [event.used for event in engine.events_of(ev.StepEnd)]
+    assert scrape.value("iteration_tokens_total_sum") == sum(steps) == fold.counters.scheduled_tokens
+    assert scrape.value("iteration_tokens_total_count") == len(steps)
+
+
+def test_the_run_that_these_tests_measure_has_everything_in_it() -> None:
+    engine, _ = busy()
+    kinds = Counter(type(event) for event in engine.events)
+    wanted = ev.RequestPreempted, ev.RequestForked, ev.BeamPruned, ev.BlockEvicted, ev.BlockCopied, ev.BlockHit
+    assert all(kinds[kind] for kind in wanted), kinds
+
+
+def test_latencies_equal_those_that_compare_measures_from_the_same_events() -> None:
+    engine, metrics = watched(num_blocks=14, max_num_seqs=4)
+    for i in range(9):
+        engine.add(f"r{i}", list(range(3 * i, 3 * i + 11)), max_tokens=5 + 2 * i)
+    engine.run()
+    assert engine.events_of(ev.RequestPreempted)
+    scrape, latencies = Scrape(metrics), measure_latencies(engine.events)
+    for name, values in (
+        ("time_to_first_token_seconds", latencies.time_to_first_token),
+        ("inter_token_latency_seconds", latencies.between_tokens),
+    ):
+        assert scrape.value(f"{name}_count") == len(values)
+        assert scrape.value(f"{name}_sum") == pytest.approx(sum(values))
+        assert scrape.histogram(name) == {
+            bound: sum(value <= float(bound) for value in values) for bound in scrape.histogram(name)
+        }
+
+
+def test_the_phases_of_each_request_add_up_to_its_whole_latency() -> None:
+    engine, metrics = watched(num_blocks=40, max_num_seqs=2)
+    lengths = {f"r{i}": (4 + 3 * i, 2 + i) for i in range(6)}
+    for name, (prompt, output) in lengths.items():
+        engine.add(name, list(range(prompt)), max_tokens=output)
+    engine.run()
+    scrape = Scrape(metrics)
+    parts = [scrape.value(f"request_{part}_time_seconds_sum") for part in ("queue", "prefill", "decode")]
+    assert sum(parts) == pytest.approx(scrape.value("e2e_request_latency_seconds_sum"))
+    assert scrape.value("request_inference_time_seconds_sum") == pytest.approx(parts[1] + parts[2])
+    first = {event.seq_id: event.t for event in reversed(engine.events_of(ev.TokenSampled))}
+    last = {event.seq_id: event.t for event in engine.events_of(ev.TokenSampled)}
+    arrived = {event.seq_id: event.t for event in engine.events_of(ev.RequestArrived)}
+    admitted = {event.seq_id: event.t for event in engine.events_of(ev.RequestAdmitted)}
+    assert parts[0] == pytest.approx(sum(admitted[name] - arrived[name] for name in arrived))
+    assert parts[1] == pytest.approx(sum(first[name] - admitted[name] for name in arrived))
+    means = sum((last[f"{n}.0"] - first[f"{n}.0"]) / max(output - 1, 1) for n, (_, output) in lengths.items())
+    assert scrape.value("request_time_per_output_token_seconds_sum") == pytest.approx(means)
+    assert scrape.value("request_prompt_tokens_sum") == scrape.value("prompt_tokens_total") == 69
+    assert scrape.value("request_params_max_tokens_sum") == sum(output for _, output in lengths.values())
+    assert scrape.value("request_success_total", finished_reason="length") == 6
+
+
+def test_samples_count_as_the_requests_that_vllm_would_run_for_them() -> None:
+    engine, metrics = watched()
+    engine.add("many", [1, 2, 3, 4, 5], max_tokens=4, n=3)
+    engine.step()
+    assert Scrape(metrics).value("num_requests_running") == 3
+    engine.run()
+    scrape = Scrape(metrics)
+    assert scrape.value("request_success_total", finished_reason="length") == 3
+    assert scrape.value("time_to_first_token_seconds_count") == 3
+    assert scrape.value("inter_token_latency_seconds_count") == 9
+    assert scrape.value("request_params_n_count") == 1 and scrape.value("request_params_n_sum") == 3
+    assert scrape.value("prompt_tokens_total") == 5
+    assert scrape.value("request_max_num_generation_tokens_sum") == 4
+
+
+def test_a_pruned_beam_is_no_success_and_leaves_nothing_behind() -> None:
+    engine, metrics = watched()
+    engine.add("beams", [1, 2, 3, 4, 5], max_tokens=6, n=3, use_beam_search=True)
+    engine.run()
+    ended = len(engine.events_of(ev.RequestFinished))
+    scrape = Scrape(metrics)
+    assert engine.events_of(ev.BeamPruned) and scrape.value("e2e_request_latency_seconds_count") == ended
+    assert scrape.value("num_requests_running") == scrape.value("num_requests_waiting") == 0
+    assert metrics._totals._lives == {}
+
+
+def test_a_request_that_failed_is_counted_as_an_error_and_not_as_an_abort() -> None:
+    engine, metrics = watched()
+    assert Scrape(metrics).value("request_success_total", finished_reason="error") == 0
+    whole = engine.runner.sample_tokens
+    engine.runner.sample_tokens = lambda plan, logits: [
+        SamplingError("NaN", one.seq_id) if one.seq_id == "bad.0" else token
+        for one, token in zip(logits, whole(plan, logits), strict=True)
+    ]
+    engine.add("bad", [1, 2, 3])
+    engine.add("good", [4, 5, 6])
+    engine.run()
+    found = {reason: Scrape(metrics).value("request_success_total", finished_reason=reason) for reason in REASONS}
+    assert found == {"stop": 0, "length": 1, "abort": 0, "error": 1}
+
+
+def test_an_abort_while_waiting_has_no_times_that_never_came_to_be() -> None:
+    engine, metrics = watched(max_num_seqs=1)
+    engine.add("first", [1, 2, 3], max_tokens=5)
+    engine.add("second", [4, 5, 6], max_tokens=5)
+    engine.step()
+    engine.engine.abort_request("second")
+    engine.run()
+    scrape = Scrape(metrics)
+    assert scrape.value("request_success_total", finished_reason="abort") == 1
+    assert scrape.value("e2e_request_latency_seconds_count") == 2
+    assert scrape.value("request_queue_time_seconds_count") == scrape.value("request_decode_time_seconds_count") == 1
+
+
+def test_the_cache_options_are_labels_of_a_gauge_that_is_one() -> None:
+    _, metrics = watched(num_blocks=20)
+    (sample,) = Scrape(metrics).families["vllm:cache_config_info"].samples
+    assert sample.value == 1
+    wanted = {"block_size": "4", "num_gpu_blocks": "20", "enable_prefix_caching": "True"}
+    assert wanted.items() <= sample.labels.items()
+
+
+def test_a_histogram_puts_a_value_on_a_boundary_into_the_bucket_below() -> None:
+    histogram = Histogram((1, 2, 5))
+    for value in (0.5, 1, 2, 2.1, 5, 9):
+        histogram.observe(value)
+    snapshot = histogram.snapshot()
+    assert snapshot.buckets() == [("1.0", 2), ("2.0", 3), ("5.0", 5), ("+Inf", 6)]
+    assert snapshot.sum == pytest.approx(19.6)
+
+
+@pytest.mark.parametrize(("longest", "last"), [(1, 1), (9, 5), (10, 10), (4096, 2000), (8192, 5000), (10_000, 10_000)])
+def test_token_buckets_go_up_to_the_longest_sequence(longest: int, last: int) -> None:
+    buckets = token_buckets(longest)
+    assert buckets[-1] == last and list(buckets) == sorted(set(buckets)) and buckets[0] == 1
+
+
+def test_a_scrape_during_a_run_never_sees_half_an_event() -> None:
+    engine, metrics = watched()
+    texts: list[str] = []
+    running = threading.Event()
+
+    def scrape() -> None:
+        while not running.is_set():
+            texts.append(metrics.text().decode())
+
+    thread = threading.Thread(target=scrape)
+    thread.start()
+    for i in range(60):
+        engine.add(f"r{i}", [i, i + 1, i + 2], max_tokens=4)
+    engine.run()
+    running.set()
+    thread.join()
+    assert len(texts) > 3
+    for text in texts:
+        total = float(re.search(r"^vllm:generation_tokens_total\{.*\} (\S+)$", text, re.MULTILINE)[1])
+        seen = [
+            float(re.search(rf"^vllm:{name}_count\{{.*\}} (\S+)$", text, re.MULTILINE)[1])
+            for name in ("time_to_first_token_seconds", "inter_token_latency_seconds")
+        ]
+        assert sum(seen) == total
+
+
+def test_a_scrape_over_http_is_the_same_text_in_the_type_that_prometheus_expects() -> None:
+    _, metrics = busy()
+    app = FastAPI()
+    app.include_router(router(metrics))
+    with served(app) as url, urlopen(f"{url}/metrics") as answer:
+        assert answer.headers["Content-Type"].startswith("text/plain; version=")
+        assert answer.read() == metrics.text()
+
+
+def test_an_event_costs_the_engine_a_few_microseconds_at_most() -> None:
+    engine, _ = busy()
+    best = min(_seconds_per_event(engine) for _ in range(5))
+    assert best < 10e-6, f"{best * 1e6:.2f} µs an event"
+
+
+def _seconds_per_event(engine: WatchedEngine) -> float:
+    fresh = EngineMetrics(WatchedEngine(num_blocks=20).engine.log_header())
+    started = time.thread_time()
+    for event in engine.events:
+        fresh.apply(event)
+    return (time.thread_time() - started) / len(engine.events)

@@ -1,0 +1,67 @@
+"""Clients that connect and do not ask, and too many of them."""
+
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from urllib.parse import urlsplit
+
+import httpx2
+import pytest
+from support.patience import SOON
+from support.server.live_server import LiveServer, serving, wait_for
+
+from minivllm.server.http import connections
+
+HEAD = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
+
+
+def connect(live: LiveServer) -> socket.socket:
+    parts = urlsplit(live.url)
+    return socket.create_connection((parts.hostname, parts.port), timeout=SOON)
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /hea", HEAD], ids=["nothing", "half a line", "half a head"])
+def test_who_does_not_ask_in_time_is_cut_off(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.2)
+    with serving() as live, connect(live) as client:
+        began = time.monotonic()
+        client.sendall(sent)
+        assert client.recv(100) == b""
+        assert time.monotonic() - began > 0.1
+        wait_for(lambda: not live.server.server_state.connections)
+
+
+def test_a_trickle_of_bytes_does_not_turn_the_clock_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 1.0)
+    with serving() as live, connect(live) as client:
+        client.sendall(HEAD + b"\r\n")
+        assert b" 200 " in client.recv(1000)
+        with pytest.raises(OSError):
+            for _ in range(200):
+                client.sendall(b"E")
+                time.sleep(0.05)
+
+
+def test_an_answer_may_take_longer_than_a_head(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.5)
+    with serving() as live, ThreadPoolExecutor(1) as pool:
+        live.runner.gate.clear()
+        body = {"prompt": "x", "max_tokens": 3}
+        answer = pool.submit(httpx2.post, f"{live.url}/v1/completions", json=body, timeout=SOON)
+        time.sleep(1.0)
+        live.runner.gate.set()
+        assert answer.result().status_code == 200
+
+
+def test_more_connections_than_there_may_be_are_closed_and_the_others_are_served(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 5)
+    with serving() as live, ExitStack() as stack:
+        clients = [stack.enter_context(connect(live)) for _ in range(5)]
+        wait_for(lambda: len(live.server.server_state.connections) == 5)
+        with connect(live) as one_more:
+            assert one_more.recv(100) == b""
+        clients[0].sendall(HEAD + b"\r\n")
+        assert b" 200 " in clients[0].recv(1000)

@@ -1,0 +1,83 @@
+"""The end of a server, and clients that do not read: nobody holds it up, and whoever still waits hears why."""
+
+import json
+import logging
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from urllib.parse import urlsplit
+
+import httpx2
+import pytest
+from support.patience import FOREVER
+from support.server.live_server import LiveServer, deaf_client, fake_engine, serving, wait_for
+
+from minivllm.events import types as ev
+
+LONG = {"prompt": "a long story", "max_tokens": 150, "ignore_eos": True}
+
+
+def post(live: LiveServer, body: dict) -> httpx2.Response:
+    with live.http() as http:
+        return http.post("/v1/completions", json=body)
+
+
+BIG = {"tokens": [60] * 50_000}
+
+
+def test_who_does_not_read_a_whole_answer_is_cut_off_at_the_time_limit() -> None:
+    engine = fake_engine(max_model_len=60_000)
+    with serving(engine, send_buffer=4096, request_timeout=3.0) as live, ExitStack() as stack:
+        for _ in range(3):
+            stack.enter_context(deaf_client(live, "/detokenize", BIG))
+        wait_for(lambda: [one.flow.write_paused for one in live.server.server_state.connections] == [True] * 3)
+        wait_for(lambda: not live.server.server_state.connections)
+        assert not live.server.server_state.connections
+
+
+def test_who_does_not_read_does_not_hold_up_the_end() -> None:
+    engine = fake_engine(max_model_len=60_000)
+    options = {"send_buffer": 4096, "drain_timeout": 0.5, "events": True}
+    with serving(engine, **options) as live, deaf_client(live, "/detokenize", BIG):
+        wait_for(lambda: any(one.flow.write_paused for one in live.server.server_state.connections))
+        live.begin_exit()
+        wait_for(live.loop_has_ended)
+        assert not live.server.server_state.connections
+
+
+def test_a_second_signal_ends_at_once_and_everybody_who_waits_hears_why(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.ERROR)
+    with serving(drain_timeout=FOREVER) as live, live.http() as http, ThreadPoolExecutor(1) as pool:
+        live.runner.seconds_per_step = 0.05
+        running = pool.submit(post, live, LONG)
+        with http.stream("POST", "/v1/completions", json=LONG | {"stream": True}) as streaming:
+            pieces = streaming.iter_text()
+            text = next(pieces)
+            wait_for(lambda: len(live.events_of(ev.RequestAdmitted)) == 2)
+            live.begin_exit()
+            live.begin_exit()
+            text += "".join(pieces)
+        assert (running.result().status_code, running.result().json()["error"]["code"]) == (503, "shutting_down")
+        *_, last, done, end = text.split("\n\n")
+        assert json.loads(last.removeprefix("data: "))["error"]["code"] == "shutting_down"
+        assert (done, end) == ("data: [DONE]", "")
+        wait_for(live.loop_has_ended)
+        # The application was closed in good order, too: its engine's thread has ended.
+        assert live.service.is_dead
+    assert caplog.records == []
+
+
+def test_a_second_signal_cuts_off_who_is_still_sending_and_leaves_no_traceback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.ERROR)
+    with serving(drain_timeout=FOREVER) as live, socket.socket() as client:
+        parts = urlsplit(live.url)
+        client.connect((parts.hostname, parts.port))
+        client.sendall(b"POST /generate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
+        wait_for(lambda: bool(live.server.server_state.tasks))
+        live.begin_exit()
+        live.begin_exit()
+        wait_for(live.loop_has_ended)
+        assert live.service.is_dead
+    assert caplog.records == []

@@ -1,0 +1,204 @@
+"""Many large requests, and answers that nobody reads: memory stays within bounds, and small requests do not wait."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from itertools import pairwise
+
+import httpx2
+import pytest
+from support.server.live_server import LiveServer, deaf_client, serving, wait_for
+
+from minivllm.errors import OverloadedError
+from minivllm.server import workers
+from minivllm.server.http import body_limit, connections
+from minivllm.server.http.body_limit import ALWAYS_TAKEN, HeldBodies
+from minivllm.server.routers import completions
+
+LARGE = 90_000
+
+
+@contextmanager
+def long_texts_held(live: LiveServer, number: int) -> Iterator[list[Future[httpx2.Response]]]:
+    """`number` long texts that are tokenized until the block ends."""
+    tokenizer = live.service.tokenizer
+    encode, gate, entered = tokenizer.encode, threading.Event(), threading.Semaphore(0)
+
+    def held(text: str, *args: object) -> list[int]:
+        if len(text) > 1000:
+            entered.release()
+            gate.wait(30)
+        return encode(text, *args)
+
+    tokenizer.encode = held
+    with live.http() as http, ThreadPoolExecutor(number) as pool:
+        asked = [pool.submit(http.post, "/tokenize", json={"prompt": "x" * LARGE}) for _ in range(number)]
+        try:
+            assert entered.acquire(timeout=10)
+            wait_for(lambda: len(live.server.server_state.tasks) == number)
+            yield asked
+        finally:
+            gate.set()
+
+
+def test_a_short_prompt_does_not_wait_for_long_texts() -> None:
+    with serving() as live, long_texts_held(live, 4) as long, live.http() as http:
+        assert http.post("/v1/completions", json={"prompt": "x", "max_tokens": 2}).status_code == 200
+        assert (
+            http.post("/v1/chat/completions", json={"messages": [{"role": "user", "content": "x"}]}).status_code == 200
+        )
+        assert not any(one.done() for one in long)
+    assert [one.result().status_code for one in long] == [200] * 4
+
+
+def test_large_bodies_beyond_a_total_are_refused_and_small_ones_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(body_limit, "BODIES_TOGETHER", 2)
+    with serving(max_body_bytes=100_000) as live, live.http() as http:
+        with long_texts_held(live, 2):
+            refused = http.post("/tokenize", json={"prompt": "y" * LARGE})
+            assert (refused.status_code, refused.json()["error"]["code"]) == (429, "queue_full")
+            assert refused.headers["retry-after"] == "1"
+            assert http.post("/tokenize", json={"prompt": "x" * 1000}).status_code == 200
+        live.wait_until_idle()
+        wait_for(lambda: not live.server.server_state.tasks)
+        assert http.post("/tokenize", json={"prompt": "y" * LARGE}).status_code == 200
+
+
+def test_a_slow_upload_of_a_large_body_takes_no_room_from_small_ones() -> None:
+    held = HeldBodies(max_bytes=1000, on_passed=lambda: None)
+    held.take(1000, 1000)
+    held.take(ALWAYS_TAKEN, ALWAYS_TAKEN)
+    with pytest.raises(OverloadedError):
+        held.take(1, ALWAYS_TAKEN + 1)
+    assert held.num_bytes == 1000 + ALWAYS_TAKEN
+
+
+def test_every_way_in_which_a_body_ends_gives_its_bytes_back() -> None:
+    with serving(max_body_bytes=100_000, body_timeout=0.2) as live, live.http() as http:
+        counted: list[HeldBodies] = []
+        layer = live.server.config.loaded_app
+        while layer is not None:
+            counted += [layer._held] if isinstance(layer, body_limit.BodyLimit) else []
+            layer = (
+                getattr(layer, "_app", None) or getattr(layer, "app", None) or getattr(layer, "middleware_stack", None)
+            )
+        (held,) = counted
+        for content in (b"{}", b"x" * 99_000, b"x" * 100_001, b'{"prompt": "\xff"}'):
+            http.post("/tokenize", content=content, headers={"Content-Type": "application/json"})
+        with http.stream("POST", "/v1/completions", json={"prompt": "x", "stream": True}):
+            pass
+        host = live.url.removeprefix("http://").rpartition(":")
+        for head in (b"Content-Length: 5000\r\n\r\nabc", b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nzz\r\n"):
+            with socket.create_connection((host[0], int(host[2]))) as client:
+                client.sendall(b"POST /generate HTTP/1.1\r\nHost: localhost\r\n" + head)
+                client.settimeout(10)
+                client.recv(1000)
+        wait_for(lambda: held.num_bytes == 0 and not live.server.server_state.tasks)
+
+
+def test_when_a_flood_has_passed_free_memory_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    trimmed = threading.Semaphore(0)
+    monkeypatch.setattr(workers, "trim_heap", trimmed.release)
+    with serving() as live, live.http() as http:
+        for _ in range(50):
+            http.post("/tokenize", json={"prompt": "x" * 1000})
+        assert not trimmed.acquire(blocking=False)
+        http.post("/tokenize", json={"prompt": "x" * 300_000})
+        assert trimmed.acquire(timeout=10)
+        http.post("/tokenize", json={"prompt": "x" * 1000})
+        assert not trimmed.acquire(blocking=False)
+
+
+def test_answers_that_nobody_reads_are_cut_off_when_they_are_too_much_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connections, "MAX_UNREAD_BYTES", 500_000)
+    with serving(send_buffer=4096) as live, ExitStack() as stack:
+        for _ in range(8):
+            stack.enter_context(deaf_client(live, "/tokenize", {"prompt": "x" * 100_000}))
+        state = live.server.server_state
+        wait_for(lambda: state.total_requests == 8 and not state.tasks)
+        unread = [one.num_unread_bytes for one in state.connections]
+        # Whoever left least unread may stay.
+        assert len(unread) in (1, 2) and 0 < sum(unread) <= 500_000
+
+
+def test_a_body_whose_last_piece_is_one_too_many_is_refused_at_once() -> None:
+    # Nothing more comes after it, so nobody must wait for more.
+    pieces = iter([(b"x" * 900, True), (b"x" * 900, False)])
+    answers: list[dict] = []
+
+    async def receive() -> dict:
+        body, more_body = next(pieces)  # a third would be an error
+        return {"type": "http.request", "body": body, "more_body": more_body}
+
+    async def send(message: dict) -> None:
+        answers.append(message)
+
+    limit = body_limit.BodyLimit(None, max_bytes=1000, timeout=30.0, on_passed=lambda: None)
+    asyncio.run(limit({"type": "http", "headers": []}, receive, send))
+    assert answers[0]["status"] == 413
+
+
+def test_others_have_a_turn_between_two_large_bodies() -> None:
+    turns: list[int] = []
+
+    async def flood() -> None:
+        ticks = 0
+
+        async def tick() -> None:
+            nonlocal ticks
+            while True:
+                ticks += 1
+                await asyncio.sleep(0)
+
+        async def app(scope: dict, receive: object, send: object) -> None:
+            turns.append(ticks)
+
+        async def receive() -> dict:
+            return {"type": "http.request", "body": b"x" * 100_000, "more_body": False}
+
+        others = asyncio.create_task(tick())
+        limit = body_limit.BodyLimit(app, max_bytes=1 << 20, timeout=30.0, on_passed=lambda: None)
+        await asyncio.gather(*(limit({"type": "http", "headers": []}, receive, None) for _ in range(5)))
+        others.cancel()
+
+    asyncio.run(flood())
+    # A small request needs a handful: to be accepted, read, parsed and answered.
+    assert all(later - sooner > 5 for sooner, later in pairwise(turns)) and len(turns) == 5
+
+
+def test_a_large_answer_is_written_beside_the_event_loop_and_its_memory_is_given_back(
+    tiny_server: LiveServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trimmed, writers = threading.Semaphore(0), []
+    monkeypatch.setattr(workers, "trim_heap", trimmed.release)
+    whole = completions._Answer.whole
+
+    def watched(self: object, outputs: list) -> object:
+        writers.append(threading.current_thread())
+        return whole(self, outputs)
+
+    monkeypatch.setattr(completions._Answer, "whole", watched)
+    with tiny_server.http() as http:
+        body = {"prompt": [60] * 300, "max_tokens": 40, "n": 4, "ignore_eos": True}
+        assert http.post("/v1/completions", json=body).status_code == 200
+        assert not trimmed.acquire(blocking=False)
+        large = http.post("/v1/completions", json=body | {"echo": True, "logprobs": 20, "prompt_logprobs": 20})
+        assert large.status_code == 200 and len(large.content) > 256 * 1024
+        assert trimmed.acquire(timeout=10)
+    loop, worker = (thread.name for thread in writers)
+    assert not loop.startswith("minivllm") and worker.startswith("minivllm-")
+
+
+def test_a_list_of_prompts_is_refused_at_the_first_that_is_too_long() -> None:
+    with serving() as live, live.http() as http:
+        encoded: list[str] = []
+        encode = live.service.tokenizer.encode
+        live.service.tokenizer.encode = lambda text, *args: encoded.append(text) or encode(text, *args)
+        refused = http.post("/v1/completions", json={"prompt": ["x" * 200] * 60})
+        assert (refused.status_code, refused.json()["error"]["code"]) == (400, "context_length_exceeded")
+        assert len(encoded) == 1

@@ -1,0 +1,80 @@
+"""Whatever one client sends, another is answered soon, and what is done for a request ends with its time or its client."""
+
+import json
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from support.patience import SOON
+from support.server.live_server import LiveServer, deaf_client, fake_engine, serving, wait_for
+
+"""A tenth of it on an idle machine."""
+MIB = 1 << 20
+
+HEAVY = {
+    "unknown keys": ("/v1/completions", {f"k{i}": 1 for i in range(80_000)}, 400),
+    "unknown keys, just not too many": ("/v1/completions", {f"k{i}": 1 for i in range(19_900)}, 400),
+    "empty lists": ("/v1/completions", {"prompt": [[]] * 340_000}, 400),
+    "empty texts": ("/v1/completions", {"prompt": [""] * 340_000}, 400),
+    "empty messages": ("/v1/chat/completions", {"messages": [{}] * 340_000}, 400),
+    "ids": ("/v1/completions", {"prompt": [1] * 500_000}, 400),
+    "ids of a text": ("/detokenize", {"tokens": [60] * 340_000}, 400),
+    "tokens": ("/tokenize", {"prompt": "a" * (MIB - 100)}, 200),
+    "the text of each token": ("/tokenize", {"prompt": "a" * (MIB - 100), "return_token_strs": True}, 400),
+}
+
+
+@pytest.mark.parametrize(("path", "body", "status"), HEAVY.values(), ids=HEAVY)
+def test_what_one_client_sends_keeps_no_other_waiting(
+    tiny_server: LiveServer, path: str, body: dict, status: int
+) -> None:
+    content = json.dumps(body, separators=(",", ":")).encode()
+    with tiny_server.http() as http, tiny_server.http() as other, ThreadPoolExecutor(1) as pool:
+        other.get("/version")
+        asked = pool.submit(http.post, path, content=content, headers={"Content-Type": "application/json"})
+        waits, asked_at = [], time.monotonic()
+        while not asked.done():
+            began = time.monotonic()
+            other.get("/version")
+            waits.append(time.monotonic() - began)
+        assert asked.result().status_code == status, asked.result().text[:300]
+        # The others' answers come in between, and not when all is done; on a busy machine both take longer.
+        assert max(waits) < max(1.0, (time.monotonic() - asked_at) / 2)
+
+
+class SlowTokenizer:
+    """Stands in the middle of a text until it is let go."""
+
+    def __init__(self, live: LiveServer) -> None:
+        self.entered, self.gate = threading.Event(), threading.Event()
+        tokenizer = live.service.tokenizer
+        encode = tokenizer.encode
+
+        def slowly(*args: object) -> list[int]:
+            self.entered.set()
+            self.gate.wait(SOON)
+            return encode(*args)
+
+        tokenizer.encode = slowly
+
+
+@pytest.mark.parametrize("path", ["/v1/completions", "/generate", "/tokenize", "/v1/chat/completions"])
+def test_a_requests_time_runs_while_it_is_tokenized(path: str) -> None:
+    with serving(fake_engine(), request_timeout=0.3) as live, live.http() as http:
+        slow = SlowTokenizer(live)
+        prompt = {"messages": [{"role": "user", "content": "x"}]} if "chat" in path else {"prompt": "x"}
+        late = http.post(path, json=prompt)
+        slow.gate.set()  # only now: the answer did not wait for it
+        assert (late.status_code, late.json()["error"]["code"]) == (504, "request_timeout")
+
+
+def test_a_client_that_goes_while_it_is_tokenized_is_noticed() -> None:
+    with serving(fake_engine()) as live:
+        slow = SlowTokenizer(live)
+        with deaf_client(live, "/v1/completions", {"prompt": "x"}):
+            assert slow.entered.wait(SOON)
+        wait_for(lambda: not live.server.server_state.tasks)
+        slow.gate.set()
+        live.wait_until_idle()
+        assert live.events == []

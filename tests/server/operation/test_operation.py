@@ -1,0 +1,305 @@
+"""What a server must survive: clients that leave, too many of them, slow ones, its own end, and the engine's."""
+
+import json
+import random
+import socket
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx2
+import pytest
+from support.patience import SOON
+from support.server.live_server import LiveServer, deaf_client, fake_engine, serving, wait_for
+
+from minivllm.events import types as ev
+
+LONG = {"prompt": "a long story", "max_tokens": 150, "ignore_eos": True, "stream": False}
+
+
+def post(live: LiveServer, body: dict, path: str = "/v1/completions", timeout: float = SOON) -> httpx2.Response:
+    with live.http() as http:
+        return http.post(path, json=body, timeout=timeout)
+
+
+def error_of(response: httpx2.Response) -> dict:
+    error = response.json()["error"]
+    assert set(error) == {"message", "type", "param", "code"}
+    assert 10 < len(error["message"]) < 600
+    assert "/" not in error["message"].replace("/openapi.json", "")
+    assert "Traceback" not in error["message"]
+    return error
+
+
+def stream_events(text: str) -> list:
+    lines = [line.removeprefix("data: ") for line in text.split("\n\n") if line]
+    assert lines[-1] == "[DONE]"
+    return [json.loads(line) for line in lines[:-1]]
+
+
+def test_three_generate_requests_at_once_share_forward_passes() -> None:
+    prompts = ["The capital of France is", "The largest planet in our solar system is", "To be or not to be, that is"]
+    with serving() as live, ThreadPoolExecutor(3) as pool:
+        live.runner.gate.clear()
+        body = {"n": 1, "use_beam_search": False, "temperature": 0.7, "max_tokens": 10}
+        answers = [pool.submit(post, live, {**body, "prompt": prompt}, "/generate") for prompt in prompts]
+        wait_for(lambda: live.service.num_unfinished == 3)
+        live.runner.gate.set()
+        for prompt, answer in zip(prompts, answers, strict=True):
+            (text,) = answer.result().json()["text"]
+            assert text.startswith(prompt)
+            assert len(text) == len(prompt) + 10
+        together: dict[int, set[str]] = {}
+        for event in live.events_of(ev.TokenSampled):
+            together.setdefault(event.step, set()).add(event.seq_id)
+        # The first may have begun alone; from then on each step is for all three.
+        assert sum(len(sequences) == 3 for sequences in together.values()) >= 8
+
+
+@pytest.mark.parametrize("path", ["/v1/completions", "/generate"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_that_goes_has_its_blocks_freed_within_one_step(path: str, stream: bool) -> None:
+    with serving() as live:
+        free = live.num_free_blocks
+        live.runner.seconds_per_step = 0.002
+        with live.http() as http:
+            request = http.build_request("POST", path, json=LONG | {"stream": stream, "n": 2})
+            if stream:
+                response = http.send(request, stream=True)
+                pieces = response.iter_raw()
+                next(pieces)
+                live.runner.gate.clear()
+                assert live.runner.entered.wait(SOON)
+                response.close()
+            else:
+                live.runner.gate.clear()
+                with deaf_client(live, path, LONG | {"n": 2}):
+                    assert live.runner.entered.wait(SOON)
+            # The step at the gate is the one under way when the server notices; after it there must be no other.
+            wait_for(lambda: live.service.num_unfinished == 0)
+            steps = live.runner.num_steps
+            live.runner.gate.set()
+            live.wait_until_idle()
+        assert live.runner.num_steps == steps + 1
+        assert {event.seq_id[-2:] for event in live.events_of(ev.RequestAborted)} == {".0", ".1"}
+        assert live.num_free_blocks == free
+
+
+def test_a_hundred_clients_that_leave_at_any_moment_leave_nothing_behind() -> None:
+    rng = random.Random(0)
+    with serving(max_waiting_requests=1000) as live:
+        free = live.num_free_blocks
+        live.runner.seconds_per_step = 0.001
+
+        def come_and_go(patience: float, stream: bool) -> None:
+            with live.http() as http:
+                try:
+                    with http.stream(
+                        "POST", "/v1/completions", json=LONG | {"stream": stream}, timeout=patience
+                    ) as answer:
+                        for _ in answer.iter_raw():
+                            if rng.random() < 0.2:
+                                return
+                except httpx2.TimeoutException:
+                    return
+
+        with ThreadPoolExecutor(20) as pool:
+            list(pool.map(lambda _: come_and_go(rng.uniform(0.001, 0.1), rng.random() < 0.5), range(100)))
+        live.wait_until_idle()
+        assert live.num_free_blocks == free
+        assert live.service.num_waiting == 0
+        assert post(live, {"prompt": "still there?", "max_tokens": 3}).status_code == 200
+        assert live.engine.inspect().requests == {}
+        wait_for(lambda: not live.server.server_state.tasks)
+
+
+def test_a_full_queue_says_when_to_come_back_and_takes_lists_whole_or_not_at_all() -> None:
+    with serving(fake_engine(max_num_seqs=1), max_waiting_requests=3) as live, ThreadPoolExecutor(4) as pool:
+        live.runner.gate.clear()
+        running = pool.submit(post, live, {"prompt": "first", "max_tokens": 4})
+        wait_for(lambda: len(live.events_of(ev.RequestAdmitted)) == 1)
+        assert live.service.num_waiting == 0
+        waiting = [pool.submit(post, live, {"prompt": f"w{i}", "max_tokens": 4}) for i in range(2)]
+        wait_for(lambda: live.service.num_waiting == 2)
+        refused = post(live, {"prompt": ["one", "too many"], "max_tokens": 4})
+        assert (refused.status_code, error_of(refused)["code"]) == (429, "queue_full")
+        assert int(refused.headers["retry-after"]) >= 1
+        assert live.service.num_waiting == 2
+        waiting.append(pool.submit(post, live, {"prompt": "fits", "max_tokens": 4}))
+        wait_for(lambda: live.service.num_waiting == 3)
+        assert post(live, {"prompt": "x", "stream": True}).status_code == 429
+        live.runner.gate.set()
+        assert [answer.result().status_code for answer in [running, *waiting]] == [200] * 4
+        assert live.service.num_waiting == 0
+
+
+def test_a_request_that_takes_too_long_is_ended_and_told_so() -> None:
+    with serving(request_timeout=1.0) as live:
+        free = live.num_free_blocks
+        live.runner.seconds_per_step = 0.02
+        late = post(live, LONG)
+        assert (late.status_code, error_of(late)["code"]) == (504, "request_timeout")
+        *chunks, last = stream_events(post(live, LONG | {"stream": True}).text)
+        assert len(chunks) >= 3
+        assert last["error"]["code"] == "request_timeout"
+        live.wait_until_idle()
+        assert live.num_free_blocks == free
+
+
+def test_a_drain_lets_running_requests_finish_and_takes_no_new_ones() -> None:
+    with serving(drain_timeout=SOON) as live, ThreadPoolExecutor(2) as pool, live.http() as kept:
+        assert kept.get("/health").status_code == 200
+        live.runner.gate.clear()
+        running = pool.submit(post, live, LONG)
+        streaming = pool.submit(post, live, LONG | {"stream": True})
+        wait_for(lambda: live.service.num_unfinished == 2)
+        live.loop.call_soon_threadsafe(live.service.begin_drain, SOON)
+        wait_for(lambda: live.service.is_draining)
+        refused = kept.post("/v1/completions", json=LONG)
+        assert (refused.status_code, error_of(refused)["code"]) == (503, "shutting_down")
+        assert kept.get("/health").status_code == 503
+        live.begin_exit()
+        live.runner.gate.set()
+        assert running.result().json()["usage"]["completion_tokens"] == 150
+        assert stream_events(streaming.result().text)[-1]["choices"][0]["finish_reason"] == "length"
+
+
+def test_a_drain_that_takes_too_long_ends_with_an_error_for_everybody() -> None:
+    with serving(drain_timeout=0.2) as live, ThreadPoolExecutor(2) as pool:
+        live.runner.seconds_per_step = 0.02
+        running = pool.submit(post, live, LONG)
+        streaming = pool.submit(post, live, LONG | {"stream": True})
+        wait_for(lambda: len(live.events_of(ev.RequestAdmitted)) == 2)
+        live.begin_exit()
+        assert (running.result().status_code, error_of(running.result())["code"]) == (503, "shutting_down")
+        assert stream_events(streaming.result().text)[-1]["error"]["code"] == "shutting_down"
+
+
+def test_when_the_engine_dies_everybody_hears_of_it_and_health_turns_503() -> None:
+    with serving(fake_engine(max_num_seqs=1)) as live, ThreadPoolExecutor(3) as pool:
+        live.runner.seconds_per_step = 0.01
+        streaming = pool.submit(post, live, LONG | {"stream": True, "max_tokens": 180})
+        wait_for(lambda: len(live.events_of(ev.TokenSampled)) > 3)
+        live.runner.gate.clear()
+        waiting = [pool.submit(post, live, LONG | {"stream": stream}) for stream in (False, True)]
+        wait_for(lambda: live.service.num_waiting == 2)
+        live.runner.fail, live.runner.device_lost = RuntimeError("CUDA error in /home/somebody/kernel.py"), True
+        live.runner.gate.set()
+        broken = stream_events(streaming.result().text)[-1]["error"]
+        assert broken["code"] == "engine_dead"
+        for answer in (one.result() for one in waiting):
+            assert (answer.status_code, error_of(answer)["code"]) == (503, "engine_dead")
+            assert answer.headers["x-should-retry"] == "false"
+        with live.http() as http:
+            health = http.get("/health")
+            assert (health.status_code, error_of(health)["code"]) == (503, "engine_dead")
+            assert error_of(post(live, LONG))["code"] == "engine_dead"
+            assert http.get("/v1/models").status_code == 200
+
+
+def test_a_tokenizer_that_raises_costs_one_request_and_tells_no_secret() -> None:
+    with serving() as live:
+        failed = post(live, {"prompt": "\x7f"})
+        assert (failed.status_code, error_of(failed)["code"]) == (500, "internal_error")
+        assert "secret" not in failed.text
+        assert failed.headers["x-request-id"]
+        assert post(live, {"prompt": "fine", "max_tokens": 2}).status_code == 200
+
+
+def test_a_client_that_never_reads_slows_nobody_and_is_given_up() -> None:
+    body = LONG | {"stream": True, "n": 8}
+    with (
+        serving(fake_engine(num_blocks=400), send_buffer=4096, request_timeout=5.0) as live,
+        deaf_client(live, "/v1/completions", body),
+    ):
+        # The engine is done with it, while the server still stands in the middle of sending.
+        wait_for(lambda: live.events_of(ev.TokenSampled) != [])
+        live.wait_until_idle()
+        assert live.num_free_blocks == 400
+        assert live.server.server_state.tasks
+        assert post(live, {"prompt": "others", "max_tokens": 3}).status_code == 200
+        assert live.server.server_state.tasks
+        wait_for(lambda: not live.server.server_state.tasks)
+
+
+def test_a_list_that_is_longer_than_the_queue_is_told_to_be_shorter_and_not_to_come_again() -> None:
+    with serving(max_waiting_requests=3) as live:
+        refused = post(live, {"prompt": ["a", "b", "c", "d"]})
+        assert (refused.status_code, error_of(refused)["param"]) == (400, "prompt")
+        assert "at most 3" in error_of(refused)["message"] and "retry-after" not in refused.headers
+        assert post(live, {"prompt": ["a", "b", "c"], "max_tokens": 1}).status_code == 200
+
+
+def test_the_clients_request_id_stands_in_the_answer_and_in_the_events() -> None:
+    with serving() as live, live.http() as http:
+        http.headers["X-Request-Id"] = "my-req-1"
+        for path, prefix, body in (
+            ("/v1/completions", "cmpl", {"prompt": ["a", "b"]}),
+            ("/v1/chat/completions", "chatcmpl", {"messages": [{"role": "user", "content": "a"}]}),
+            ("/generate", "gen", {"prompt": "a"}),
+        ):
+            live.events.clear()
+            answers = [http.post(path, json=body | {"max_tokens": 1}) for _ in range(2)]
+            assert [answer.headers["x-request-id"] for answer in answers] == ["my-req-1"] * 2
+            arrived = [event.request_id for event in live.events_of(ev.RequestArrived)]
+            assert all(one.startswith(f"{prefix}-my-req-1-") for one in arrived)
+            assert len(set(arrived)) == len(arrived), "two requests of one id would draw the same samples"
+            for answer in answers:
+                assert prefix == "gen" or any(one.startswith(answer.json()["id"]) for one in arrived)
+
+
+def test_a_model_that_raises_for_one_request_costs_that_one() -> None:
+    with serving() as live, ThreadPoolExecutor(3) as pool:
+        live.runner.gate.clear()
+        whole = live.runner.execute_model
+
+        def execute(plan):
+            if any("gen-bad" in item.sequence.seq_id for item in plan.scheduled):
+                raise RuntimeError("CUDA error in /home/somebody/kernel.py")
+            return whole(plan)
+
+        live.runner.execute_model = execute
+        good = [pool.submit(post, live, LONG | {"prompt": prompt}) for prompt in ("one", "two")]
+        assert live.runner.entered.wait(SOON), "or the bad one might be first, and alone in its step"
+        with live.http() as http:
+            http.headers["X-Request-Id"] = "bad"
+            bad = pool.submit(http.post, "/generate", json={"prompt": "three"})
+            wait_for(lambda: live.service.num_unfinished == 3)
+            live.runner.gate.set()
+            assert (bad.result().status_code, error_of(bad.result())["code"]) == (500, "request_failed")
+            assert "/home" not in bad.result().text
+        assert [one.result().status_code for one in good] == [200, 200]
+        live.wait_until_idle()
+        assert live.num_free_blocks == 100
+        with live.http() as http:
+            assert http.get("/health").status_code == 200
+            assert 'finished_reason="error"' in http.get("/metrics").text
+
+
+def test_a_list_with_one_impossible_prompt_queues_none_of_them() -> None:
+    with serving() as live:
+        refused = post(live, {"prompt": ["fits", "x" * 500]})
+        assert (refused.status_code, error_of(refused)["code"]) == (400, "context_length_exceeded")
+        assert live.events == []
+
+
+def test_priority_decides_who_goes_first_where_the_policy_says_so() -> None:
+    engine = fake_engine(max_num_seqs=1, scheduling_policy="priority")
+    with serving(engine) as live, ThreadPoolExecutor(3) as pool:
+        live.runner.gate.clear()
+        answers = [pool.submit(post, live, {"prompt": "running", "max_tokens": 3, "priority": -9})]
+        wait_for(lambda: len(live.events_of(ev.RequestAdmitted)) == 1)
+        for number, priority in enumerate((5, 1), 2):
+            answers.append(pool.submit(post, live, {"prompt": f"p{priority}", "max_tokens": 3, "priority": priority}))
+            wait_for(lambda number=number: live.service.num_unfinished == number)
+        live.runner.gate.set()
+        assert [answer.result().status_code for answer in answers] == [200] * 3
+        arrived = {event.seq_id: event.priority for event in live.events_of(ev.RequestArrived)}
+        assert [arrived[event.seq_id] for event in live.events_of(ev.RequestAdmitted)] == [-9, 1, 5]
+
+
+def test_connections_do_not_wait_for_acknowledgements() -> None:
+    """With Nagle's algorithm, a second piece waits for the client's system to acknowledge the first: 40 ms."""
+    with serving() as live, live.http() as http:
+        http.get("/version")
+        (connection,) = live.server.server_state.connections
+        accepted = connection.transport.get_extra_info("socket")
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0

@@ -1,0 +1,75 @@
+"""Builds a site with mkdocs, strictly, in a process of its own: ours, or a small one with our settings and hook.
+
+It knows no browser. What is easy to get wrong is `strict`: it stands in mkdocs.yml and is given once more here, since
+that a broken page fails is what the tests look at.
+"""
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+from mkdocs.utils.yaml import get_yaml_loader, yaml_load
+
+ROOT = Path(__file__).parents[3]
+DOCS = ROOT / "docs"
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """One run of `mkdocs build --strict`: its exit status and all that it said."""
+
+    status: int
+    said: str
+    site: Path
+
+
+def build(configuration: Path, site: Path) -> Build:
+    run = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", str(configuration), "-d", str(site)],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+    )
+    return Build(run.returncode, run.stdout + run.stderr, site)
+
+
+def settings() -> dict:
+    """What mkdocs.yml says."""
+    with (ROOT / "mkdocs.yml").open(encoding="utf-8") as file:
+        return yaml_load(file, get_yaml_loader())
+
+
+def small_configuration(folder: Path, pages: dict[str, str], nav: list[str] | None = None) -> Path:
+    """The mkdocs.yml of a small site in `folder`: its own pages, and the rules and the hook of ours."""
+    docs = folder / "docs"
+    for name, text in pages.items():
+        page = docs / name
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.write_text(text, encoding="utf-8")
+    ours = settings()
+    configuration = folder / "mkdocs.yml"
+    configuration.write_text(
+        yaml.safe_dump(
+            {
+                "site_name": "small",
+                "docs_dir": str(docs),
+                "use_directory_urls": False,
+                "plugins": [],
+                "validation": ours["validation"],
+                "hooks": [str(ROOT / hook) for hook in ours["hooks"]],
+                "markdown_extensions": ours["markdown_extensions"],
+                "nav": list(pages) if nav is None else nav,
+            }
+        ),
+        encoding="utf-8",
+    )
+    return configuration
+
+
+def pages_of_docs() -> list[str]:
+    """Addresses inside the site of all pages that are written by hand or committed, as `concepts/index.html`."""
+    return sorted(file.relative_to(DOCS).with_suffix(".html").as_posix() for file in DOCS.rglob("*.md"))

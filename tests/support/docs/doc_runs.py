@@ -1,0 +1,299 @@
+"""Runs the code blocks of a page as a reader would, one after the other in one scratch folder, and says what went wrong.
+
+| language      | what is done                                                                              |
+|---------------|-------------------------------------------------------------------------------------------|
+| `python`      | run as it stands, in a namespace of its own                                               |
+| `sh`          | each line run: `minivllm` in this process, `make X` looked up, tools of `SHELL` in a shell |
+| `console`     | `$ command` lines run, and what they print compared; `...` stands for anything            |
+| `json` `yaml` `toml` | parsed                                                                             |
+| `text`, none, other listed ones | left alone, but for commands of `minivllm` at the beginning of a line   |
+
+The scratch folder has the repository's traces and tools where a reader of a clone has them. The easy thing to get wrong is
+processor time: a process that imports torch costs two seconds, so what can run in this one does.
+"""
+
+import argparse
+import ast
+import contextlib
+import doctest
+import io
+import json
+import os
+import re
+import runpy
+import shlex
+import subprocess
+import sys
+import tomllib
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import yaml
+
+from minivllm.cli import COMMANDS, build_parser, main
+from support.docs.doc_blocks import ROOT, Block, blocks, command_spans
+from support.patience import SOON
+
+MOST_SECONDS = 20.0
+"""Processor time that a block may take, unless it is marked as slow."""
+SHELL = frozenset({"python", "cat", "ls", "head", "tail", "wc", "grep", "mkdir", "cp", "test", "echo"})
+LEFT_ALONE = frozenset({"", "text", "diff", "html", "css", "mermaid", "ini", "promql", "csv", "c", "cuda", "markdown"})
+PARSERS = {"json": json.loads, "yaml": yaml.safe_load, "toml": tomllib.loads}
+BY_THE_ROOT = ("docs", "tools", "examples")
+"""What of the repository a command may name by its path from the root."""
+
+_IN_A_SHELL = re.compile(r"[|<>;&$`*]")
+_TARGETS = frozenset(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+class SnippetError(Exception):
+    """What is wrong with a block, in a sentence."""
+
+
+def faults(page: str, scratch: Path, *, slow: bool = False) -> list[str]:
+    """Run the blocks of a page in `scratch`; `LINE: what is wrong` for each that does not do what it should.
+
+    slow: run those that are marked as slow, and what stands before them on the page, since they may need its files.
+    """
+    found = []
+    for name in BY_THE_ROOT:
+        if (ROOT / name).exists():
+            (scratch / name).symlink_to(ROOT / name)
+    all_blocks = blocks(page)
+    with _standing_in(scratch):
+        for block in all_blocks:
+            try:
+                _check(block, slow)
+            except SnippetError as error:
+                found.append(f"{block.line}: {error}")
+        for line, span in command_spans(page):
+            try:
+                _check_options(span)
+            except SnippetError as error:
+                found.append(f"{line}: {error}")
+    return found
+
+
+def is_slow(page: str) -> bool:
+    return any(block.mark is not None and block.mark.kind == "slow" for block in blocks(page))
+
+
+def _check(block: Block, slow: bool) -> None:
+    if block.language not in {"python", "sh", "console", *PARSERS, *LEFT_ALONE}:
+        raise SnippetError(
+            f"no test knows the language {block.language!r}; write one of python, sh, console, json, yaml, toml, "
+            "text, or teach it to tests/support/docs/doc_runs.py."
+        )
+    if block.mark is not None and not block.mark.reason:
+        raise SnippetError(f"the mark {block.mark.kind!r} needs a reason: <!-- {block.mark.kind}: why -->.")
+    if block.title is not None:
+        Path(block.title).write_text(block.text)
+    if block.language in PARSERS:
+        _parse(block)
+    elif block.language == "python":
+        _compile(block)
+    if block.language in {"sh", "console", *LEFT_ALONE}:
+        for command in _commands(block):
+            _check_words(command)
+    to_run = block.mark is None or (block.mark.kind == "slow" and slow)
+    run = RUNNERS.get(block.language)
+    if not to_run or run is None or block.title is not None:
+        return
+    before = sum(os.times()[:4])
+    run(block)
+    took = sum(os.times()[:4]) - before
+    if took > MOST_SECONDS and block.mark is None:
+        raise SnippetError(f"it took {took:.0f} s of processor time; make it smaller, or write <!-- slow: why -->.")
+
+
+def _parse(block: Block) -> None:
+    try:
+        PARSERS[block.language](block.text)
+    except ValueError as error:
+        raise SnippetError(f"this is no {block.language}: {error}") from error
+    except yaml.YAMLError as error:
+        raise SnippetError(f"this is no yaml: {error}") from error
+
+
+def _compile(block: Block) -> None:
+    try:
+        ast.parse(block.text)
+    except SyntaxError as error:
+        raise SnippetError(f"this is no Python: {error}") from error
+
+
+def _commands(block: Block) -> list[str]:
+    """Its command lines, whole and without comments. In a block of text a command ends where two spaces are."""
+    if block.language == "console":
+        return [line[2:] for line in block.text.splitlines() if line.startswith("$ ")]
+    lines = block.text.replace("\\\n", " ").splitlines()
+    if block.language == "sh":
+        return [line for line in (_without_comment(line) for line in lines) if line]
+    return [re.split(" {2,}", line)[0] for line in lines if line.startswith("minivllm ")]
+
+
+def _without_comment(line: str) -> str:
+    return re.sub(r"(^|\s+)#\s.*$", "", line).strip()
+
+
+def _words(command: str) -> list[str]:
+    """The words of a command, without variables that stand before it and without the folder of a virtual environment."""
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise SnippetError(f"{command!r} is no command: {error}.") from error
+    while words and re.fullmatch(r"[A-Z_][A-Z0-9_]*=.*", words[0]):
+        words.pop(0)
+    if words:
+        words[0] = words[0].removeprefix(".venv/bin/")
+    return words
+
+
+def _check_words(command: str) -> None:
+    """Every command that is one of ours must be one that its parser takes, run or not."""
+    words = _words(command)
+    if words[:1] == ["make"]:
+        for target in words[1:]:
+            if "=" not in target and not target.startswith("-") and target not in _TARGETS:
+                raise SnippetError(f"the Makefile has no target {target!r}.")
+    elif words[:3] == ["python", "-m", "minivllm"]:
+        _parse_arguments(words[3:])
+    elif words[:1] == ["minivllm"]:
+        _parse_arguments(words[1:])
+    for word in words[1:]:  # textual serve "minivllm replay ..."
+        if word.startswith("minivllm "):
+            _parse_arguments(shlex.split(word)[1:])
+
+
+def _parse_arguments(words: list[str]) -> None:
+    words = _until_the_shell_goes_on(words)
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
+            build_parser(words[0] if words else None).parse_args(words)
+    except SystemExit as exit_:
+        if exit_.code:
+            reason = said.getvalue().strip().splitlines()[-1]
+            raise SnippetError(f"`minivllm {shlex.join(words)}` cannot be parsed: {reason}") from exit_
+
+
+def _until_the_shell_goes_on(words: list[str]) -> list[str]:
+    for number, word in enumerate(words):
+        if word in {"|", ">", ">>", "&", "&&", "||", ";", "2>"}:
+            return words[:number]
+    return words
+
+
+def _check_options(span: str) -> None:
+    """A command inside a sentence may be cut short (`minivllm replay --with OTHER`), but its options must be there."""
+    words = span.replace("[", " ").replace("]", " ").split()
+    if words[1] not in COMMANDS:
+        if words[1].isalpha() and words[1].islower():
+            raise SnippetError(f"`{span}`: there is no command {words[1]!r}.")
+        return
+    parser: argparse.ArgumentParser = build_parser(words[1])
+    for word in words[1:]:
+        parser = _subparsers(parser).get(word, parser)
+        option = word.split("=")[0].rstrip(",.")
+        if option.startswith("--") and option not in parser._option_string_actions:
+            raise SnippetError(f"`{span}`: `{parser.prog}` has no option {option}.")
+
+
+def _subparsers(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            return action.choices
+    return {}
+
+
+# ---- running ----
+
+
+def _run_python(block: Block) -> None:
+    path = Path("block.py")
+    path.write_text(block.text)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            runpy.run_path(str(path), run_name="__main__")
+    except Exception as error:
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.endswith(path.name)]
+        where = f" in line {frames[-1].lineno} of the block" if frames else ""
+        raise SnippetError(f"it raises {type(error).__name__}{where}: {error}") from error
+    finally:
+        path.unlink()
+
+
+def _run_sh(block: Block) -> None:
+    for command in _commands(block):
+        _output_of(command)
+
+
+def _run_console(block: Block) -> None:
+    command, expected = None, []
+    for line in [*block.text.splitlines(), "$ "]:
+        if not line.startswith("$ "):
+            expected.append(line.rstrip())
+            continue
+        if command is not None:
+            _compare(command, "\n".join(expected).strip("\n"))
+        command, expected = line[2:], []
+
+
+def _compare(command: str, expected: str) -> None:
+    got = "\n".join(line.rstrip() for line in _output_of(command).splitlines()).strip("\n")
+    if not doctest.OutputChecker().check_output(expected + "\n", got + "\n", doctest.ELLIPSIS):
+        raise SnippetError(f"`{command}` prints something else:\n{got}\n-- the page says:\n{expected}")
+
+
+RUNNERS: dict[str, Callable[[Block], None]] = {"python": _run_python, "sh": _run_sh, "console": _run_console}
+
+
+def _output_of(command: str) -> str:
+    """Run one command line that must succeed; what it says on both streams."""
+    words = _words(command)
+    if not words or words[0] == "make":
+        return ""
+    if words[0] == "minivllm" and not _IN_A_SHELL.search(command) and command.split()[0].endswith("minivllm"):
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            status = main(words[1:])
+        output = said.getvalue()
+    elif words[0] == "minivllm" or words[0] in SHELL:
+        path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+        done = subprocess.run(
+            ["bash", "-c", "set -o pipefail\n" + command.replace(".venv/bin/", "")],
+            env=os.environ | {"PATH": path, "COLUMNS": "120"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=SOON,
+        )
+        status, output = done.returncode, done.stdout
+    else:
+        raise SnippetError(
+            f"no test runs {words[0]!r}; write `<!-- not run: why -->` on the line before the block, "
+            f"or use minivllm, make or one of {', '.join(sorted(SHELL))}."
+        )
+    if status != 0:
+        raise SnippetError(f"`{command}` ends with status {status}: {output.strip()[-2000:]}")
+    return output
+
+
+@contextlib.contextmanager
+def _standing_in(folder: Path) -> Iterator[None]:
+    """In this folder, with the environment and the module path given back afterwards."""
+    environment, path, modules = dict(os.environ), list(sys.path), set(sys.modules)
+    os.environ["COLUMNS"] = "120"
+    sys.path.insert(0, str(folder))  # a block imports the file that a block before it is
+    try:
+        with contextlib.chdir(folder):
+            yield
+    finally:
+        os.environ.clear()
+        os.environ.update(environment)
+        sys.path[:] = path
+        for name in set(sys.modules) - modules:
+            if str(getattr(sys.modules[name], "__file__", None) or "").startswith(str(folder)):
+                del sys.modules[name]

@@ -1,0 +1,65 @@
+"""Plays a scenario on the real engine from its first step to its last, with everything that can be checked checked.
+
+All invariants hold after every step, and the fold of the events is what the engine says of itself.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from minivllm.clock import VirtualClock
+from minivllm.config import EngineConfig
+from minivllm.engine.engine import LLMEngine
+from minivllm.events.types import Event, StepScheduled
+from minivllm.lessons.scenarios.facts import RunFacts
+from minivllm.lessons.scenarios.player import ScenarioPlayer
+from minivllm.lessons.scenarios.scenarios import Scenario
+from minivllm.outputs import RequestOutput
+from minivllm.runtime.text.tokenizer import Tokenizer
+from support.engine.engine_fakes import FakeRunner
+
+MODELS = ("tiny-random", "smollm2-tokens")
+"""A real model whose tokens are bytes, and SmolLM2's tokens with a fake model, which takes no time."""
+
+
+@dataclass
+class Played:
+    """A scenario from its first step to its last."""
+
+    engine: LLMEngine
+    facts: RunFacts
+    events: list[Event] = field(default_factory=list)
+    outputs: dict[str, RequestOutput] = field(default_factory=dict)
+
+    def of(self, kind: type[Event]) -> list[Event]:
+        return [event for event in self.events if type(event) is kind]
+
+    def steps(self) -> dict[int, list[StepScheduled]]:
+        """What was scheduled in each step."""
+        steps: dict[int, list[StepScheduled]] = {}
+        for event in self.of(StepScheduled):
+            steps.setdefault(event.step, []).append(event)
+        return steps
+
+
+def play(scenario: Scenario, model: str, smollm2_path: Path, **options: object) -> Played:
+    config = EngineConfig(**{**scenario.options, "model": "tiny-random", "check_invariants": True, **options})
+    if model == "tiny-random":
+        engine = LLMEngine.from_config(config, clock=VirtualClock())
+    else:
+        tokenizer = Tokenizer.from_directory(smollm2_path)
+        runner = FakeRunner(
+            config.num_gpu_blocks_override, config.block_size, config.max_model_len, tokenizer.vocab_size
+        )
+        engine = LLMEngine(config, runner, tokenizer, clock=VirtualClock())
+    played = Played(engine, RunFacts(engine.log_header()))
+    engine.subscribe(played.events.append)
+    engine.subscribe(played.facts.apply)
+    player = ScenarioPlayer(scenario, engine)
+    for _ in range(2_000):
+        player.before_step()
+        if player.over:
+            return played
+        for output in engine.step():
+            played.outputs[output.request_id] = output
+        assert played.facts.fold.state == engine.inspect()
+    raise AssertionError(f"{scenario.name} does not end")

@@ -1,0 +1,360 @@
+"""`ReferenceCore`: the core once more, slow and plain. It predicts every event of the scheduler and of its memory.
+
+It hears what an engine is given (arrivals, sampled tokens, aborts, options, what a beam search chose) and works out what
+must follow: who gets how many tokens, which block goes to whom, who is preempted, why the first one waits. What it
+predicts is compared with what the engine emits, event by event, field by field. So a decision that changes changes a test.
+
+Nothing here is clever: the free queue is a list, owners are counted in the block tables each time, and a block's name is
+the text that its keys and values depend on. `core_reference_memory` is the memory, this file is the scheduler.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import msgspec
+
+from minivllm.config import EngineConfig
+from minivllm.core.request import Request
+from minivllm.events import types as ev
+from minivllm.events.types import Event
+from support.engine.core_reference_memory import PlainMemory, Sharer
+
+GIVEN = (
+    ev.StepBegin, ev.StepEnd, ev.RequestArrived, ev.TokenSampled, ev.TextFlushed, ev.OptionChanged, ev.RequestAborted,
+    ev.BeamPruned, ev.BeamsFound, ev.AttentionMass, ev.KernelTraced, ev.InvariantViolated,
+)  # fmt: skip
+
+
+@dataclass(eq=False)
+class Asked:
+    """A request, and what it has of the batch."""
+
+    name: str
+    given: Request
+    num_to_fork: int
+    sequences: list["Plain"] = field(default_factory=list)
+    kept_slots: set[int] = field(default_factory=set)
+    next_index: int = 1
+
+
+@dataclass(eq=False)
+class Plain(Sharer):
+    """A sequence. `state`: waiting, running, preempted or ended."""
+
+    asked: Asked = None
+    index: int = 0
+    state: str = "waiting"
+    slot: int | None = None
+    why_deferred: tuple = ()
+
+    @property
+    def rank(self) -> tuple[int, int, int]:
+        return self.asked.given.priority, self.asked.given.arrival_number, self.index
+
+
+class ReferenceCore:
+    """Beside one engine: `hear` every event, `check` when a phase is over."""
+
+    def __init__(self, config: EngineConfig, num_blocks: int, max_model_len: int, eos: frozenset[int]) -> None:
+        self.config, self.max_model_len, self.eos = config, max_model_len, eos
+        self.memory = PlainMemory(config, num_blocks, max_model_len)
+        self.waiting: list[Plain] = []
+        self.running: list[Plain] = []
+        self.sequences: dict[str, Plain] = {}
+        self.free_slots = set(range(config.max_num_seqs))
+        self.budget, self.max_num_seqs = config.max_num_batched_tokens, config.max_num_seqs
+        self.let_in: set[int] = set()
+        self.step = 0
+        self.plan: list[list] = []
+        """(sequence, first position, number of tokens, whether it was admitted in this step)"""
+        self.sampling: dict[str, list[str]] = {}
+        self.preempted: list[str] = []
+        self._heard: list[tuple[Event, Request | None]] = []
+        self._out: list[tuple] = self.memory.out
+        self._somebody_failed = False
+
+    # ---- listening ----
+
+    def hear(self, event: Event, requests: dict[str, Request]) -> None:
+        self._heard.append((event, requests[event.request_id] if type(event) is ev.RequestArrived else None))
+
+    def check(self) -> None:
+        """All events heard since the last time are those that had to come."""
+        heard, self._heard = self._heard, []
+        at = 0
+        while at < len(heard):
+            given = next((i for i in range(at, len(heard)) if self._is_given(heard[i][0], i == at)), None)
+            assert given is not None, f"out of nothing: {heard[at][0]}"
+            self._out.clear()
+            self._react(*heard[given])
+            for number, expected in enumerate(self._out, at):
+                got = heard[number][0] if number < len(heard) else None
+                assert got is not None and told(got) == expected, (
+                    f"the reference expects {expected}, the engine says {got}"
+                )
+                assert got.step == self.step, f"{got} belongs to step {self.step}"
+            at += len(self._out)
+
+    def _is_given(self, event: Event, is_next: bool) -> bool:
+        match event:
+            case ev.RequestForked():
+                return self._searches(event.parent)
+            case ev.RequestFinished():
+                return self._searches(event.seq_id) or bool(self.sequences[event.seq_id].asked.given.params.stop)
+            case ev.RequestPreempted():  # computed anew, because a batch-mate failed
+                return event.need == 0
+            case ev.BlockEvicted():  # what a failed request wrote
+                return is_next and self._somebody_failed
+        return isinstance(event, GIVEN)
+
+    def _searches(self, seq_id: str) -> bool:
+        return self.sequences[seq_id].asked.given.params.use_beam_search
+
+    def _react(self, event: Event, request: Request | None) -> None:
+        match event:
+            case ev.StepBegin():
+                self._schedule(event.t)
+                return
+            case ev.StepEnd():
+                used = sum(item[2] for item in self.plan)
+                self._tell(ev.StepEnd, used, *told(event)[2:])
+                return
+            case ev.RequestArrived():
+                self._arrive(request)
+                return
+            case ev.TokenSampled():
+                self._tell(*told(event))
+                sequence = self.sequences[event.seq_id]
+                sequence.tokens.append(event.token_id)
+                self._end_if_it_must(sequence)
+                return
+            case ev.RequestForked():
+                self._fork(self.sequences[event.parent])
+                return
+            case ev.RequestPreempted():
+                victim = self.sequences[event.seq_id]
+                self._preempt(victim, event.victim_of, 0, len(self.memory.free))
+                return
+            case ev.BlockEvicted():
+                self.memory.forget(event.block_id)
+                return
+            case ev.OptionChanged(name="max_num_seqs"):
+                self.max_num_seqs = event.value
+            case ev.OptionChanged(name="max_num_batched_tokens"):
+                self.budget = event.value
+            case ev.RequestAborted() | ev.RequestFinished() | ev.BeamPruned():
+                self._leave(self.sequences[event.seq_id], is_pruned=type(event) is ev.BeamPruned)
+                self._somebody_failed |= bool(getattr(event, "error", None))
+        self._tell(*told(event))
+
+    def _tell(self, kind: type[Event], *fields: object) -> None:
+        self._out.append((kind, *fields))
+
+    # ---- who comes and goes ----
+
+    def _arrive(self, request: Request) -> None:
+        params = request.params
+        asked = Asked(request.request_id, request, params.num_sequences - 1)
+        first = Plain(f"{request.request_id}.0", request.cache_salt, list(request.prompt_token_ids), asked=asked)
+        first.computes_all = params.prompt_logprobs is not None
+        asked.sequences.append(first)
+        self.sequences[first.name] = first
+        position = self._queue(first, at_head=False)
+        self._tell(
+            ev.RequestArrived, request.request_id, first.name, position, first.tokens[:], params.max_tokens,
+            request.priority, request.prompt, params.n,
+        )  # fmt: skip
+
+    def _queue(self, sequence: Plain, at_head: bool) -> int:
+        if self.config.scheduling_policy == "priority":
+            self.waiting.append(sequence)
+            self.waiting.sort(key=lambda one: one.rank)
+        else:
+            self.waiting.insert(0 if at_head else len(self.waiting), sequence)
+        return self.waiting.index(sequence)
+
+    def _end_if_it_must(self, sequence: Plain) -> None:
+        params = sequence.asked.given.params
+        if params.use_beam_search or params.stop:
+            return
+        output = sequence.tokens[len(sequence.asked.given.prompt_token_ids) :]
+        last, may_stop = output[-1], len(output) >= params.min_tokens
+        if may_stop and last in self.eos and not params.ignore_eos:
+            end = ("stop", None)
+        elif may_stop and last in params.stop_token_ids:
+            end = ("stop", last)
+        elif len(output) == params.max_tokens or len(sequence.tokens) == self.max_model_len:
+            end = ("length", None)
+        else:
+            return
+        self._leave(sequence)
+        self._tell(ev.RequestFinished, sequence.name, *end)
+
+    def _leave(self, sequence: Plain, is_pruned: bool = False) -> None:
+        if sequence.state == "running":
+            self.running.remove(sequence)
+            self._give_slot_back(sequence, is_pruned)
+        else:
+            self.waiting.remove(sequence)
+        self.memory.release(sequence)
+        sequence.state = "ended"
+        sequence.asked.sequences.remove(sequence)
+
+    def _give_slot_back(self, sequence: Plain, to_a_fork: bool = False) -> None:
+        asked = sequence.asked
+        (asked.kept_slots if to_a_fork else self.free_slots).add(sequence.slot)
+        asked.num_to_fork += to_a_fork
+        sequence.slot = None
+        if all(one.slot is None for one in asked.sequences):
+            self.free_slots |= asked.kept_slots
+            asked.kept_slots = set()
+
+    def _preempt(self, victim: Plain, victim_of: str, need: int, free: int) -> None:
+        self.preempted.append(victim.name)
+        self.memory.release(victim)
+        self.running.remove(victim)
+        self._give_slot_back(victim)
+        victim.state, victim.num_computed, victim.num_cached = "preempted", 0, 0
+        self._tell(ev.RequestPreempted, victim.name, victim_of, need, free, self._queue(victim, at_head=True))
+
+    def _fork(self, parent: Plain) -> Plain:
+        asked = parent.asked
+        child = Plain(
+            f"{asked.name}.{asked.next_index}", parent.salt, parent.tokens[:], asked=asked, index=asked.next_index,
+            state="running", table=parent.table[:], num_computed=parent.num_computed, num_cached=parent.num_cached,
+            num_named=parent.num_named, slot=min(asked.kept_slots),
+        )  # fmt: skip
+        asked.next_index += 1
+        asked.num_to_fork -= 1
+        asked.kept_slots.remove(child.slot)
+        asked.sequences.append(child)
+        self.sequences[child.name] = child
+        self.memory.join(child)
+        last_sibling = [one for one in self.running if one.asked is asked][-1]
+        self.running.insert(self.running.index(last_sibling) + 1, child)
+        self._tell(ev.RequestForked, child.name, parent.name, child.slot, self.running.index(child))
+        return child
+
+    # ---- one step ----
+
+    def _schedule(self, now: float) -> None:
+        self.step += 1
+        self.plan, self.sampling, self.preempted, self._somebody_failed = [], {}, [], False
+        self.memory.copies = {}
+        self._tell(ev.StepBegin, self.budget)
+        shortage = somebody_went = None
+        for sequence in list(self.running):
+            if sequence.state != "running" or not self._left():
+                continue
+            num_tokens = min(len(sequence.tokens) - sequence.num_computed, self._left())
+            while sequence.state == "running" and num_tokens:
+                missing = self.memory.lacks(sequence, sequence.num_computed + num_tokens)
+                if missing is None:
+                    self.memory.extend(sequence, sequence.num_computed + num_tokens)
+                    self.plan.append([sequence, sequence.num_computed, num_tokens, False])
+                    break
+                shortage, somebody_went = missing, True
+                victim = self._victim()
+                self.plan = [item for item in self.plan if item[0] is not victim]
+                self._preempt(victim, sequence.name, *shortage)
+        for item in self.plan:
+            self._commit(*item)
+        if shortage is None:
+            while self.waiting and self._admits(self.waiting[0], now):
+                pass
+        elif self.waiting:
+            self._defer("preempted_this_step", *shortage)
+        # Only beams that wait for a preempted sibling are left, and the first in the queue has no room: another goes.
+        if self.running and not self.plan and not somebody_went and self.waiting[0].why_deferred[0] != "batch_delay":
+            _, need, free = self.waiting[0].why_deferred
+            self._preempt(self._victim(), self.waiting[0].name, need, free)
+
+    def _left(self) -> int:
+        return self.budget - sum(item[2] for item in self.plan)
+
+    def _victim(self) -> Plain:
+        if self.config.scheduling_policy == "priority":
+            return max(self.running, key=lambda one: one.rank)
+        return self.running[-1]
+
+    def _defer(self, reason: str, need: int, free: int) -> bool:
+        self.waiting[0].why_deferred = (reason, need, free)
+        self._tell(ev.RequestDeferred, self.waiting[0].name, reason, need, free)
+        return False
+
+    def _full(self, reason: str, need: int, free: int) -> bool:
+        """A batch that has to be complete leaves without those who find no room."""
+        if self.config.batching != "continuous":
+            self.let_in = set()
+        return self._defer(reason, need, free)
+
+    def _admits(self, first: Plain, now: float) -> bool:
+        """Whether the first waiting sequence comes in. Says why it does not."""
+        asked, config, num_tokens = first.asked, self.config, len(first.tokens)
+        if first.state != "preempted" and asked.given.arrival_number not in self.let_in:
+            if config.batching != "continuous" and self.running and self.plan:
+                return self._defer("static_batch", len(self.running), 0)
+            company = config.batch_size or config.max_num_seqs
+            oldest = min(one.asked.given.arrival_time for one in self.waiting)
+            if config.batch_delay and len(self.waiting) < company and now - oldest < config.batch_delay:
+                return self._defer("batch_delay", company, len(self.waiting))
+            newcomers = [first] if config.batching == "sequential" else self.waiting
+            self.let_in = {one.asked.given.arrival_number for one in newcomers}
+        if not self._left():
+            return self._defer("token_budget", num_tokens, 0)
+        num_slots = 1 + asked.num_to_fork - len(asked.kept_slots)
+        num_free = max(0, len(self.free_slots) - (config.max_num_seqs - self.max_num_seqs))
+        if num_slots > num_free:
+            return self._full("max_num_seqs", num_slots, num_free)
+        hits = self.memory.hits(first)
+        num_copies = asked.num_to_fork if num_tokens % config.block_size else 0
+        if (missing := self.memory.lacks(first, num_tokens, hits, num_copies)) is not None:
+            is_run = config.kv_cache_allocator == "contiguous"
+            return self._full("no_contiguous_run" if is_run else "no_blocks", *missing)
+        cached = len(hits) * config.block_size
+        start = min(cached, num_tokens - 1)
+        chunk = num_tokens - start
+        if chunk > self._left():
+            if not config.enable_chunked_prefill:
+                return self._defer("token_budget", chunk, self._left())
+            chunk = self._left()
+        self.memory.extend(first, start + chunk, hits)
+        self.memory.explain_the_miss(first, hits)
+        self.waiting.pop(0)
+        self._come_in(first, cached, start)
+        self.plan.append([first, start, chunk, True])
+        self._commit(*self.plan[-1])
+        return True
+
+    def _come_in(self, sequence: Plain, cached: int, start: int) -> None:
+        asked = sequence.asked
+        kind = ev.RequestResumed if sequence.state == "preempted" else ev.RequestAdmitted
+        sequence.state, sequence.num_cached, sequence.num_computed = "running", cached, start
+        sequence.slot = min(self.free_slots)
+        self.free_slots.remove(sequence.slot)
+        while len(asked.kept_slots) < asked.num_to_fork:
+            asked.kept_slots.add(kept := min(self.free_slots))
+            self.free_slots.remove(kept)
+        self.running.append(sequence)
+        self._tell(kind, sequence.name, sequence.slot, cached, start)
+
+    def _commit(self, sequence: Plain, start: int, num_tokens: int, is_fresh: bool) -> None:
+        kind = "decode" if num_tokens == 1 and start >= len(sequence.asked.given.prompt_token_ids) else "prefill"
+        self._tell(ev.StepScheduled, sequence.name, num_tokens, kind, start)
+        sequence.num_computed = start + num_tokens
+        self.memory.give_names(sequence)
+        self.sampling[sequence.name] = []
+        if sequence.num_computed == len(sequence.tokens):
+            self.sampling[sequence.name].append(sequence.name)
+            while sequence.asked.num_to_fork and not sequence.asked.given.params.use_beam_search:
+                self.sampling[sequence.name].append(self._fork(sequence).name)
+
+    def planned(self) -> Iterator[tuple]:
+        """The plan of the last step, as `WatchedEngine` compares it."""
+        for sequence, start, num_tokens, is_fresh in self.plan:
+            yield sequence.name, start, num_tokens, is_fresh, self.sampling[sequence.name]
+
+
+def told(event: Event) -> tuple:
+    """What an event says, without its number, its step and its time."""
+    return (type(event), *msgspec.structs.astuple(event)[3:])

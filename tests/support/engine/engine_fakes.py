@@ -1,0 +1,281 @@
+"""A model for tests that takes no time and remembers everything: the strongest oracle for the core.
+
+`FakeRunner` keeps, for every slot of the KV cache, the exact tokens whose keys and values were written
+there. Before it answers it reads the slots of each sequence back, as attention would, and fails if any
+holds something else: a stale block, a block shared by mistake, a slot never written. Its next token is a
+function of all tokens before it, so a wrong block table or a lost token shows in the output as well.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import pairwise
+
+from minivllm.clock import VirtualClock
+from minivllm.config import EngineConfig
+from minivllm.core.beam_search import BeamSearch, Candidate
+from minivllm.core.request import Sequence
+from minivllm.core.scheduler_output import SchedulerOutput
+from minivllm.core.slot_mapping import NOT_WRITTEN, slot_mapping
+from minivllm.engine.engine import LLMEngine
+from minivllm.events.fold import Fold
+from minivllm.events.types import Event
+from minivllm.outputs import RequestOutput
+from minivllm.sampling_params import SamplingParams
+from support.engine.core_reference import ReferenceCore
+
+VOCAB_SIZE = 100
+EOS = 99
+
+
+class FakeTokenizer:
+    """One character a token: token i is chr(32 + i)."""
+
+    vocab_size = VOCAB_SIZE
+    eos_token_ids = frozenset({EOS})
+    has_chat_template = False
+    most_characters_per_token = 1
+
+    def encode(self, text: str) -> list[int]:
+        return [ord(character) - 32 for character in text]
+
+    def decode(self, ids: list[int], skip_special_tokens: bool = True) -> str:
+        return "".join("" if i == EOS and skip_special_tokens else chr(32 + i) for i in ids)
+
+    def is_silent(self, token_id: int, skip_special_tokens: bool) -> bool:
+        return token_id == EOS and skip_special_tokens
+
+    def is_byte_fallback(self, token_id: int) -> bool:
+        return False
+
+
+@dataclass
+class FakeLogprob:
+    token_id: int
+    logprob: float
+    rank: int
+
+
+@dataclass
+class FakeSampledToken:
+    token_id: int
+    logprobs: list[FakeLogprob] | None = None
+
+
+def _draw(token_ids: list[int], salt: int) -> int:
+    digest = blake2b(bytes(token_id % 256 for token_id in token_ids), digest_size=4, salt=salt.to_bytes(8, "little"))
+    return int.from_bytes(digest.digest(), "little")
+
+
+def next_token(token_ids: list[int], vocab_size: int = VOCAB_SIZE - 1, index: int = 0) -> int:
+    """What the fake model says after `token_ids` in sample `index`; never end-of-sequence."""
+    return _draw(token_ids, salt=index) % vocab_size
+
+
+def next_logprobs(token_ids: list[int], count: int, vocab_size: int = VOCAB_SIZE) -> list[FakeLogprob]:
+    """The fake model's `count` most likely next tokens, with end-of-sequence among them now and then."""
+    scores = {token_id: _draw(token_ids, salt=1000 + token_id) / 2**32 for token_id in range(vocab_size)}
+    best = sorted(scores, key=scores.get, reverse=True)[:count]
+    return [FakeLogprob(token_id, 3 * (scores[token_id] - 1.0), rank) for rank, token_id in enumerate(best, 1)]
+
+
+def expected_output(prompt: list[int], max_tokens: int, vocab_size: int = VOCAB_SIZE - 1, index: int = 0) -> list[int]:
+    """What any schedule must generate: the model run alone, without cache, batch or blocks."""
+    token_ids = list(prompt)
+    for _ in range(max_tokens):
+        token_ids.append(next_token(token_ids, vocab_size, index))
+    return token_ids[len(prompt) :]
+
+
+def expected_beams(prompt: list[int], search: BeamSearch) -> list[list[int]]:
+    """What any schedule must find with the fake model."""
+
+    def candidates(beam: int, token_ids: list[int]) -> list[Candidate]:
+        best = next_logprobs(token_ids, search.num_candidates)
+        return [Candidate(beam, entry.token_id, entry.logprob) for entry in best]
+
+    return search_over_lists(prompt, search, candidates)
+
+
+def search_over_lists(
+    prompt: list[int], search: BeamSearch, candidates_of: Callable[[int, list[int]], list[Candidate]]
+) -> list[list[int]]:
+    """A beam search over lists of tokens, without blocks, forks or an engine: the output tokens, best first."""
+    beams = {0: list(prompt)}
+    while not search.done:
+        candidates = [one for beam, token_ids in beams.items() for one in candidates_of(beam, token_ids)]
+        chosen = search.advance(candidates, {beam: token_ids[len(prompt) :] for beam, token_ids in beams.items()})
+        # The order of equally good beams follows the order of their parents, as it does among sequences.
+        chosen.sort(key=lambda continuation: list(beams).index(continuation.beam))
+        beams = {i: [*beams[one.beam], one.token_id] for i, one in enumerate(chosen)}
+        search.scores = {i: one.score for i, one in enumerate(chosen)}
+    return [hypothesis.token_ids for hypothesis in search.hypotheses]
+
+
+class FakeRunner:
+    """Stands in for the model runner; see the module docstring."""
+
+    t_prepare = 0.0
+    prompt_logprobs = ()
+    record_attention_mass = False
+    device_lost = False
+
+    def __init__(self, num_blocks: int, block_size: int, max_model_len: int = 10_000, vocab_size: int = 99) -> None:
+        self.num_blocks = num_blocks
+        self.block_size = block_size
+        self.max_model_len = max_model_len
+        self.vocab_size = vocab_size
+        self.kv: dict[int, tuple[int, ...]] = {}
+        self.running: Callable[[], list[Sequence]] = list
+        """The engine's running sequences, whoever is in the plan: whose slots are to be watched."""
+        self.num_tokens_run = 0
+
+    def execute_model(self, plan: SchedulerOutput) -> list[Sequence]:
+        copied = [(copy.dst, self.block(copy.src)) for copy in plan.copies]
+        for dst, content in copied:
+            for offset, entry in enumerate(content):
+                self.kv[dst * self.block_size + offset] = entry
+        # As in every layer of the real model: first all writes of the batch, then all reads.
+        poisoned = self._slots_in_use(plan)
+        for item in plan.scheduled:
+            sequence = item.sequence
+            slots = slot_mapping(sequence, item.start, item.num_tokens, self.block_size)
+            for position, slot in enumerate(slots, item.start):
+                if slot != NOT_WRITTEN:
+                    assert slot not in poisoned, f"{sequence!r} writes slot {slot}, which {poisoned[slot]} reads"
+                    self.kv[slot] = tuple(sequence.token_ids[: position + 1])
+            self.num_tokens_run += item.num_tokens
+        for item in plan.scheduled:
+            self._read_back(item.sequence, item.start + item.num_tokens)
+        return [sequence for item in plan.scheduled for sequence in item.sampling]
+
+    def device_works(self) -> bool:
+        return not self.device_lost
+
+    def _slots_in_use(self, plan: SchedulerOutput) -> dict[int, str]:
+        """Every slot that some sequence has had computed, and that nobody may ever write again, with its reader.
+
+        A sequence that was admitted in this step is left out: what it hit may be written in this very step.
+        """
+        starts = {item.sequence.seq_id: item.start for item in plan.scheduled}
+        fresh = {item.sequence.seq_id for item in plan.scheduled if item.starts_fresh}
+        forked = {child.seq_id for item in plan.scheduled for child in item.sampling[1:]}
+        in_use = {}
+        for sequence in self.running():
+            if sequence.seq_id in fresh | forked:
+                continue
+            for position in range(starts.get(sequence.seq_id, sequence.num_computed_tokens)):
+                block = sequence.block_table[position // self.block_size]
+                in_use[block.block_id * self.block_size + position % self.block_size] = sequence.seq_id
+        return in_use
+
+    def block(self, block_id: int) -> list[tuple[int, ...] | None]:
+        """What the slots of a block hold."""
+        first = block_id * self.block_size
+        return [self.kv.get(slot) for slot in range(first, first + self.block_size)]
+
+    def _read_back(self, sequence: Sequence, num_tokens: int) -> None:
+        for position in range(num_tokens):
+            block = sequence.block_table[position // self.block_size]
+            slot = block.block_id * self.block_size + position % self.block_size
+            written, wanted = self.kv.get(slot), tuple(sequence.token_ids[: position + 1])
+            assert written == wanted, f"{sequence!r} reads position {position} in slot {slot}: {written} != {wanted}"
+
+    def sample_tokens(self, plan: SchedulerOutput, logits: list[Sequence]) -> list[FakeSampledToken]:
+        return [self._sample(sequence) for sequence in logits]
+
+    def _sample(self, sequence: Sequence) -> FakeSampledToken:
+        token_id = next_token(sequence.token_ids, self.vocab_size, sequence.index)
+        count = sequence.request.num_logprobs
+        if count is None:
+            return FakeSampledToken(token_id)
+        own = FakeLogprob(token_id, -1.0 - sequence.index, 1)
+        return FakeSampledToken(token_id, [own, *next_logprobs(sequence.token_ids, count)])
+
+
+class WatchedEngine:
+    """An engine on the virtual clock with a fold and a reference of its core beside it, compared after every step, or phase."""
+
+    def __init__(
+        self, num_blocks: int = 100, max_model_len: int = 10_000, vocab_size: int = 99, **options: object
+    ) -> None:
+        options = {"block_size": 4, "max_num_seqs": 8, "max_num_batched_tokens": 64, **options}
+        self.config = EngineConfig(model="fake", check_invariants=True, **options)
+        self.runner = FakeRunner(num_blocks, self.config.block_size, max_model_len, vocab_size)
+        self.engine = LLMEngine(self.config, self.runner, FakeTokenizer(), clock=VirtualClock())
+        self.runner.running = lambda: self.scheduler.running
+        self.events: list[Event] = []
+        self.fold = Fold(self.engine.log_header())
+        self.reference = ReferenceCore(self.config, num_blocks, max_model_len, FakeTokenizer.eos_token_ids)
+        self.engine.subscribe(self._listen)
+        self.outputs: dict[str, RequestOutput] = {}
+
+    def _listen(self, event: Event) -> None:
+        self.events.append(event)
+        self.fold.apply(event)
+        self.reference.hear(event, self.scheduler.requests)
+
+    def add(self, request_id: str, prompt: list[int], max_tokens: int = 8, priority: int = 0, **params: object) -> None:
+        cache_salt = params.pop("cache_salt", None)
+        sampling = SamplingParams(temperature=0, max_tokens=max_tokens, **params)
+        salt = {} if cache_salt is None else {"cache_salt": cache_salt}
+        self.engine.add_request(request_id, {"prompt_token_ids": prompt, **salt}, sampling, priority)
+        self.compare()
+
+    def step(self) -> list[RequestOutput]:
+        outputs = self.engine.step()
+        self.outputs.update((output.request_id, output) for output in outputs)
+        self.compare()
+        return outputs
+
+    def step_phase(self) -> list[RequestOutput] | None:
+        outputs = self.engine.step_phase()
+        self.outputs.update((output.request_id, output) for output in outputs or ())
+        self.compare()
+        return outputs
+
+    def run(self, max_steps: int = 10_000) -> dict[str, RequestOutput]:
+        """Step until all is done; fails if that takes too long, which would be a livelock."""
+        for _ in range(max_steps):
+            if not self.engine.has_unfinished_requests():
+                return self.outputs
+            self.step()
+        raise AssertionError(f"still unfinished after {max_steps} steps")
+
+    def compare(self) -> None:
+        self.reference.check()
+        if self.engine.next_phase == "execute":
+            plan = self.engine._stepper.last_plan
+            assert list(self.reference.planned()) == [
+                (
+                    item.sequence.seq_id,
+                    item.start,
+                    item.num_tokens,
+                    item.starts_fresh,
+                    [s.seq_id for s in item.sampling],
+                )
+                for item in plan.scheduled
+            ]
+            assert self.reference.preempted == [sequence.seq_id for sequence in plan.preempted]
+            assert sorted(self.reference.memory.copies.items()) == sorted((copy.dst, copy.src) for copy in plan.copies)
+        assert self.fold.state == self.engine.inspect()
+        assert all(a.seq + 1 == b.seq for a, b in pairwise(self.events[-50:]))
+
+    # ---- short ways to look inside ----
+
+    @property
+    def scheduler(self):
+        return self.engine._scheduler
+
+    @property
+    def pool(self):
+        return self.scheduler.kv_cache_manager.pool
+
+    def table(self, request_id: str) -> list[int]:
+        return self.fold.sequences[f"{request_id}.0"].block_table
+
+    def token_ids(self, request_id: str) -> list[int]:
+        return self.outputs[request_id].outputs[0].token_ids
+
+    def events_of(self, kind: type[Event]) -> list[Event]:
+        return [event for event in self.events if type(event) is kind]

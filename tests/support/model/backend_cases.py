@@ -1,0 +1,30 @@
+"""Cases of `attention_cases` for the backends that keep a block's keys and values together: `torch` and `cpu`."""
+
+import torch
+
+from minivllm.runtime.attention.torch_backend import TorchAttentionBackend
+from minivllm.runtime.kv_cache import KVCacheSpec
+from support.model.attention_cases import StepCase
+
+
+class BackendCase(StepCase):
+    """A step and the backend that takes it."""
+
+    def empty_backend(self, spec: KVCacheSpec) -> TorchAttentionBackend:
+        return TorchAttentionBackend(spec, self.num_blocks, torch.device("cpu"))
+
+    def backend(self, dtype: torch.dtype = torch.float32) -> TorchAttentionBackend:
+        """A backend whose cache holds what this case's caches hold now."""
+        spec = KVCacheSpec(1, self.num_kv_heads, self.head_size, self.block_size, dtype)
+        backend = self.empty_backend(spec)
+        backend.kv_caches[0].copy_(as_backend_layout(self.key_cache, self.value_cache))
+        return backend
+
+    def run(self, backend: TorchAttentionBackend, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+        metadata = backend.build(self.metadata())
+        return backend.forward(0, self.query.to(dtype), self.key.to(dtype), self.value.to(dtype), metadata)
+
+
+def as_backend_layout(key_cache: torch.Tensor, value_cache: torch.Tensor) -> torch.Tensor:
+    """[num_blocks, block_size, heads, head_size] twice -> [num_blocks, block_size, 2 * heads, head_size]"""
+    return torch.cat((key_cache, value_cache), dim=2)

@@ -1,0 +1,1 @@
+"""TODO tests/support/server."""

@@ -1,0 +1,185 @@
+"""A real server on loopback for tests: uvicorn in a thread, on a free port, with an engine that the test can look into."""
+
+import asyncio
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+import httpx2
+from openai import OpenAI
+
+from minivllm.config import EngineConfig
+from minivllm.core.request import Sequence
+from minivllm.core.scheduler_output import SchedulerOutput
+from minivllm.engine.engine import LLMEngine
+from minivllm.events import types as ev
+from minivllm.server.assemble import assemble
+from minivllm.server.feeds.event_hub import EventHub
+from minivllm.server.feeds.kv_feed import BatchSink
+from minivllm.server.options import ServerOptions
+from minivllm.server.run import Server, bind, url_of
+from minivllm.server.service import EngineService
+from support.engine.engine_fakes import FakeRunner, FakeTokenizer
+from support.patience import SOON
+
+
+class GatedRunner(FakeRunner):
+    """Takes no step unless its gate is open; `fail` makes every one raise."""
+
+    def __init__(self, num_blocks: int, block_size: int, max_model_len: int = 10_000) -> None:
+        super().__init__(num_blocks, block_size, max_model_len)
+        self.gate = threading.Event()
+        self.gate.set()
+        self.fail: BaseException | None = None
+        self.seconds_per_step = 0.0
+        self.num_steps = 0
+        self.entered = threading.Event()
+        """Set while a step stands at the gate."""
+
+    def execute_model(self, plan: SchedulerOutput) -> list[Sequence]:
+        self.entered.set()
+        if not self.gate.wait(SOON):
+            raise TimeoutError("the test forgot to open the gate")
+        self.entered.clear()
+        self.num_steps += 1
+        time.sleep(self.seconds_per_step)
+        if self.fail is not None:
+            raise self.fail
+        return super().execute_model(plan)
+
+
+class ChattyTokenizer(FakeTokenizer):
+    """The fake one, with a chat template and the names of its special tokens."""
+
+    has_chat_template = True
+    named_tokens = {"eos_token": "<end>"}  # noqa: RUF012
+
+    def encode(self, text: str, add_special_tokens: bool = True) -> list[int]:
+        if "\x7f" in text:
+            raise RuntimeError("the tokenizer broke at /secret/path")
+        return super().encode(text)
+
+    def apply_chat_template(self, messages: list[dict[str, str]]) -> list[int]:
+        return self.encode("".join(f"{message['role']}:{message['content']}|" for message in messages))
+
+
+def fake_engine(num_blocks: int = 100, max_model_len: int = 200, **options: object) -> LLMEngine:
+    options = {"block_size": 4, "max_num_seqs": 8, "max_num_batched_tokens": 64, **options}
+    config = EngineConfig(model="fake", check_invariants=True, **options)
+    return LLMEngine(config, GatedRunner(num_blocks, config.block_size, max_model_len), ChattyTokenizer())
+
+
+@dataclass
+class LiveServer:
+    """What a test may want of it."""
+
+    url: str
+    engine: LLMEngine
+    service: EngineService
+    server: Server
+    loop: asyncio.AbstractEventLoop
+    hub: EventHub | None
+    events: list[ev.Event] = field(default_factory=list)
+    api_key: str | None = None
+
+    @property
+    def runner(self) -> GatedRunner:
+        return self.engine._runner
+
+    @property
+    def num_free_blocks(self) -> int:
+        return self.engine._scheduler.kv_cache_manager.pool.num_free_blocks
+
+    def http(self, **options: object) -> httpx2.Client:
+        headers = {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
+        return httpx2.Client(base_url=self.url, timeout=SOON, headers=headers, **options)
+
+    def openai(self, strict: bool = True) -> OpenAI:
+        """As the issue wants it driven: no retries, so that every error is seen."""
+        return OpenAI(
+            base_url=f"{self.url}/v1",
+            api_key=self.api_key or "none",
+            max_retries=0,
+            timeout=SOON,
+            _strict_response_validation=strict,
+        )
+
+    def events_of(self, kind: type[ev.Event]) -> list[ev.Event]:
+        return [event for event in self.events if type(event) is kind]
+
+    def begin_exit(self) -> None:
+        self.loop.call_soon_threadsafe(self.server.begin_exit)
+
+    def loop_has_ended(self) -> bool:
+        """Whether the server has ended by itself."""
+        return not self.loop.is_running()
+
+    def wait_until_idle(self) -> None:
+        """Until nothing is being served, and the engine has heard of it."""
+        wait_for(lambda: self.service.num_unfinished == 0)
+        wait_for(lambda: not self.engine.has_unfinished_requests())
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = SOON) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError("it did not come to pass")
+        time.sleep(0.002)
+
+
+@contextmanager
+def serving(
+    engine: LLMEngine | None = None,
+    *,
+    send_buffer: int | None = None,
+    kv_sink: BatchSink | None = None,
+    **options: object,
+) -> Iterator[LiveServer]:
+    """A server for `engine`, by default a fake one; `options` of `ServerOptions`.
+
+    `send_buffer`: bytes that the system keeps for a client that does not read them.
+    """
+    engine = engine or fake_engine()
+    settings = ServerOptions(port=0, **{"drain_timeout": 5.0, "request_timeout": SOON} | options)
+    assembled = assemble(engine, settings, kv_sink)
+    service = assembled.service
+    bound = bind(settings)
+    if send_buffer is not None:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
+    server = Server(assembled.app, service, settings)
+    loop = asyncio.new_event_loop()
+    live = LiveServer(url_of(bound), engine, service, server, loop, assembled.hub)
+    live.api_key = settings.api_key[0] if settings.api_key else None
+    engine.subscribe(live.events.append)
+    thread = threading.Thread(target=loop.run_until_complete, args=(server.serve(sockets=[bound]),), daemon=True)
+    thread.start()
+    try:
+        wait_for(lambda: server.started)
+        yield live
+    finally:
+        if isinstance(engine._runner, GatedRunner):
+            engine._runner.gate.set()
+        if thread.is_alive() and not server.should_exit:
+            live.begin_exit()
+        thread.join(SOON)
+        if thread.is_alive():
+            raise AssertionError("the server did not end")
+        loop.close()
+
+
+def deaf_client(live: LiveServer, path: str, body: dict, method: str = "POST") -> socket.socket:
+    """One that asks and never reads."""
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    parts = urlsplit(live.url)
+    client.connect((parts.hostname, parts.port))
+    content = json.dumps(body).encode() if method == "POST" else b""
+    head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
+    client.sendall(head.encode() + content)
+    return client

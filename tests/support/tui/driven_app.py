@@ -1,0 +1,114 @@
+"""The real dashboard, driven by keys without a terminal, and what it has drawn as text."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+from textual.pilot import Pilot
+
+from minivllm.events import types as ev
+from minivllm.tui.app import DashboardApp
+from minivllm.tui.sources.source import InProcessSource
+from minivllm.tui.state.model import MODELS
+from minivllm.tui.widgets.frame.panel import Panel
+from support.patience import SOON
+
+SIZES = [(80, 24), (120, 36), (200, 60)]
+SCREENS = ("overview", "blocks", "scheduler", "requests", "events", "compare")
+FRAME = 0.15
+"""Seconds in which at least one frame is drawn."""
+CONTROL_CHARACTERS = {chr(code) for code in (*range(9), *range(11, 32), *range(127, 160), 0x202E)}
+"""All that a terminal obeys, and the mark that reverses a line; a picture in SVG has tabs and line ends of its own."""
+
+
+def drive(app: DashboardApp, script: Callable[[Pilot], Awaitable[None]], size: tuple[int, int] = (120, 36)) -> None:
+    """Run `app` without a terminal while `script` presses its keys."""
+
+    async def main() -> None:
+        async with app.run_test(size=size) as pilot:
+            await until(pilot, lambda: app.dashboard_screen is not None and app.dashboard_screen.has_panels)
+            await pilot.pause(FRAME)
+            await script(pilot)
+
+    asyncio.run(main())
+
+
+def source_of(stage) -> InProcessSource:
+    """All that a stage has said so far, as a running engine's."""
+    return InProcessSource(stage.header, stage.events, codec=MODELS)
+
+
+def app_for(stage, watch: str = "", **options: object) -> DashboardApp:
+    return DashboardApp(source_of(stage), watch=watch, **options)
+
+
+def put(app: DashboardApp, event: ev.Event) -> None:
+    app.context.transport.source.put(event)
+
+
+async def until(pilot: Pilot, holds: Callable[[], object]) -> None:
+    """Wait until something is so."""
+    deadline = time.monotonic() + SOON
+    while not holds():
+        assert time.monotonic() < deadline, "waited in vain"
+        await pilot.pause(0.02)
+
+
+async def settle(pilot: Pilot) -> None:
+    """Until what keys and clicks have set off is done and drawn."""
+    await pilot.pause()
+    if pilot.app._exit:
+        return
+    # Where others use the machine, too, a process that computes nothing is not idle: it may be waiting for its turn.
+    refreshed = asyncio.Event()
+    pilot.app.screen.call_after_refresh(refreshed.set)
+    await asyncio.wait_for(refreshed.wait(), SOON)
+    await until(pilot, lambda: all(one._model is not None for one in visible(pilot.app)))
+
+
+async def show_screen(pilot: Pilot, name: str) -> None:
+    await pilot.press(str(SCREENS.index(name) + 1))
+    await settle(pilot)
+
+
+# ---- what is drawn ----
+
+
+def panel(app: DashboardApp, id: str) -> Panel:
+    return app.dashboard_screen.query_one(f"#{id}", Panel)
+
+
+def drawn(app: DashboardApp, id: str) -> list[str]:
+    """The rows of a panel as they are painted."""
+    shown = panel(app, id)
+    return [shown.render_line(y).text for y in range(shown.content_size.height)]
+
+
+def visible(app: DashboardApp) -> list[Panel]:
+    """The panels that have a place on the screen in front."""
+    return [one for one in app.dashboard_screen.query(Panel) if one.display and one.region.area]
+
+
+def all_drawn(app: DashboardApp) -> str:
+    return "\n".join("\n".join([str(one.border_title or ""), *drawn(app, one.id)]) for one in visible(app))
+
+
+def told(app: DashboardApp) -> list[str]:
+    """What has been said beside the picture, and is still to be read."""
+    return [notification.message for notification in app._notifications]
+
+
+def row_with(app: DashboardApp, id: str, words: str) -> int:
+    """The number of the first row of a panel that holds these words."""
+    return next(y for y, row in enumerate(drawn(app, id)) if words in row)
+
+
+async def click(pilot: Pilot, id: str, words: str, times: int = 1) -> None:
+    """Click on the place where these words are drawn in a panel."""
+    app = pilot.app
+    y = row_with(app, id, words)
+    x = drawn(app, id)[y].index(words)
+    shown = panel(app, id)
+    at = shown.content_region.offset - shown.region.offset
+    await pilot.click(f"#{id}", offset=(at.x + x, at.y + y), times=times)
+    await settle(pilot)

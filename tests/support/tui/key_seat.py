@@ -1,0 +1,131 @@
+"""Where a person sits who presses the dashboard's keys: the real app, brought back to the same moment before each check.
+
+The moment is the end of a step in the middle of a run; what is true there is known without the app, from the run itself.
+"""
+
+from bisect import bisect_right
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from minivllm.events.fold import fold
+from minivllm.events.recording.event_index import NOTABLE_KINDS
+from minivllm.tui.app import DashboardApp
+from minivllm.tui.draw.selection import Target
+from minivllm.tui.screens.dialogs import AskScreen
+from support.tui.driven_app import drawn, panel, settle
+from support.tui.fake_control import FakeControl
+
+MIDDLE = 20
+"""The step at whose end a check begins."""
+
+
+@dataclass
+class Seat:
+    """Where a person sits: the app, and what is known about the run without it."""
+
+    pilot: Pilot
+    stage: object
+    control: FakeControl | None
+    steps: list[int] = field(default_factory=list)
+    """Of each event."""
+
+    def __post_init__(self) -> None:
+        self.steps = [one.step for one in self.stage.events]
+
+    @property
+    def app(self) -> DashboardApp:
+        return self.pilot.app
+
+    @property
+    def transport(self):
+        return self.app.context.transport
+
+    async def sit_down(self) -> None:
+        """The same beginning for every check."""
+        app = self.app
+        while len(app.screen_stack) > 1:
+            app.pop_screen()
+        await settle(self.pilot)
+        await app._go("overview")
+        app.clear_notifications()
+        app._visited.clear()
+        app.context.selection.clear()
+        app.context.event_filter = ""
+        self.transport.marks.clear()
+        self.transport.speed = 1.0
+        if app.screen.maximized is not None:
+            app.screen.minimize()
+        app.set_focus(panel(app, "slots"))
+        if self.control is not None:
+            self.control.calls.clear()
+        await self.stand_at(self.end_of(MIDDLE))
+
+    async def stand_at(self, position: int) -> None:
+        self.transport.to_position(position)
+        self.app.draw()
+        await settle(self.pilot)
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+        await settle(self.pilot)
+
+    async def answer(self, text: str) -> None:
+        """Write into the window that asks, and press enter."""
+        assert isinstance(self.app.screen, AskScreen)
+        self.app.screen.query_one(Input).value = text
+        await self.press("enter")
+
+    async def choose(self, *targets: Target) -> None:
+        for target in targets:
+            self.app.context.selection.choose(target)
+        self.app.draw()
+        await settle(self.pilot)
+
+    def end_of(self, step: int) -> int:
+        """The number of events up to the end of a step."""
+        return bisect_right(self.steps, step)
+
+    def stops(self) -> list[int]:
+        """Positions just after a notable event; of neighbours of one kind in one step only the first."""
+        found, last = [], None
+        for number, one in enumerate(self.stage.events):
+            if type(one) in NOTABLE_KINDS:
+                if last != (one.step, type(one)):
+                    found.append(number + 1)
+                last = one.step, type(one)
+        return found
+
+    def stands_at(self, position: int, state: str = "paused") -> None:
+        """The picture is that of the fold of so many events, and says so."""
+        assert (self.transport.position, self.transport.state) == (position, state)
+        truth = fold(self.stage.header, self.stage.events[:position])
+        assert self.app.model.fold.state == truth.state
+        assert f"step {truth.step:,}" in drawn(self.app, "header")[0]
+        assert f"event {position:,}/{len(self.steps):,}" in drawn(self.app, "timeline")[0]
+        badge = {"paused": "PAUSED", "live": "LIVE", "playing": "▶"}[state]
+        assert badge in drawn(self.app, "header")[0]
+
+    def window_text(self) -> str:
+        """All that stands in the window in front, also what must be scrolled to."""
+        texts = self.app.screen.query("Static")
+        rows = [row.text.rstrip() for one in texts for row in one.render_lines(one.size.region)]
+        return "\n".join(rows)
+
+
+Check = Callable[[Seat, str], Awaitable[None]]
+
+
+class Checks(dict[str, Check]):
+    """One check for each of some commands, by the command's id."""
+
+    def of(self, command_id: str) -> Callable[[Check], Check]:
+        """Decorates the check of a command."""
+
+        def note(check: Check) -> Check:
+            self[command_id] = check
+            return check
+
+        return note

@@ -1,0 +1,127 @@
+"""A terminal of its own for a program: what it writes is read here, keys are sent, and its end is looked at closely.
+
+Not a screen: the escape sequences are taken out, and what is left is what was painted, in the order of painting. That
+is enough to wait for words, because a panel paints whole rows.
+"""
+
+import fcntl
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+from pathlib import Path
+
+from support.patience import SOON
+
+_ESCAPES = re.compile(rb"\x1b(?:\[[0-9:;<=>?]*[ -/]*[@-~]|[\]P].*?(?:\x07|\x1b\\)|[()][0-9A-Z]|[=>78c])", re.DOTALL)
+_MODE = re.compile(rb"\x1b\[\?([0-9;]+)([hl])")
+_RESTORED = {
+    1049: b"l",  # the alternate screen
+    25: b"h",  # the cursor is shown
+    1000: b"l",  # the mouse, in its five ways
+    1002: b"l",
+    1003: b"l",
+    1006: b"l",
+    1015: b"l",
+    1004: b"l",  # focus is reported
+    2004: b"l",  # pasted text is marked
+}
+"""Each of a terminal's modes as a shell wants it back; those that a program has never touched do not count."""
+
+
+class Program:
+    """A program in a terminal of its own."""
+
+    def __init__(self, *command: str | Path, size: tuple[int, int] = (120, 36)) -> None:
+        self._ours, self._its = pty.openpty()
+        self._ends = [self._ours, self._its]
+        fcntl.ioctl(self._its, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
+        self._stty_before = termios.tcgetattr(self._its)
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "TERM": "xterm-256color"}
+        for name in ("COLUMNS", "LINES", "NO_COLOR", "TEXTUAL_DRIVER"):
+            environment.pop(name, None)
+        self.process = subprocess.Popen(
+            [str(word) for word in command],
+            stdin=self._its,
+            stdout=self._its,
+            stderr=self._its,
+            env=environment,
+            preexec_fn=lambda: os.login_tty(0),
+        )
+        self.written = b""
+        self._looked_at = 0
+
+    @classmethod
+    def minivllm(cls, *arguments: str | Path) -> "Program":
+        return cls(sys.executable, "-m", "minivllm", *arguments)
+
+    def __enter__(self) -> "Program":
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        for end in self._ends:
+            os.close(end)
+
+    def hang_up(self) -> None:
+        """The terminal is closed, as by its window's button: nobody reads it any more."""
+        while self._ends:
+            os.close(self._ends.pop())
+
+    def press(self, keys: bytes) -> None:
+        """Send keys; the next `wait_for` sees only what is painted from now on."""
+        self._read(0.0)
+        self._looked_at = len(self.written)
+        os.write(self._ours, keys)
+
+    def wait_for(self, pattern: str) -> re.Match[str]:
+        """Until something that fits was painted since the last key."""
+        deadline = time.monotonic() + SOON
+        while True:
+            found = re.search(pattern, self._painted())
+            if found is not None:
+                return found
+            assert self.process.poll() is None, f"ended before {pattern!r}: {self._painted()[-3000:]}"
+            assert time.monotonic() < deadline, f"{pattern!r} did not come: {self._painted()[-3000:]}"
+            self._read(0.1)
+
+    def wait_for_end(self) -> int:
+        """The exit status; everything that was written is then in `written`."""
+        deadline = time.monotonic() + SOON
+        while self.process.poll() is None:
+            assert time.monotonic() < deadline, f"it does not end: {self._painted()[-3000:]}"
+            self._read(0.05)
+        self._read(0.0)
+        return self.process.returncode
+
+    def check_it_is_restored(self) -> None:
+        """The terminal is as the program found it: its modes and its line discipline."""
+        last = {int(mode): which for modes, which in _MODE.findall(self.written) for mode in modes.split(b";")}
+        assert last.get(1049) == b"l", "it never was on the alternate screen, or is still there"
+        assert {mode: last[mode] for mode in _RESTORED if mode in last} == {
+            m: _RESTORED[m] for m in _RESTORED if m in last
+        }
+        assert termios.tcgetattr(self._its) == self._stty_before
+
+    def after_the_screen(self) -> str:
+        """What stands in the terminal once the dashboard has gone."""
+        return _plain(self.written.rpartition(b"\x1b[?1049l")[2])
+
+    def _painted(self) -> str:
+        return _plain(self.written[self._looked_at :])
+
+    def _read(self, seconds: float) -> None:
+        while select.select([self._ours], [], [], seconds)[0]:
+            self.written += os.read(self._ours, 65536)
+            seconds = 0.0
+
+
+def _plain(data: bytes) -> str:
+    return _ESCAPES.sub(b"", data).decode("utf-8", "replace")

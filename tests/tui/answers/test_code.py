@@ -1,0 +1,100 @@
+"""The source of an event: every kind leads to the line that tells it, and nothing of the engine is loaded for it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.tui.memory_recording import context_of
+
+from minivllm.events import types as ev
+from minivllm.tui.answers.code import Rule, meaning_of, rule_of, source_of
+from minivllm.tui.draw.selection import event, sequence
+from minivllm.tui.widgets.steps.budget import Budget
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.mark.parametrize("kind", ev.EVENT_KINDS, ids=lambda kind: kind.__name__)
+def test_the_marked_line_of_every_kind_really_tells_that_kind(kind: type[ev.Event]) -> None:
+    found = source_of(Rule(kind.rule, kind))
+    module, _, qualname = kind.rule.partition(":")
+    file = ROOT / f"{module.replace('.', '/')}.py"
+    lines = file.read_text(encoding="utf-8").splitlines()
+    marked = [lines[number - 1] for number in sorted(found.marked)]
+    assert any(kind.__name__ in line for line in marked)
+    assert any("emit(" in line for line in marked) or kind is ev.Gap
+    # What stands at a number in the window is what stands there in the file.
+    shown = found.code.splitlines()
+    assert shown == lines[found.first_line - 1 : found.first_line - 1 + len(shown)]
+    assert found.first_line <= min(found.marked) and max(found.marked) < found.first_line + len(shown)
+    assert found.title == f"{file.relative_to(ROOT)}:{min(found.marked)}  {qualname}"
+    others = {other.__name__ for other in ev.EVENT_KINDS} - {kind.__name__, "RequestAdmitted", "RequestResumed"}
+    assert not [line for line in marked if any(f"ev.{other}," in line for other in others)]
+
+
+def test_the_source_is_read_and_not_run() -> None:
+    code = """
+import sys
+from minivllm.events import types as ev
+from minivllm.tui.answers.code import Rule, source_of
+for kind in ev.EVENT_KINDS:
+    assert source_of(Rule(kind.rule, kind)).marked
+print([name for name in sys.modules if name.split(".")[0] in ("torch", "numpy", "transformers", "triton")
+       or name.startswith(("minivllm.core.", "minivllm.engine.engine", "minivllm.engine.beams", "minivllm.runtime"))])
+"""
+    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert child.stdout.strip() == "[]", child.stderr
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "minivllm.core.scheduler:Scheduler._plan_by_magic",
+        "minivllm.core.oracle:Oracle.tell",
+        "minivllm.core.scheduler:Scheduler",
+        "minivllm.nowhere.at_all:f",
+        "os:system",
+        "minivllm..core:x",
+        "\x1b[2Jnonsense",
+        "",
+    ],
+)
+def test_a_rule_that_is_not_here_is_said_in_a_sentence(name: str) -> None:
+    found = source_of(Rule(name))
+    assert found.title.startswith("There is no ") and found.title.endswith(" in this minivllm.")
+    assert not found.code and "\x1b" not in found.title
+    assert "not the one that wrote the recording" in str(found.syntax(dark=True))
+
+
+def test_a_rule_alone_shows_its_function_from_the_first_line() -> None:
+    found = source_of(Rule("minivllm.core.preemption:Preemption._preempt"))
+    assert found.code.lstrip().startswith("def _preempt(") and not found.marked
+    assert found.title.endswith("  Preemption._preempt")
+
+
+def test_the_chosen_event_goes_before_the_one_at_the_position_and_a_panel_goes_between_steps(memory_pressure) -> None:
+    run = memory_pressure.run(60)
+    preempted = next(index for index, one in enumerate(run.events) if isinstance(one, ev.RequestPreempted))
+    context = context_of(run, preempted + 1)
+    budget = type("WithRule", (Budget,), {"RULE": "minivllm.core.scheduler:Scheduler.schedule"})()
+    assert rule_of(context, budget) == Rule(ev.RequestPreempted.rule, ev.RequestPreempted)
+    context.selection.choose(event(run.events[0].seq))
+    assert rule_of(context, budget) == Rule(type(run.events[0]).rule, type(run.events[0]))
+    context.selection.choose(sequence("r0.0"))
+    assert rule_of(context, budget) == Rule(ev.RequestPreempted.rule, ev.RequestPreempted)
+    context.selection.clear()
+    context.transport.to_step(20)
+    assert isinstance(context.transport.event_here(), ev.StepEnd)
+    assert rule_of(context, budget) == Rule(budget.RULE)
+    assert rule_of(context, None) == Rule(ev.StepEnd.rule, ev.StepEnd)
+    context.transport.to_start()
+    assert rule_of(context, budget) == Rule(budget.RULE)
+    assert rule_of(context, None) is None
+
+
+def test_every_kind_says_what_it_means_in_one_line() -> None:
+    for kind in ev.EVENT_KINDS:
+        meaning = meaning_of(kind)
+        assert meaning.endswith(".") and "\n" not in meaning and len(meaning) < 250
+    assert meaning_of(ev.BlockCopied).startswith("Copy-on-write: about to write to a shared block")

@@ -1,0 +1,175 @@
+"""The diff of two moments, held against a plain reading of both states: all that differs, and nothing that is equal."""
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.tui.memory_recording import MemoryRecording
+
+from minivllm.events.state import Counters, EngineState
+from minivllm.tui.answers.diff import difference
+from minivllm.tui.state.model import DashboardModel
+
+
+def ids(text: str) -> list[int]:
+    """Block ids as `id_ranges` writes them."""
+    found: list[int] = []
+    for part in text.split():
+        first, _, last = part.partition("-")
+        step = 1 if not last or int(last) >= int(first) else -1
+        found += range(int(first), int(last or first) + step, step)
+    return found
+
+
+def section(lines: list[str], title: str) -> list[str]:
+    """The lines under a title, without their indent."""
+    if title not in lines:
+        return []
+    after = lines[lines.index(title) + 1 :]
+    return [line.strip() for line in after[: after.index("") if "" in after else len(after)]]
+
+
+def blocks_after(lines: list[str], before: EngineState) -> tuple[list[int], list[bool]]:
+    """Reference counts and whether there is a hash, by applying the lines to the first state."""
+    counts = [block.ref_cnt for block in before.blocks]
+    hashed = [block.hash is not None for block in before.blocks]
+    for line in section(lines, "Blocks"):
+        change, _, numbers = line.rpartition(": ")
+        for block_id in ids(numbers):
+            if change.startswith("newly used"):
+                assert counts[block_id] == 0
+                counts[block_id] = int(change.removeprefix("newly used by ").replace("newly used", "1"))
+            elif change.startswith("freed"):
+                assert counts[block_id] == int(
+                    change.removeprefix("freed, was used by ").replace("freed, was used", "1")
+                )
+                counts[block_id] = 0
+            elif match := re.fullmatch(r"shared by (\d+), was (\d+)", change):
+                assert counts[block_id] == int(match[2])
+                counts[block_id] = int(match[1])
+            elif change == "newly cached":
+                assert not hashed[block_id]
+                hashed[block_id] = True
+            elif change == "evicted from the cache":
+                assert hashed[block_id]
+                hashed[block_id] = False
+            else:
+                assert change == "cached under another name" and hashed[block_id]
+    return counts, hashed
+
+
+def counters_after(lines: list[str], before: EngineState) -> Counters:
+    counters = Counters(**{name: getattr(before.counters, name) for name in Counters.__struct_fields__})
+    for line in section(lines, "Counters"):
+        name, old, new, by = re.fullmatch(r"(.+) ([\d,]+) to ([\d,]+) \(([-+][\d,]+)\)", line).groups()
+        old, new, by = (int(number.replace(",", "")) for number in (old, new, by))
+        assert getattr(counters, name.replace(" ", "_")) == old and old + by == new != old
+        setattr(counters, name.replace(" ", "_"), new)
+    return counters
+
+
+def check_sequences(lines: list[str], before: EngineState, after: EngineState) -> None:
+    told = dict(line.split(": ", 1) for line in section(lines, "Requests and sequences"))
+    between = {name for name, text in told.items() if text.startswith("came and went in between")}
+    old = {seq_id.removesuffix(".0"): one for seq_id, one in before.sequences.items()}
+    new = {seq_id.removesuffix(".0"): one for seq_id, one in after.sequences.items()}
+    assert between.isdisjoint(old) and between.isdisjoint(new)
+    assert set(told) - between == {name for name in {*old, *new} if old.get(name) != new.get(name)}
+    for name in set(told) - between:
+        text, was, now = told[name], old.get(name), new.get(name)
+        assert text.startswith("ended") == (now is None) and text.startswith("arrived") == (was is None)
+        if was is None or now is None:
+            one = was or now
+            assert f"{len(one.output_token_ids)} output tokens" in text and one.status in text
+            table = re.search(r"blocks ([-\d ]+)$", text)
+            assert (ids(table[1]) if table else []) == one.block_table
+            continue
+        table = list(was.block_table)
+        if match := re.search(r"lost blocks ([-\d ]+)", text):
+            table = [one for one in table if one not in ids(match[1])]
+        if match := re.search(r"gained blocks ([-\d ]+)", text):
+            table += ids(match[1])
+        assert sorted(table) == sorted(now.block_table)
+        for words, value in (
+            ("output tokens", lambda one: len(one.output_token_ids)),
+            ("computed", lambda one: one.num_computed_tokens),
+            ("cached", lambda one: one.num_cached_tokens),
+        ):
+            match = re.search(rf"\b{words} ([\d,]+) to ([\d,]+)", text)
+            numbers = (value(was), value(now))
+            assert (match is None) == (numbers[0] == numbers[1]) and (
+                match is None or numbers == (int(match[1]), int(match[2]))
+            )
+        slot = re.search(r"slot (\w+) to (\w+)", text)
+        assert (slot is None) == (was.slot == now.slot)
+        assert (was.status == now.status) or f"{was.status} to {now.status}" in text
+        assert (was.num_preemptions == now.num_preemptions) or "preemption" in text
+        assert (was.deferred == now.deferred) == ("waits" not in text)
+
+
+@pytest.mark.parametrize("name", ["shared_prefix", "memory_pressure", "samples", "beams"])
+def test_the_lines_explain_every_difference_and_mention_nothing_that_is_equal(name: str, request) -> None:
+    run = request.getfixturevalue(name).run()
+    recording = MemoryRecording(run.header, run.events)
+
+    @settings(max_examples=60, deadline=None)
+    @given(st.data())
+    def check(data: st.DataObject) -> None:
+        position = st.integers(0, len(run.events))
+        first, second = data.draw(position), data.draw(position)
+        a, b = recording.view_at_event(first), recording.view_at_event(second)
+        lines = difference(a, b)
+        before, after = a.fold.state, b.fold.state
+        counts, hashed = blocks_after(lines, before)
+        assert counts == [block.ref_cnt for block in after.blocks]
+        assert hashed == [block.hash is not None for block in after.blocks]
+        assert counters_after(lines, before) == after.counters
+        check_sequences(lines, before, after)
+        queues = {line.partition(":")[0] for line in section(lines, "Queues")}
+        expected = {queue for queue in ("waiting", "running") if getattr(before, queue) != getattr(after, queue)}
+        expected |= {"free queue"} if before.free_queue != after.free_queue else set()
+        plans = [[(item.seq_id, item.kind, item.num_tokens) for item in state.scheduled] for state in (before, after)]
+        expected |= {"last plan"} if plans[0] != plans[1] else set()
+        if before.budget != after.budget:
+            expected.add(f"budget {before.budget} to {after.budget} ({after.budget - before.budget:+})")
+        assert queues == expected
+
+    check()
+
+
+def test_a_moment_does_not_differ_from_itself(memory_pressure) -> None:
+    run = memory_pressure.run(30)
+    recording = MemoryRecording(run.header, run.events)
+    same = difference(recording.view_at_event(200), recording.view_at_event(200))
+    assert same == ["At the same time.", "Nothing else differs."]
+
+
+def test_who_came_and_went_in_between_is_named(shared_prefix) -> None:
+    run = shared_prefix.run()
+    recording = MemoryRecording(run.header, run.events)
+    begin = recording.step_begin(1)
+    lines = difference(recording.view_at_event(begin), recording.view_at_event(len(run.events)))
+    gone = [line for line in lines if "came and went in between (stop), with" in line]
+    assert len(gone) == 6
+    assert any(line.strip().startswith("r7: ") for line in gone)
+
+
+def test_another_request_of_the_same_name_is_not_taken_for_the_old_one(stage, ask) -> None:
+    run = stage([ask("r0", "one two three", "four five six")])
+    run.run()
+    run.engine.add_request("r0", "seven eight", ask("r0", "", "").params)
+    recording = MemoryRecording(run.header, run.events)
+    lines = difference(recording.view_at_event(3), recording.view_at_event(len(run.events)))
+    told = [line.strip() for line in lines if line.strip().startswith("r0: ")]
+    assert [line.split(",")[0] for line in told] == ["r0: ended", "r0: arrived again"]
+
+
+def test_names_from_outside_cannot_move_the_cursor(stage, ask) -> None:
+    run = stage([ask("\x1b[2Jevil\u202e", "one two three", "four five six seven")])
+    for _ in range(3):
+        run.step()
+    recording = MemoryRecording(run.header, run.events)
+    lines = difference(DashboardModel(run.header), recording.view_at_event(len(run.events)))
+    assert any("[2Jevil" in line for line in lines)
+    assert not any("\x1b" in line or "\u202e" in line for line in lines)

@@ -1,0 +1,201 @@
+"""Whatever has happened, the Blocks screen shows what the fold holds: its lines are read back and compared."""
+
+import re
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.tui.drawn_blocks import expected_cells, ids_of, read_cells
+
+from minivllm.tui.draw.lines import Line, target_of, text_of
+from minivllm.tui.draw.selection import Selection
+from minivllm.tui.draw.text import short_name
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.blocks.blockmap import BlockMap
+from minivllm.tui.widgets.blocks.cells import CACHED
+from minivllm.tui.widgets.blocks.freequeue import FreeQueue
+from minivllm.tui.widgets.blocks.inspector import Inspector
+from minivllm.tui.widgets.blocks.prefix_tree import PrefixTree
+
+BEGINNINGS = (
+    "",
+    "you are a kind and patient librarian who " * 2,
+    "you are a kind and patient librarian who never sleeps " * 2,
+)
+SEARCHES = ({}, {}, {}, {"samples": 2}, {"beams": 2})
+
+asks = st.lists(
+    st.tuples(
+        st.sampled_from(BEGINNINGS),
+        st.integers(1, 14),  # more words
+        st.booleans(),  # of its own, or as others have them: then the same content is computed twice
+        st.sampled_from((2, 13, 44)),  # words of the answer
+        st.integers(0, 12),  # arrives
+        st.sampled_from(SEARCHES),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+def chosen(block_id: int | None) -> SimpleNamespace:
+    return SimpleNamespace(selection=Selection(block_id=block_id), ascii=False)
+
+
+def check_the_map(model: DashboardModel) -> None:
+    panel = BlockMap()
+    panel.context = chosen(len(model.fold.blocks) - 1)
+    lines = panel.lines(model, 90, 40)
+    assert read_cells(lines, len(model.fold.blocks), 90, 40) == expected_cells(model)
+
+
+def check_the_queue(model: DashboardModel) -> None:
+    shown = " ".join(text_of(line) for line in FreeQueue().lines(model, 100, 40)).split()
+    if not model.fold.free_queue:
+        assert shown == ["no", "block", "is", "free"]
+        return
+    assert [int(re.sub(r"\D", "", item)) for item in shown[1:]] == list(model.fold.free_queue)
+    assert [CACHED in item for item in shown[1:]] == [
+        model.fold.blocks[i].hash is not None for i in model.fold.free_queue
+    ]
+
+
+def check_the_inspector(model: DashboardModel, panel: Inspector, block_id: int) -> None:
+    fold, size = model.fold, model.header.block_size
+    panel.context = chosen(block_id)
+    facts: dict[str, str] = {}
+    for line in panel.lines(model, 150, 60):
+        facts[text_of(line)[:8].strip()] = text_of(line)[8:].strip()
+    block = fold.blocks[block_id]
+    owners = [(s, q.block_table.index(block_id)) for s, q in fold.sequences.items() if block_id in q.block_table]
+    assert facts["block"].split()[0] == str(block_id)
+    state = facts["block"].partition(" ")[2]
+    assert ("in use" in state) == bool(owners)
+    assert ("cached" in state) == (not owners and block.hash is not None)
+    assert state == "empty" or owners or block.hash is not None
+    if len(owners) > 1:
+        assert f"shared by {len(owners)}" in state
+    named = [f"{model.letter(s)} {short_name(s)} entry {entry}" for s, entry in owners]
+    assert re.split(r"\s\s+", facts.get("owners") or facts["owner"]) == named or (
+        not owners and "nobody" in facts["owner"]
+    )
+    if owners:
+        filled = max(min(max(fold.sequences[s].num_computed_tokens - entry * size, 0), size) for s, entry in owners)
+        start = owners[0][1] * size
+        assert facts["tokens"] == (
+            f"{filled} of {size}, positions {start}-{start + filled - 1}" if filled else f"none of {size}"
+        )
+        ids = []
+        for s, _ in owners:
+            sequence = fold.sequences[s]
+            known = [*fold.requests[sequence.request_id].prompt_token_ids, *sequence.output_token_ids]
+            ids.append([str(i) for i in known[start : start + filled]])
+        assert (facts.get("prompt", "") + " " + facts.get("output", "")).split() in ids
+    queue = list(fold.free_queue)
+    assert ("dies" in facts or "taken" in facts) == (block_id in queue)
+    if block_id in queue:
+        place = queue.index(block_id)
+        said = facts["dies" if block.hash is not None else "taken"]
+        assert said == (
+            "with the next allocation" if place == 0 else f"after {place} more allocation{'s' * (place > 1)}"
+        )
+    related = {"hash": [], "next": [], "same": []}
+    if block.hash is not None:
+        assert facts["hash"].startswith(block.hash[:12])
+        for other_id, other in enumerate(fold.blocks):
+            if other.hash is None:
+                continue
+            if other.hash == block.parent:
+                related["hash"].append(other_id)
+            if other.parent == block.hash:
+                related["next"].append(other_id)
+            if other.hash == block.hash and other_id != block_id:
+                related["same"].append(other_id)
+    for label, ids in related.items():
+        assert [int(i) for i in re.findall(r"block (\d+)", facts.get(label, ""))] == ids
+
+
+def check_the_tree(model: DashboardModel, panel: PrefixTree) -> list[Line]:
+    """Every cached block stands in it once, under its parent, with its holders; those that nobody holds are marked."""
+    fold = model.fold
+    lines = panel.lines(model, 250, 200)
+    seen: list[int] = []
+    above: list[str] = []  # of each level, the last hash
+    for line in lines[1:]:
+        text = text_of(line)
+        guide = re.match(r"[│├└─ ]*", text).group()
+        if text[len(guide)] == "×" or text.startswith("nothing"):
+            continue
+        level = len(guide) // 2
+        copies: list[tuple[list[int], list[str], bool]] = []
+        for span, style in line:
+            target = target_of(style)
+            if target is not None and target.kind == "block":
+                copies.append((ids_of(span.removeprefix(CACHED)), [], span.startswith(CACHED)))
+            elif target is not None:
+                copies[-1][1].append(target.key)
+                assert span == model.letter(target.key)
+        names = [fold.blocks[block_id].hash for block_id in copies[0][0]]
+        for ids, holders, is_free in copies:
+            assert [fold.blocks[block_id].hash for block_id in ids] == names
+            assert all(holders == [s for s, q in fold.sequences.items() if b in q.block_table] for b in ids)
+            assert is_free == (not holders) and all(fold.blocks[block_id].ref_cnt == len(holders) for block_id in ids)
+            seen += ids
+        parents = [fold.blocks[block_id].parent for block_id in copies[0][0]]
+        assert parents[1:] == names[:-1]
+        if level:
+            assert parents[0] == above[level - 1]
+        else:
+            assert parents[0] is None or ("out of reach" in text and parents[0] not in {b.hash for b in fold.blocks})
+        above[level:] = [names[-1]]
+    assert sorted(seen) == [block_id for block_id, block in enumerate(fold.blocks) if block.hash is not None]
+    return lines
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+@given(asks, st.integers(22, 28), st.floats(0, 1), st.integers(0, 10_000))
+def test_what_is_drawn_is_what_the_fold_holds_at_any_moment(
+    stage: Callable, ask: Callable, requests: list, num_blocks: int, moment: float, pick: int
+) -> None:
+    wanted = [
+        ask(
+            f"r{number}",
+            beginning + " ".join(f"w{number * own}-{word}" for word in range(more)),
+            " ".join(f"a{word % 9}" for word in range(said)),
+            arrives,
+            max_tokens=44,
+            **search,
+        )
+        for number, (beginning, more, own, said, arrives, search) in enumerate(requests)
+    ]
+    run = stage(wanted, num_blocks=num_blocks).run()
+    model, inspector, tree = DashboardModel(run.header), Inspector(), PrefixTree()
+    here = int(moment * len(run.events))
+    for number, event in enumerate(run.events):
+        model.apply(event)
+        # At one moment everything, and on the way a sample, so that nothing kept from an earlier frame can be wrong.
+        if number == here or number % 97 == 0:
+            check_the_map(model)
+            check_the_queue(model)
+            check_the_tree(model, tree)
+            blocks = range(num_blocks) if number == here else [(pick + number) % num_blocks]
+            for block_id in blocks:
+                check_the_inspector(model, inspector, block_id)
+
+
+@pytest.mark.parametrize("scenario", ["shared_prefix", "memory_pressure", "samples", "beams"])
+def test_what_is_drawn_is_what_the_fold_holds_in_every_scenario(scenario: str, request: pytest.FixtureRequest) -> None:
+    run = request.getfixturevalue(scenario).run()
+    model, inspector, tree = DashboardModel(run.header), Inspector(), PrefixTree()
+    for number, event in enumerate(run.events):
+        model.apply(event)
+        if number % 29 == 0:
+            check_the_map(model)
+            check_the_queue(model)
+            check_the_tree(model, tree)
+            for block_id in range(number % 5, run.header.num_blocks, 5):
+                check_the_inspector(model, inspector, block_id)

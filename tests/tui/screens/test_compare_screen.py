@@ -1,0 +1,274 @@
+"""The Compare screen: both sides tell their own recording, and what is said to differ does differ."""
+
+import re
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.tui.memory_recording import MemoryRecording, context_of, transport_of
+from support.tui.screen_host import SIZES, ScreenHost, drive
+from textual.geometry import Region
+from textual.pilot import Pilot
+
+from minivllm.events import types as ev
+from minivllm.events.kv_usage import KVUsageMeter
+from minivllm.tui.draw.lines import text_of
+from minivllm.tui.draw.selection import sequence
+from minivllm.tui.screens.compare import CompareScreen
+from minivllm.tui.time.plan_search import PlanSearch
+from minivllm.tui.time.usage import UsageFollower
+from minivllm.tui.widgets.compare.comparison import Comparison
+from minivllm.tui.widgets.compare.side import Side, policy_of
+from minivllm.tui.widgets.frame.panel import Panel
+
+ROOMS = [(0, 0), (1, 1), (2, 3), (10, 2), (39, 8), (80, 24), (200, 60)]
+
+
+@pytest.fixture
+def two(stage, ask):
+    """The same requests through two policies: four slots and a large budget, two slots and a small one."""
+
+    def make(**options):
+        asks = [
+            ask(f"r{index}", " ".join(f"w{index}{k}" for k in range(30)), "a b c d e f g h i j k l m", index, 40)
+            for index in range(6)
+        ]
+        return stage(asks, num_blocks=24, **options).run()
+
+    return make(), make(max_num_seqs=2, max_num_batched_tokens=16)
+
+
+def side(panel: Side, context, width: int, height: int) -> list[str]:
+    panel.context = context
+    transport = context.second if panel._is_second else context.transport
+    model = (transport or context.transport).view
+    return [text_of(line) for line in panel.lines(model, width, height)]
+
+
+def plans(events: list[ev.Event]) -> dict[int, list[tuple[str, str, int]]]:
+    """The plan of every step, read plainly."""
+    found: dict[int, list] = {one.step: [] for one in events if isinstance(one, ev.StepEnd)}
+    for one in events:
+        if isinstance(one, ev.StepScheduled):
+            found[one.step].append((one.seq_id, one.kind, one.num_tokens))
+    return found
+
+
+def test_each_side_shows_its_own_policy_with_the_differences_first_and_marked(two) -> None:
+    context = context_of(two[0], other=two[1])
+    a = "\n".join(side(Side("A", is_second=False), context, 110, 20))
+    b = "\n".join(side(Side("B", is_second=True), context, 110, 20))
+    assert "≠ budget 64   ≠ slots 4" in a and "≠ budget 16   ≠ slots 2" in b
+    assert "≠ memory" not in a + b and "memory paged" in a and "memory paged" in b
+    assert len(re.findall("≠", a)) == len(re.findall("≠", b)) == 2
+
+
+def test_the_marked_facts_are_those_of_the_headers_that_differ(two) -> None:
+    a, b = (policy_of(run.header) for run in two)
+    assert {name for name in a if a[name] != b[name]} == {"budget", "slots"}
+
+
+@pytest.mark.parametrize("step", [0, 1, 5, 12, 10**6])
+def test_the_numbers_of_each_side_are_those_of_its_fold(step: int, two) -> None:
+    context = context_of(two[0], other=two[1])
+    context.transport.to_step(step)
+    context.second.to_step(step)
+    for label, transport in (("A", context.transport), ("B", context.second)):
+        text = " ".join(side(Side(label, is_second=label == "B"), context, 78, 12))
+        fold = transport.view.fold
+        assert f"step {fold.step}" in text and f"{len(fold.running)} run {len(fold.waiting)} wait" in text
+        assert f"{fold.counters.generation_tokens} tokens" in text
+        assert f"{fold.counters.finished_requests} finished" in text
+        assert ("■ END" in text) == transport.at_end
+
+
+def test_without_a_second_recording_it_says_how_to_open_one(two) -> None:
+    context = context_of(two[0])
+    text = " ".join(" ".join(side(Side("B", is_second=True), context, 38, 20)).split())
+    assert "minivllm compare --record FOLDER" in text
+    assert "minivllm replay FOLDER/a.jsonl --with FOLDER/b.jsonl" in text
+    panel = Comparison()
+    panel.context = context
+    assert panel.lines(context.transport.view, 80, 20) == []
+
+
+def test_the_first_different_plan_is_the_first_one(two) -> None:
+    a, b = (plans(run.events) for run in two)
+    first = next(step for step in sorted({*a, *b}) if a.get(step) != b.get(step))
+    search = PlanSearch(*(MemoryRecording(run.header, run.events) for run in two))
+    search.look(True, True)
+    assert search.parting.step == first
+    assert list(search.parting.a.shares) == a[first] and list(search.parting.b.shares) == b[first]
+
+
+def test_a_step_that_one_recording_ends_in_is_where_the_plans_part(two) -> None:
+    run = two[0]
+    ends = [index for index, one in enumerate(run.events) if isinstance(one, ev.StepEnd)]
+    torn = run.events[: ends[3]]
+    step = run.events[ends[3]].step
+    search = PlanSearch(MemoryRecording(run.header, run.events), growing := MemoryRecording(run.header, torn))
+    search.look(True, False)
+    assert search.parting is None, "a recording that grows may end the step yet"
+    search.look(True, True)
+    shares = tuple(plans(run.events)[step])
+    assert (search.parting.step, search.parting.a.shares, search.parting.b.shares) == (step, shares, shares)
+    assert (search.parting.a.is_torn, search.parting.b.is_torn) == (False, True)
+    assert not search.has_more and growing.all == torn
+
+
+def test_a_torn_step_is_told_as_such_and_the_sentence_stands_over_both_sides(two) -> None:
+    run = two[0]
+    end = next(index for index, one in enumerate(run.events) if isinstance(one, ev.StepEnd))
+    torn = SimpleNamespace(header=run.header, events=run.events[:end])
+    app = ScreenHost(CompareScreen, context_of(run, other=torn, watch="In step 1 yours ends: ValueError in line 7."))
+
+    async def script(pilot: Pilot) -> None:
+        assert "In step 1 yours ends: ValueError in line 7." in "\n".join(app.rows("watch"))
+        told = [row.strip() for row in app.rows("comparison")]
+        assert re.search(r"^A  .* prefill$", told[1]), told
+        assert re.search(r"^B  .* prefill, and the recording ends in this step$", told[2]), told
+
+    drive(app, script, (100, 30))
+
+
+@given(st.data())
+@settings(max_examples=80, deadline=None)
+def test_plans_part_where_a_plain_reading_says_so(data: st.DataObject) -> None:
+    """Both are made of the same steps up to some step; the recordings grow while they are read."""
+
+    def events(steps: list[int]) -> list[ev.Event]:
+        made: list[ev.Event] = []
+        for step, tokens in enumerate(steps, start=1):
+            made.append(ev.StepBegin(len(made), step, 0.0, 64))
+            made += [ev.StepScheduled(len(made), step, 0.0, "r0.0", tokens, "decode", 0)] * (tokens > 0)
+            made.append(ev.StepEnd(len(made), step, 0.0, tokens, 0, 0, 0, 0))
+        return made
+
+    some = st.lists(st.integers(0, 3), max_size=700)
+    same = data.draw(some)
+    steps = same + data.draw(some), same + data.draw(some)
+    whole = [events(one) for one in steps]
+    grown = [MemoryRecording(None, []), MemoryRecording(None, [])]
+    search = PlanSearch(*grown)
+    expected = next((i + 1 for i, (x, y) in enumerate(zip(*steps, strict=False)) if x != y), None)
+    if expected is None and len(steps[0]) != len(steps[1]):
+        expected = min(map(len, steps)) + 1
+    for part in (0.3, 0.7, 1.0):
+        for recording, all_of_it in zip(grown, whole, strict=True):
+            recording.all = all_of_it[: int(part * len(all_of_it))]
+        for _ in range(20):
+            read = sum(one.num_read for one in grown)
+            search.look(part == 1.0, part == 1.0)
+            assert sum(one.num_read for one in grown) - read <= 2000
+        if part < 1.0 and search.parting is not None:
+            assert None not in search.parting[1:], "what is still growing has not ended"
+    assert (None if search.parting is None else search.parting.step) == expected
+    assert not search.has_more
+    if expected is None:
+        assert search.same_up_to == (len(steps[0]) or -1)
+
+
+@pytest.mark.parametrize("name", ["shared_prefix", "memory_pressure", "samples"])
+def test_usage_anywhere_is_that_of_the_last_finished_step_in_a_whole_reading(name: str, request) -> None:
+    run = request.getfixturevalue(name).run(60)
+    meter, expected = KVUsageMeter(run.header), [None]
+    for one in run.events:
+        meter.apply(one)
+        ran = meter.samples and meter.samples[-1].step == one.step and isinstance(one, ev.StepEnd)
+        expected.append(meter.samples[-1] if ran else expected[-1])
+    transport = transport_of(run, 0)
+    follower = UsageFollower()
+    total = len(run.events)
+    for position in [*range(0, total, 3), *range(total, 0, -41), total // 2, total]:
+        transport.to_position(position)
+        assert follower.usage_at(transport) == expected[position], position
+
+
+def test_the_table_gives_both_numbers_and_their_ratio(two) -> None:
+    context = context_of(two[0], other=two[1])
+    context.second.to_step(20)
+    context.transport.to_step(20)
+    panel = Comparison()
+    panel.context = context
+    text = "\n".join(text_of(line) for line in panel.lines(context.transport.view, 100, 40))
+    a, b = context.transport.view.fold.counters, context.second.view.fold.counters
+    for name, field in (("output tokens", "generation_tokens"), ("tokens computed", "scheduled_tokens")):
+        x, y = getattr(a, field), getattr(b, field)
+        assert x != y
+        assert re.search(rf"{name} +{x} +{y} +×{y / x:.2f}\b", text)
+    assert re.search(r"aborted +0 +0 +=", text)
+
+
+def test_the_chosen_request_is_shown_in_both_wherever_it_is(two) -> None:
+    context = context_of(two[0], other=two[1])
+    panel = Comparison()
+    panel.context = context
+    context.selection.choose(sequence("r5.0"))
+    seen = set()
+    for step in range(40):
+        context.transport.to_step(step)
+        context.second.to_step(step)
+        rows = [text_of(line) for line in panel.lines(context.transport.view, 110, 40)]
+        told = [row for row in rows if re.match(r"[AB]  r5  ", row)]
+        assert [row[0] for row in told] == ["A", "B"]
+        for row, transport in zip(told, (context.transport, context.second), strict=True):
+            one = transport.view.fold.sequences.get("r5.0")
+            assert ("not there" in row or "finished" in row) == (one is None)
+            if one is not None:
+                assert f"{len(one.output_token_ids)} token" in row
+                assert ("in slot" in row) == (one.slot is not None)
+            seen.update(word for word in ("not there", "waits", "prefill", "decode", "finished") if word in row)
+    assert seen == {"not there", "waits", "prefill", "decode", "finished"}
+
+
+def test_the_panels_fit_any_room_and_never_fail(two) -> None:
+    for first, second in ((two[0], two[1]), (two[1], two[0]), (two[0], None)):
+        for step in (0, 1, 9, 10**6):
+            context = context_of(first, other=second)
+            context.transport.to_step(step)
+            if second is not None:
+                context.second.to_step(step)
+            comparison = Comparison()
+            comparison.context = context
+            for width, height in ROOMS:
+                for label in "AB":
+                    rows = side(Side(label, is_second=label == "B"), context, width, height)
+                    assert len(rows) <= height and all(len(row) <= max(width, 0) for row in rows)
+                rows = [text_of(line) for line in comparison.lines(context.transport.view, width, height)]
+                assert len(rows) <= height and all(len(row) <= max(width, 0) for row in rows)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_second_recording_stays_at_the_same_step_and_all_has_its_place(size: tuple[int, int], two) -> None:
+    app = ScreenHost(CompareScreen, context_of(two[0], other=two[1]))
+
+    async def script(pilot: Pilot) -> None:
+        transport = app.context.transport
+        for step in (3, 9, 4):
+            transport.to_step(step)
+            app.shown.draw()
+            assert app.context.second.view.fold.step == step
+        await pilot.pause()
+        shown = [one for one in app.shown.query(Panel) if one.display]
+        assert {one.id for one in shown} == {"header", "side-a", "side-b", "comparison", "timeline"}
+        for number, one in enumerate(shown):
+            assert Region(0, 0, *size).contains_region(one.region) and one.content_size.height >= 1
+            assert not any(one.region.overlaps(other.region) for other in shown[number + 1 :])
+        assert "≠ slots 4" in "\n".join(app.rows("side-a")) and "≠ slots 2" in "\n".join(app.rows("side-b"))
+        comparison = "\n".join(app.rows("comparison"))
+        for words in ("First different plan: step 1", "output tokens", "waste, %", "B/A"):
+            assert words in comparison
+        assert any("█" in row for row in app.rows("side-a"))
+
+    drive(app, script, size)
+
+
+def test_the_screen_works_without_a_second_recording(two) -> None:
+    app = ScreenHost(CompareScreen, context_of(two[0]))
+
+    async def script(pilot: Pilot) -> None:
+        assert "No second recording is open." in "\n".join(app.rows("side-b"))
+        assert not app.shown.query_one("#comparison").display
+
+    drive(app, script, (80, 24))

@@ -1,0 +1,277 @@
+"""Every screen in the real app: at every size everything has its place, and nothing from outside can harm it."""
+
+import html
+import re
+from collections.abc import Iterator
+
+import pytest
+from rich.cells import cell_len
+from support.tui.driven_app import (
+    CONTROL_CHARACTERS,
+    FRAME,
+    SCREENS,
+    SIZES,
+    all_drawn,
+    app_for,
+    click,
+    drawn,
+    drive,
+    panel,
+    settle,
+    show_screen,
+    source_of,
+    until,
+    visible,
+)
+from textual.geometry import Region
+from textual.pilot import Pilot
+from textual.widgets import Footer
+
+from minivllm.events import types as ev
+from minivllm.tui.app import DashboardApp
+from minivllm.tui.draw.lines import text_of
+from minivllm.tui.draw.selection import block, event, sequence, step
+from minivllm.tui.draw.theme import LIGHT
+from minivllm.tui.widgets.blocks.blockmap import lay_out
+
+
+def SLOW(value: object):
+    """One of several that differ little: for the slow tests."""
+    return pytest.param(value, marks=pytest.mark.slow)
+
+
+SCENARIOS = ("shared_prefix", "memory_pressure", "samples", "beams")
+WATCH = "The first blocks are computed once and shared."
+
+
+def picture(app: DashboardApp) -> list[str]:
+    """Every row of the terminal as it is, panels, titles, footer and windows."""
+    rows: dict[float, list[tuple[float, str]]] = {}
+    # Rich writes each run of characters with its place; backgrounds are rectangles and left out.
+    runs = r'<text [^>]*x="([\d.]+)" y="([\d.]+)"[^>]*clip-path[^>]*>(.*?)</text>'
+    for x, y, text in re.findall(runs, app.export_screenshot()):
+        rows.setdefault(float(y), []).append((float(x), html.unescape(text)))
+    return ["".join(text for _, text in sorted(parts)).replace("\xa0", " ") for _, parts in sorted(rows.items())]
+
+
+def check_that_everything_has_its_place(app: DashboardApp, size: tuple[int, int]) -> None:
+    screen, shown = Region(0, 0, *size), visible(app)
+    # In a terminal that is lower than any we lay out for, what has no room is cut off by its container.
+    is_cut = size[1] < 24
+    place = {one: app.screen.find_widget(one).visible_region if is_cut else one.region for one in shown}
+    shown = [one for one in shown if place[one].area]
+    assert {one.id for one in shown} >= {"header", "timeline"}
+    homeless = [one.id for one in app.dashboard_screen.panels() if one.display and not one.region.area]
+    assert homeless == [] or homeless == ["watch"]
+    for number, one in enumerate(shown):
+        assert screen.contains_region(place[one]), one
+        assert not any(place[one].overlaps(place[other]) for other in shown[number + 1 :]), one
+        width, height = one.content_size
+        # A folded panel is only its title.
+        assert is_cut or (width >= 10 and height >= 1) or str(one.border_title).strip(), one
+        for row in range(height):
+            assert one.render_line(row).cell_length == width, one
+        lines = one.lines(one._model, width, height)
+        assert len(lines) <= max(height, 1), one
+        assert all(cell_len(text_of(line)) <= width for line in lines), (one, lines)
+    footer = app.dashboard_screen.query_one(Footer).region
+    assert (footer.bottom, footer.width) == (size[1], size[0])
+    assert not any(footer.overlaps(place[one]) for one in shown)
+
+
+async def through_all_screens(pilot: Pilot) -> Iterator[str]:
+    for name in SCREENS:
+        await show_screen(pilot, name)
+        yield name
+
+
+def moments(stage) -> list[int]:
+    return [0, len(stage.events) // 2, len(stage.events)]
+
+
+@pytest.mark.parametrize("scenario", [SLOW(s) if s in ("shared_prefix", "samples") else s for s in SCENARIOS])
+def test_every_panel_of_every_screen_has_its_place_at_every_size(scenario: str, request: pytest.FixtureRequest) -> None:
+    stage = request.getfixturevalue(scenario).run()
+    app = app_for(stage, watch=WATCH, other=source_of(stage))
+
+    async def script(pilot: Pilot) -> None:
+        for size in SIZES:
+            await pilot.resize_terminal(*size)
+            await settle(pilot)
+            async for _ in through_all_screens(pilot):
+                for position in moments(stage):
+                    app.context.transport.to_position(position)
+                    app.draw()
+                    check_that_everything_has_its_place(app, size)
+                    assert f"step {app.model.fold.step}" in drawn(app, "header")[0]
+
+    drive(app, script, SIZES[0])
+
+
+@pytest.mark.parametrize("size", [(20, 5), SLOW((40, 12)), SLOW((300, 90))])
+def test_odd_sizes_do_no_harm_and_leave_no_trace(size: tuple[int, int], memory_pressure) -> None:
+    app = app_for(memory_pressure.run(40), watch=WATCH)
+    tiny = size < (40, 12)
+
+    async def script(pilot: Pilot) -> None:
+        async for _ in through_all_screens(pilot):
+            if tiny:
+                assert not any(one.region.area for one in app.dashboard_screen.panels())
+            else:
+                check_that_everything_has_its_place(app, size)
+        await pilot.press("tab", "down", "z", "z", "left", "question_mark", "escape", "g", "escape", "space")
+        if size == (20, 5):
+            said = " ".join(" ".join(picture(app)).split())
+            assert "needs 40 columns and 12 rows; this terminal has 20 and 5." in said
+        await pilot.resize_terminal(97, 30)
+        await settle(pilot)
+        for name in ("blocks", "overview"):
+            await show_screen(pilot, name)
+            check_that_everything_has_its_place(app, (97, 30))
+        assert "r0" in all_drawn(app)
+
+    drive(app, script, size)
+
+
+HOSTILE = (
+    "\x1b[31m\x1b]0;owned\x07[bold red]x[/bold red] [@click=app.quit]y[/] \u202egnp.exe\u2066\x9b2J {0} %s \\[ 漢字 שלום e\u0301 "
+    "🏳️\u200d🌈 $accent <text>&amp; \r\n\t"
+)
+
+
+def test_nothing_from_outside_is_obeyed_on_any_screen(stage, ask) -> None:
+    asks = [
+        ask(f"{HOSTILE}{i}", HOSTILE * (1 + i), f"{HOSTILE}\n" * 9, arrives=3 * i, samples=1 + i % 2) for i in range(7)
+    ]
+    run = stage(asks, model=HOSTILE, num_blocks=90).run(60)
+    last = run.events[-1]
+    mass = ev.AttentionMass(last.seq + 1, last.step, last.t, run.engine.inspect().running[0], [0.5])
+    problem = ev.KernelTraced(last.seq + 2, last.step, last.t, mass.seq_id, 1, 9, [], HOSTILE)
+    run.events += [mass, problem]
+    app = app_for(run, watch=HOSTILE, other=source_of(run))
+
+    def check() -> None:
+        for drawing in (app.export_screenshot(), all_drawn(app)):
+            assert not set(drawing) & (CONTROL_CHARACTERS | set("\u2066\u200d\u202e"))
+
+    async def script(pilot: Pilot) -> None:
+        app.context.selection.choose(sequence(mass.seq_id))
+        for size in (SIZES[0], SIZES[2]):
+            await pilot.resize_terminal(*size)
+            await settle(pilot)
+            async for name in through_all_screens(pilot):
+                check_that_everything_has_its_place(app, size)
+                check()
+                assert "[bold red]x" in all_drawn(app) or name in ("scheduler", "blocks"), name
+        for key in ("w", "D", "escape", "question_mark", "escape", "s", "escape", "ctrl+p", "escape"):
+            await pilot.press(*(["m", "left"] if key == "D" else []), key)
+            await pilot.pause(0.05)
+            check()
+        await pilot.press("g")
+        app.screen.query_one("Input").value = HOSTILE
+        await pilot.press("enter", "slash")
+        app.screen.query_one("Input").value = HOSTILE
+        await pilot.press("enter")
+        await pilot.pause(FRAME)
+        check()
+        await show_screen(pilot, "overview")
+        app.show_summary([HOSTILE])
+        await pilot.press("end")
+        await until(pilot, lambda: "[bold red]x" in "".join(drawn(app, "summary")))
+        check()
+        assert app.is_running and not app._exit
+
+    drive(app, script, SIZES[0])
+
+
+@pytest.mark.slow
+def test_without_colour_every_screen_has_the_same_characters_in_grey(
+    memory_pressure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = memory_pressure.run(60)
+    pictures: list[dict[str, list[str]]] = []
+    colours: list[set[str]] = []
+
+    async def script(pilot: Pilot) -> None:
+        seen: dict[str, list[str]] = {}
+        found = []
+        async for name in through_all_screens(pilot):
+            seen[name] = picture(pilot.app)
+            found += re.findall(r"fill: #(..)(..)(..)", pilot.app.export_screenshot())
+        pictures.append(seen)
+        colours.append({"".join(rgb) for rgb in found if len(set(rgb)) > 1})
+
+    drive(app_for(stage), script)
+    monkeypatch.setenv("NO_COLOR", "1")
+    drive(app_for(stage), script)
+    assert pictures[0] == pictures[1]
+    assert len(colours[0]) > 10
+    # What is left is the foreground that Rich gives to text without a style.
+    assert colours[1] <= {"c5c8c6"}
+
+
+@pytest.mark.slow
+def test_a_held_picture_can_be_laid_out_anew_and_painted_in_other_colours(memory_pressure) -> None:
+    stage = memory_pressure.run()
+    app = app_for(stage, watch=WATCH)
+
+    async def script(pilot: Pilot) -> None:
+        for _ in range(5):
+            await pilot.press("left")
+        position, held = app.context.transport.position, app.model.fold.step
+        for size, key in zip([*SIZES, (97, 30), (120, 36)], "t2t4t", strict=True):
+            await pilot.resize_terminal(*size)
+            await pilot.press(key)
+            await pilot.pause(FRAME)
+            assert (app.context.transport.position, app.context.transport.state) == (position, "paused")
+            assert f"step {held}" in drawn(app, "header")[0]
+            check_that_everything_has_its_place(app, size)
+        assert app.theme == LIGHT.name
+        async for _ in through_all_screens(pilot):
+            for one in visible(app):
+                for y in range(one.content_size.height):
+                    grounds = {s.style.bgcolor.get_truecolor().hex for s in one.render_line(y) if s.style.bgcolor}
+                    assert grounds <= {LIGHT.background, LIGHT.panel}, one
+
+    drive(app, script)
+
+
+def test_a_click_chooses_and_a_double_click_opens(memory_pressure) -> None:
+    stage = memory_pressure.run(40)
+    app = app_for(stage)
+    chosen = app.context.selection
+
+    async def at_block(pilot: Pilot, number: int, times: int) -> None:
+        shown = panel(app, "blockmap")
+        x, y = lay_out(24, shown.content_size.width, shown.content_size.height - 1).origin(number)
+        at = shown.content_region.offset - shown.region.offset
+        await pilot.click("#blockmap", offset=(at.x + x, at.y + y), times=times)
+        await settle(pilot)
+
+    async def script(pilot: Pilot) -> None:
+        await at_block(pilot, 13, 1)
+        assert (chosen.last, app.current_mode) == (block(13), "overview")
+        await at_block(pilot, 14, 2)
+        assert (chosen.last, app.current_mode) == (block(14), "blocks")
+        await show_screen(pilot, "overview")
+        running = app.model.fold.running[1]
+        await click(pilot, "slots", f" {running.removesuffix('.0')} ")
+        assert (chosen.last, app.current_mode) == (sequence(running), "overview")
+        waiting = app.model.fold.waiting[0]
+        await click(pilot, "waiting", waiting.removesuffix(".0"), times=2)
+        assert (chosen.last, app.current_mode) == (sequence(waiting), "requests")
+        await show_screen(pilot, "scheduler")
+        row = next(row for row in drawn(app, "step-history")[3:] if re.match(r"\s*\d+ ", row))
+        await click(pilot, "step-history", row.split()[0])
+        assert (chosen.last, app.current_mode) == (step(int(row.split()[0])), "scheduler")
+        await show_screen(pilot, "events")
+        number = re.search(r"\d+", drawn(app, "events")[8]).group()
+        await click(pilot, "events", number)
+        assert chosen.last == event(int(number)) and app.context.transport.position == int(number) + 1
+        await show_screen(pilot, "overview")
+        await click(pilot, "timeline", "step")  # nothing stands there
+        assert app.current_mode == "overview"
+        await click(pilot, "eventlog", "takes", times=2)
+        assert app.current_mode == "events" and chosen.last.kind == "event"
+
+    drive(app, script)

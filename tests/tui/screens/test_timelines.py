@@ -1,0 +1,273 @@
+"""The lives of sequences: each cell of a timeline is what a slow reading of the events says."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from support.engine.random_traces import OPTIONS, REQUESTS, RUNS, context_with, folded, run_of
+
+from minivllm.events import types as ev
+from minivllm.tui.draw.lines import target_of, text_of
+from minivllm.tui.draw.selection import sequence
+from minivllm.tui.draw.wrap import wrap, wrap_tail
+from minivllm.tui.state.lives import Life
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.requests.request_detail import RequestDetail
+from minivllm.tui.widgets.requests.timelines import SIGNS, Axis, Timelines, duration, in_order, phase_cells
+
+SCENARIOS = ["shared_prefix", "memory_pressure", "samples", "beams"]
+_RAREST_FIRST = ("preempted", "prefill", "queued", "decode")
+
+
+def rows(panel, model: DashboardModel, width: int = 118, height: int = 30) -> list[str]:
+    return [text_of(line).rstrip() for line in panel.lines(model, width, height)]
+
+
+def twin(events: list[ev.Event], seq_id: str, last_step: int) -> list[str | None]:
+    """The phase at the end of each step, one event after the other; None before and after the life."""
+    phase, at_end, ended = None, {}, None
+    for event in events:
+        if isinstance(event, ev.RequestForked) and event.seq_id == seq_id:
+            phase = "decode"
+        elif getattr(event, "seq_id", None) == seq_id:
+            match event:
+                case ev.RequestArrived():
+                    phase = "queued"
+                case ev.RequestAdmitted() | ev.RequestResumed():
+                    phase = "prefill"
+                case ev.StepScheduled():
+                    phase = event.kind
+                case ev.RequestPreempted():
+                    phase = "preempted"
+                case ev.RequestFinished() | ev.RequestAborted():
+                    ended = event.step
+                    break
+        at_end[event.step] = phase
+    phases, now = [], None
+    for step in range(last_step + 1):
+        now = at_end.get(step, now)
+        phases.append(phase if step == ended else now if ended is None or step < ended else None)
+    return phases
+
+
+@RUNS
+@given(REQUESTS, OPTIONS, st.integers(1, 60))
+def test_the_phases_drawn_are_those_of_a_slow_twin(stage, ask, requests, options, width: int) -> None:
+    run = run_of(stage, ask, requests, options)
+    model = folded(run)
+    last = model.fold.step
+    assert {life.seq_id for life in in_order(model)} == {
+        event.seq_id for event in run.events if isinstance(event, (ev.RequestArrived, ev.RequestForked))
+    }
+    for life in in_order(model):
+        by_step = twin(run.events, life.seq_id, last)
+        assert list(phase_cells(life, Axis(0, 1, last + 1), last)) == by_step
+        axis = Axis.over(0, last, width)
+        for number, cell in enumerate(phase_cells(life, axis, last)):
+            of_cell = by_step[number * axis.steps_per_cell : (number + 1) * axis.steps_per_cell]
+            assert cell == next((phase for phase in _RAREST_FIRST if phase in of_cell), None)
+
+
+@given(st.integers(0, 5000), st.integers(0, 5000), st.integers(1, 200))
+def test_an_axis_has_a_cell_for_every_step_and_not_many_too_many(first: int, length: int, width: int) -> None:
+    axis = Axis.over(first, first + length, width)
+    assert axis.first <= first and (axis.first % axis.steps_per_cell == 0 or width == 1)
+    assert axis.cell(first) >= 0 and axis.cell(first + length) < width
+    assert axis.steps_per_cell <= -(-(length + 1) // width) * 2
+
+
+def test_cells_stand_still_while_time_goes_on(shared_prefix) -> None:
+    panel, model, before = Timelines(), DashboardModel(shared_prefix.header), None
+    scales = set()
+    for event in shared_prefix.run(60).events:
+        model.apply(event)
+        if not isinstance(event, ev.StepEnd):
+            continue
+        head, first = rows(panel, model, 70, 20)[:2]
+        scale = re.search(r"\d+ a cell|$", head).group()
+        first = first[head.index("steps") :]
+        if before is not None and scale == before[0] and model.lives.by_sequence["r0.0"].end is None:
+            # Only the newest cell may change, and new ones come after it.
+            assert first.startswith(before[1][:-1])
+        before = scale, first
+        scales.add(scale)
+    assert len(scales) > 1
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_the_bars_on_the_screen_are_the_phases(scenario: str, request: pytest.FixtureRequest) -> None:
+    model = folded(request.getfixturevalue(scenario).run(50))
+    lives = in_order(model)
+    shown = rows(Timelines(), model, 118, 40)[1:]
+    assert len(shown) == len(lives)
+    for life, row in zip(lives, shown, strict=True):
+        cells = phase_cells(life, Axis(0, 1, 51), 50)
+        letter = model.letter(life.seq_id) or "▄"
+        drawn = "".join(" " if phase is None else SIGNS.get(phase, letter) for phase in cells).strip()
+        assert row.endswith(drawn)
+
+
+def test_times_and_states_are_those_of_the_events(shared_prefix) -> None:
+    model = folded(shared_prefix.run())
+    shown = rows(Timelines(), model, 118, 40)[1:]
+    for life, row in zip(in_order(model), shown, strict=True):
+        tokens = [e.t for e in shared_prefix.events if isinstance(e, ev.TokenSampled) and e.seq_id == life.seq_id]
+        arrived = next(
+            e.t for e in shared_prefix.events if isinstance(e, ev.RequestArrived) and e.seq_id == life.seq_id
+        )
+        assert life.time_to_first_token == tokens[0] - arrived
+        assert life.time_per_output_token == pytest.approx((tokens[-1] - tokens[0]) / (len(tokens) - 1))
+        words = [duration(tokens[0] - arrived), duration((tokens[-1] - tokens[0]) / (len(tokens) - 1))]
+        assert "done" in row and [word for word in words if word not in row] == []
+
+
+def test_forks_stand_under_the_sequence_that_came_first(samples) -> None:
+    shown = rows(Timelines(), folded(samples.run(12)), 118, 40)[1:]
+    assert [row.split()[1] for row in shown] == ["r0", "└r0.1", "└r0.2", "r1"]
+    # They have no time to a first token of their own: their request waited, and not they.
+    assert [len(re.findall(r"\d+ms", row)) for row in shown] == [2, 1, 1, 2]
+
+
+def test_the_chosen_life_is_in_sight_and_else_the_newest_that_run(stage, ask) -> None:
+    model = folded(stage([ask(f"r{i}", "a question", "an answer " * 9) for i in range(60)]).run(30))
+    panel = Timelines()
+    panel._model = model
+    newest = max(int(seq_id[1:-2]) for seq_id in model.fold.running)
+    names = [row.split()[1] if row[0] != " " else row.split()[0] for row in rows(panel, model, 100, 13)[1:]]
+    assert len(names) == 12 and f"r{newest}" in names and f"r{newest + 4}" in names
+    panel.context = context_with(sequence("r50.0"))
+    assert any(" r50 " in row for row in rows(panel, model, 100, 13))
+    assert panel.targets() == [sequence(life.seq_id) for life in in_order(model)]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(None, ""), (0.0, "0ms"), (0.0042, "4.2ms"), (0.28, "280ms"), (3.14, "3.1s"), (6000, "100min")],
+)
+def test_a_duration_takes_at_most_six_characters(seconds: float | None, text: str) -> None:
+    assert duration(seconds) == text
+
+
+# ---- the chosen request ----
+
+
+def test_prompt_and_text_are_shown_whole_where_there_is_room(shared_prefix) -> None:
+    model = folded(shared_prefix.run(40))
+    panel = RequestDetail()
+    for seq_id in model.fold.running:
+        panel.context = context_with(sequence(seq_id))
+        fold = model.fold
+        found, request = fold.sequences[seq_id], fold.requests[fold.sequences[seq_id].request_id]
+        joined = " ".join(" ".join(rows(panel, model, 70, 60)).split())
+        assert " ".join(request.prompt.split()) in joined and " ".join(found.text.split()) in joined
+        assert f"of at most {request.max_tokens} output" in joined
+        # In two columns the same words stand beside each other.
+        assert sorted(" ".join(rows(panel, model, 120, 60)).split()) == sorted(joined.split())
+
+
+def test_where_there_is_little_room_the_newest_of_both_texts_is_shown(shared_prefix) -> None:
+    model = folded(shared_prefix.run(40))
+    panel = RequestDetail()
+    panel.context = context_with(sequence("r0.0"))
+    shown = rows(panel, model, 60, 12)
+    assert len(shown) == 12
+    assert shown[-1].endswith(model.fold.sequences["r0.0"].text.split()[-1])
+    prompt = shown[shown.index("prompt") + 1 : shown.index("text")]
+    assert prompt[0].startswith("…") and prompt[-1].endswith("sky blue ?")
+    assert len(shown) - shown.index("text") > 3
+
+
+def test_the_numbers_and_phases_are_those_of_the_fold_and_the_life(memory_pressure) -> None:
+    model = folded(memory_pressure.run(60))
+    panel = RequestDetail()
+    preempted = [life for life in in_order(model) if life.preemption is not None]
+    assert len(preempted) == 2
+    for life in preempted:
+        panel.context = context_with(sequence(life.seq_id))
+        text = " ".join(rows(panel, model, 90, 40))
+        one = life.preemption
+        assert (
+            f"step {one.step} (" in text
+            and f"is preempted for {one.victim_of[:-2]} and waits for {60 - one.step} step" in text
+        )
+        assert f"{len(model.fold.sequences[life.seq_id].output_token_ids)} of at most 80 output tokens" in text
+
+
+def test_one_that_has_ended_is_shown_from_the_history(shared_prefix) -> None:
+    model = folded(shared_prefix.run())
+    done = model.fold.history[-1]
+    panel = RequestDetail()
+    panel.context = context_with(sequence(done.seq_id))
+    text = " ".join(" ".join(rows(panel, model, 90, 60)).split())
+    assert " done" in text and f"{done.num_tokens} tokens in all" in text and " ".join(done.text.split()) in text
+    panel.context = context_with(sequence("nobody.0"))
+    assert rows(panel, model) == ["nobody is not known at this moment"]
+
+
+def test_before_the_first_request_there_is_nobody_to_show(shared_prefix) -> None:
+    model = DashboardModel(shared_prefix.header)
+    assert rows(RequestDetail(), model) == ["nobody to show yet"]
+    assert rows(Timelines(), model) == ["no request has come yet"]
+
+
+# ---- any size, any text ----
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("size", [(1, 1), (10, 2), (24, 4), (37, 5), (79, 8), (118, 20), (200, 60)])
+def test_no_panel_of_the_requests_leaves_its_room(scenario: str, size, request: pytest.FixtureRequest) -> None:
+    stage = request.getfixturevalue(scenario)
+    model, panels = DashboardModel(stage.header), [Timelines(), RequestDetail()]
+    for number, event in enumerate(stage.run(70).events):
+        model.apply(event)
+        if number % 11:
+            continue
+        for panel in panels:
+            panel.context = context_with(sequence("r1.0")) if number % 2 else None
+            lines = panel.lines(model, *size)
+            assert len(lines) <= size[1], panel
+            assert all(cell_len(text_of(line)) <= size[0] for line in lines), panel
+
+
+def test_hostile_texts_and_names_are_drawn_without_what_a_terminal_would_obey(stage, ask) -> None:
+    name = "x\x1b[31m‮\nevil: @" + "長" * 40
+    model = folded(
+        stage([ask(name, "\x1b[2J長長 " * 60, "an\x07swer\r\n " * 9, samples=2, max_tokens=30)], num_blocks=40).run(6)
+    )
+    for panel in (Timelines(), RequestDetail()):
+        panel.context = context_with(sequence(name + ".0"))
+        for width in (60, 118):
+            for line in panel.lines(model, width, 20):
+                assert cell_len(text_of(line)) <= width
+                assert not re.search("[\x00-\x1f\x7f-\x9f‮]", text_of(line))
+    drawn = [target_of(style) for line in Timelines().lines(model, 60, 20) for _, style in line]
+    assert sequence(name + ".0") in drawn
+
+
+@given(st.text(max_size=200), st.integers(0, 30))
+def test_wrapped_text_fits_and_loses_nothing_but_spaces(text: str, width: int) -> None:
+    shown = wrap(text, width)
+    assert all(cell_len(row) <= width for row in shown)
+    if width >= 2:
+        keep = "".join("".join(wrap(part, 10_000)) for part in text.split("\n"))
+        assert "".join(shown).replace(" ", "") == keep.replace(" ", "")
+
+
+def test_the_end_of_a_growing_text_does_not_dance() -> None:
+    words = [f"word{number}" for number in range(3000)]
+    before: list[str] = []
+    moved = 0
+    for count in range(1500, 3000, 7):
+        shown = wrap_tail(" ".join(words[:count]), 40, 5)
+        assert len(shown) == 5 and shown[0].startswith("…") and shown[-1].endswith(words[count - 1])
+        moved += bool(before) and shown[1] not in before
+        before = shown
+    # The rows begin elsewhere only when the cut moves on, once in a thousand characters.
+    assert moved <= 14
+
+
+def test_a_life_of_one_step_has_a_cell() -> None:
+    life = Life("a.0", "a", [(3, 0.0, "queued")], end=(3, 0.0, "abort"))
+    assert list(phase_cells(life, Axis(3, 1, 2), 9)) == ["queued", None]

@@ -1,0 +1,145 @@
+"""Finding events: what a filter means, how far a search looks, and by which number an event is found."""
+
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.tui.memory_recording import MemoryRecording, context_of
+
+from minivllm.events import types as ev
+from minivllm.tui.draw.selection import block
+from minivllm.tui.draw.selection import event as event_target
+from minivllm.tui.time.event_search import (
+    EVENTS_PER_LOOK,
+    EventCache,
+    EventFilter,
+    EventSearch,
+    event_in_question,
+    index_of,
+)
+
+OF_A_BLOCK = {f"block.{what}" for what in ("allocated", "hashed", "hit", "released", "freed", "evicted")}
+
+
+def many(count: int, header: ev.LogHeader, rare: frozenset[int] = frozenset()) -> MemoryRecording:
+    """A long recording of plain events, with an eviction at each of `rare`."""
+    return MemoryRecording(
+        header,
+        [
+            ev.BlockEvicted(seq, seq // 10, seq / 10, 3, "x")
+            if seq in rare
+            else ev.StepBegin(seq, seq // 10, seq / 10, 64)
+            for seq in range(count)
+        ],
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("preempted", {"request.preempted"}),
+        ("Block.Ev", {"block.evicted"}),
+        ("b17", OF_A_BLOCK),
+        ("17", OF_A_BLOCK),
+        ("nothing of this name", set()),
+    ],
+)
+def test_a_word_is_looked_for_in_kinds_and_blocks(text: str, kinds: set[str], memory_pressure) -> None:
+    events = memory_pressure.run().events
+    wanted = EventFilter.parse(text)
+    accepted = [event for event in events if wanted.accepts(event)]
+    assert {event.__struct_config__.tag for event in accepted} == kinds
+    others = EventFilter.parse(f"! {text}")
+    assert [event for event in events if others.accepts(event)] == [one for one in events if one not in accepted]
+
+
+def test_a_word_is_looked_for_in_every_name_that_an_event_has(samples) -> None:
+    wanted = EventFilter.parse("R0")
+    for event in samples.run().events:
+        names = [getattr(event, name, None) for name in ("seq_id", "request_id", "victim_of")]
+        names += [event.parent] if isinstance(event, ev.RequestForked) else []
+        assert wanted.accepts(event) == any(name is not None and name.startswith("r0") for name in names)
+
+
+@pytest.mark.parametrize("text", ["", "  ", "!", " ! "])
+def test_no_word_is_no_filter(text: str) -> None:
+    assert EventFilter.parse(text) is None
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_a_search_finds_what_a_scan_of_everything_finds(data: st.DataObject) -> None:
+    header = ev.LogHeader(
+        engine="1", model="m", clock="virtual", wall=0.0, mono=0.0, num_blocks=4, block_size=4, max_num_seqs=1,
+        max_num_batched_tokens=64, max_model_len=64, scheduling_policy="fcfs", enable_prefix_caching=True,
+    )  # fmt: skip
+    count = data.draw(st.integers(0, 30_000))
+    rare = frozenset(data.draw(st.lists(st.integers(0, max(count - 1, 0)), max_size=60)))
+    recording = many(count, header, rare)
+    search = EventSearch(EventFilter("evicted"))
+    for position in data.draw(st.lists(st.integers(0, count), min_size=1, max_size=4)):
+        for _ in range(100):
+            before = recording.num_read
+            search.look(recording, position, enough=5)
+            assert recording.num_read - before <= EVENTS_PER_LOOK + 2 * 1000
+            if search.done:
+                break
+        assert search.done
+        everything = [index for index in range(count) if isinstance(recording.all[index], ev.BlockEvicted)]
+        at = search.num_before(position)
+        nearest = [one for one in everything if one < position][-5:], [one for one in everything if one >= position][:5]
+        assert search.found[max(at - 5, 0) : at] == nearest[0]
+        assert search.found[at : at + 5] == nearest[1]
+        assert all(search.events[index] is recording.all[index] for index in search.found)
+
+
+def test_a_position_that_moves_on_is_followed_without_looking_twice(shared_prefix) -> None:
+    recording = many(50_000, shared_prefix.header, frozenset({41_000}))
+    search = EventSearch(EventFilter("evicted"))
+    for position in range(0, 50_000, 1500):
+        search.look(recording, position, enough=10)
+    assert search.found == [41_000]
+    assert recording.num_read <= 50_000
+
+
+def test_a_cache_reads_only_around_what_is_asked_for(shared_prefix) -> None:
+    recording = many(100_000, shared_prefix.header)
+    cache, random = EventCache(), Random(1)
+    for _ in range(200):
+        start = random.randrange(99_950)
+        before = recording.num_read
+        assert cache.read(recording, range(start, start + 50)) == recording.all[start : start + 50]
+        assert recording.num_read - before <= 50 + 200
+    before = recording.num_read
+    for start in range(5000, 5100):
+        cache.read(recording, range(start, start + 50))
+    assert recording.num_read - before <= 600
+    assert cache.read(recording, range(0)) == []
+
+
+def test_an_event_is_found_by_its_number_where_others_are_missing(shared_prefix) -> None:
+    whole = many(1000, shared_prefix.header)
+    holes = MemoryRecording(shared_prefix.header, [one for one in whole.all if one.seq % 7 and one.seq >= 50])
+    holes.header.first_seq = 50
+    for seq in range(1000):
+        index = index_of(holes, seq)
+        if seq % 7 and seq >= 50:
+            assert holes.all[index].seq == seq
+        else:
+            assert index is None
+    assert index_of(MemoryRecording(shared_prefix.header, []), 0) is None
+
+
+def test_the_event_in_question_is_the_one_chosen_last_or_the_one_that_came_last(shared_prefix) -> None:
+    context = context_of(shared_prefix.run(5), 20)
+    assert event_in_question(context).seq == 19
+    context.selection.choose(event_target(3))
+    assert event_in_question(context).seq == 3
+    context.selection.choose(block(2))
+    assert event_in_question(context).seq == 19
+    context.selection.choose(event_target(10**9))
+    assert event_in_question(context).seq == 19
+    context.transport.to_start()
+    context.selection.clear()
+    assert event_in_question(context) is None

@@ -1,0 +1,256 @@
+"""Events from a server: they arrive whole, a lost connection is told and mended, and a stranger is recognised."""
+
+import threading
+import time
+
+import msgspec
+import pytest
+from support.server.event_server import Answer, messages, meta, serving, sse
+from support.tui.driven_app import drive, panel, told, until
+from support.tui.polled_sources import all_events, poll_until
+from textual.pilot import Pilot
+
+from minivllm.errors import EventLogError
+from minivllm.events.fold import fold
+from minivllm.events.types import Gap
+from minivllm.tui.app import DashboardApp
+from minivllm.tui.sources import event_stream
+from minivllm.tui.sources.http_source import HttpSource
+from minivllm.tui.sources.sse import MAX_MESSAGE_BYTES, SseMessage, SseParser
+from minivllm.tui.state.model import MODELS
+
+
+@pytest.fixture(autouse=True)
+def quick_retries(monkeypatch) -> None:
+    monkeypatch.setattr(event_stream, "FIRST_DELAY", 0.02)
+    monkeypatch.setattr(event_stream, "LAST_DELAY", 0.04)
+
+
+def reader_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "minivllm-events"]
+
+
+def test_a_server_is_followed_and_left_at_once_though_it_says_nothing(shared_prefix) -> None:
+    events = shared_prefix.run().events
+    with serving(Answer(meta(shared_prefix.header) + messages(events[:-5]), hold=True)) as server:
+        source = HttpSource(server.url)
+        poll_until(source, lambda: len(source.recording) == len(events) - 5)
+        assert source.status[:2] == ("live", "")
+        server.more.append(messages(events[-5:]))
+        poll_until(source, lambda: len(source.recording) == len(events))
+        assert all_events(source) == events
+        assert source.recording.head.state == shared_prefix.engine.inspect()
+        assert server.paths == ["/events"] and server.last_event_ids == [None]
+        source.close()
+        assert reader_threads() == []
+
+
+def test_a_lost_connection_is_told_and_taken_up_where_it_broke(shared_prefix) -> None:
+    header, events = shared_prefix.header, shared_prefix.run().events
+    half = len(events) // 2
+    torn = messages([events[half]])[:-9]
+    with serving(
+        Answer(meta(header) + messages(events[:half]) + torn),
+        Answer(b"try later", status=503, kind="text/plain"),
+        Answer(meta(header) + messages(events[half - 3 :]), hold=True),  # some of it again
+    ) as server:
+        source = HttpSource(server.url)
+        seen = set()
+        poll_until(source, lambda: seen.add(source.status) or len(source.recording) == len(events))
+        assert all_events(source) == events
+        assert server.last_event_ids == [None, str(half - 1), str(half - 1)]
+        lost = [status.text for status in seen if status.state == "lost"]
+        assert lost and all("does not answer" in text and "trying again in 0.0" in text for text in lost)
+        assert source.status[:2] == ("live", "")
+        source.close()
+
+
+@pytest.mark.parametrize("server_tells", [True, False], ids=["told by the server", "found by us"])
+def test_events_that_are_gone_for_good_are_a_gap(shared_prefix, server_tells: bool) -> None:
+    header, events = shared_prefix.header, shared_prefix.run().events
+    last = events[49]
+    gap = Gap(last.seq, last.step, last.t, lost=10)
+    rest = [gap, *events[50:]] if server_tells else events[50:]
+    later = msgspec.structs.replace(header, first_seq=rest[0].seq)
+    with serving(
+        Answer(meta(header) + messages(events[:40])), Answer(meta(later) + messages(rest), hold=True)
+    ) as server:
+        source = HttpSource(server.url)
+        poll_until(source, lambda: len(source.recording) == len(events) - 9)
+        assert [(e.seq, e.lost) for e in all_events(source) if isinstance(e, Gap)] == [(last.seq, 10)]
+        assert source.recording.head.lost_events == 10
+        assert source.recording.head.state == fold(header, events[:40]).state
+        assert source.recording.next_notable(40) == 40
+        source.close()
+
+
+def test_a_client_that_comes_late_starts_from_the_state_it_is_sent(shared_prefix) -> None:
+    engine = shared_prefix.run(9).engine
+    header, state, before = engine.log_header(), msgspec.json.encode(engine.inspect()), len(shared_prefix.events)
+    events = shared_prefix.run().events[before:]
+    with serving(Answer(meta(header) + sse(state, event="state") + messages(events), hold=True)) as server:
+        source = HttpSource(server.url)
+        poll_until(source, lambda: len(source.recording) == len(events))
+        assert source.recording.head.state == engine.inspect()
+        assert msgspec.json.encode(source.recording.view_at_event(0).state) == state
+        source.close()
+
+
+def test_a_server_that_was_started_again_ends_the_view_and_keeps_it(shared_prefix) -> None:
+    header, events = shared_prefix.header, shared_prefix.run().events
+    other = msgspec.structs.replace(header, wall=header.wall + 3600)
+    with serving(Answer(meta(header) + messages(events[:40])), Answer(meta(other) + messages(events))) as server:
+        source = HttpSource(server.url)
+        poll_until(source, lambda: source.status.state == "ended")
+        assert source.status.text == f"{server.url}/events: another engine runs there now: attach again to see it."
+        assert source.status.replaced
+        poll_until(source, lambda: len(source.recording) == 40)
+        source.close()
+
+
+def test_a_dashboard_goes_on_to_the_new_engine_but_takes_nobody_out_of_the_past(shared_prefix) -> None:
+    header, events = shared_prefix.header, shared_prefix.run(12).events
+    other = msgspec.structs.replace(header, wall=header.wall + 3600)
+    for looks_back in (False, True):
+        with serving(
+            Answer(meta(header) + messages(events))
+        ) as server:  # then it is gone, until there is an answer again
+            source = HttpSource(server.url, codec=MODELS)
+            app = DashboardApp(source, follows=True)
+
+            async def script(
+                pilot: Pilot,
+                app: DashboardApp = app,
+                answers: list[Answer] = server.answers,
+                looks_back: bool = looks_back,
+            ) -> None:
+                if looks_back:
+                    await pilot.press("left")
+                answers.append(Answer(meta(other) + messages(events)))
+                if looks_back:
+                    await until(pilot, lambda: "end goes to it" in " ".join(told(app)))
+                    assert not app._exit
+                    await pilot.press("end")
+                await until(pilot, lambda: app._exit)
+
+            drive(app, script)
+            assert app.return_value == "next"
+
+
+def test_what_a_lost_engine_ran_is_not_drawn_as_running(shared_prefix) -> None:
+    events = shared_prefix.run(12).events
+    with serving(Answer(meta(shared_prefix.header) + messages(events))) as server:
+        source = HttpSource(server.url, codec=MODELS)
+        app = DashboardApp(source)
+
+        async def script(pilot: Pilot) -> None:
+            slots = panel(app, "slots")
+            await until(pilot, lambda: source.status.state == "lost" and "as last heard" in str(slots.border_title))
+            words = [style for line in slots._lines for text, style in line if text.strip() == "DECODE"]
+            assert words and set(words) == {"muted"}
+
+        drive(app, script)
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        (Answer(b"<html>", kind="text/html"), "it sends text/html and no events"),
+        (Answer(b"", status=404), "it tells no events: start that server with `minivllm serve --events`"),
+        (Answer(b"", status=401), "it wants an API key: put it into the environment variable VLLM_API_KEY"),
+        (Answer(b"", status=418), "it answers 418 I'm a Teapot and no events"),
+        (Answer(b"", status=302), "it answers 302 Found and no events"),
+        (Answer(sse(b"{}")), "its first message is no header"),
+        (Answer(sse(b'{"hello": 1}', event="meta")), "is not a minivllm recording"),
+    ],
+    ids=["a web page", "not found", "no key", "no server of events", "elsewhere", "other messages", "no header"],
+)
+def test_a_server_that_speaks_something_else_is_one_clear_sentence(answer: Answer, sentence: str) -> None:
+    with serving(answer) as server:
+        with pytest.raises(EventLogError, match=sentence) as caught:
+            HttpSource(server.url)
+        assert str(caught.value).startswith(server.url) and str(caught.value).count(".") <= 6
+        assert not str(caught.value).endswith("..")
+        assert reader_threads() == []
+
+
+@pytest.mark.parametrize("garbage", [sse(b"garbage", id=3), sse(b"[1, 2]", id=3)])
+def test_garbage_among_the_events_ends_the_view_and_keeps_what_came_before(shared_prefix, garbage: bytes) -> None:
+    events = shared_prefix.run(3).events
+    with serving(Answer(meta(shared_prefix.header) + messages(events[:3]) + garbage, hold=True)) as server:
+        source = HttpSource(server.url)
+        poll_until(source, lambda: source.status.state == "ended" and len(source.recording) == 3)
+        assert "what came after event 2 is no event" in source.status.text
+        source.close()
+
+
+def test_a_newer_server_is_refused_with_the_advice_to_upgrade(shared_prefix) -> None:
+    newer = msgspec.structs.replace(shared_prefix.header, version=99)
+    with serving(Answer(meta(newer))) as server, pytest.raises(EventLogError, match=r"upgrade minivllm to open it\.$"):
+        HttpSource(server.url)
+
+
+def test_nobody_there_is_one_sentence_after_some_tries() -> None:
+    with serving() as server:
+        url = server.url
+    with pytest.raises(EventLogError, match=r"does not answer \(Connection refused\)\.$"):
+        HttpSource(url, wait=0.1)
+    assert reader_threads() == []
+
+
+@pytest.mark.parametrize("url", ["http://", "http://host:port/", "https://:80", "http://host:99999"])
+def test_an_address_that_is_none_is_refused_before_anything_is_tried(url: str) -> None:
+    with pytest.raises(EventLogError, match="is no address of a server"):
+        HttpSource(url)
+
+
+def test_a_full_disk_ends_the_view_and_keeps_what_came_before(shared_prefix, monkeypatch) -> None:
+    events = shared_prefix.run(3).events
+    with serving(Answer(meta(shared_prefix.header) + messages(events[:5]), hold=True)) as server:
+        source = HttpSource(server.url)
+        poll_until(source, lambda: len(source.recording) == 5)
+        real = source._spool.file
+
+        class FullDisk:
+            def write(self, data: bytes) -> int:
+                return real.write(data[:3])
+
+            truncate, seek, close = real.truncate, real.seek, real.close
+
+        monkeypatch.setattr(source._spool, "file", FullDisk())
+        server.more.append(messages(events[5:8]))
+        poll_until(source, lambda: source.status.state == "ended")
+        assert source.status.text == "The temporary file that keeps the events cannot grow: the disk is full."
+        assert all_events(source) == events[:5]
+        source.close()
+
+
+# ---- server-sent events ----
+
+STREAM = b': hi\n\nevent: meta\r\ndata: {"a": 1}\r\n\r\nid: 7\ndata:x\ndata: y\n\nretry: 5\n\ndata: last\n\ndata: torn'
+MESSAGES = [SseMessage("meta", b'{"a": 1}'), SseMessage("message", b"x y"), SseMessage("message", b"last")]
+
+
+@pytest.mark.parametrize("length", range(1, len(STREAM)))
+def test_messages_are_the_same_however_the_stream_is_cut(length: int) -> None:
+    parser = SseParser()
+    pieces = [STREAM[start : start + length] for start in range(0, len(STREAM), length)]
+    assert [message for piece in pieces for message in parser.feed(piece)] == MESSAGES
+
+
+def test_a_message_without_an_end_is_not_waited_for_forever() -> None:
+    parser = SseParser()
+    with pytest.raises(EventLogError, match="a message without an end"):
+        parser.feed(b"data: " + b"x" * MAX_MESSAGE_BYTES)
+
+
+def test_the_reader_stops_reading_when_nobody_takes_its_lines(shared_prefix, monkeypatch) -> None:
+    monkeypatch.setattr(event_stream, "MAX_WAITING_LINES", 50)
+    monkeypatch.setattr(event_stream, "READ_BYTES", 1000)
+    events = shared_prefix.run().events
+    with serving(Answer(meta(shared_prefix.header) + messages(events), hold=True)) as server:
+        source = HttpSource(server.url)
+        time.sleep(0.1)
+        assert 50 < len(source._stream.lines) < 80
+        poll_until(source, lambda: len(source.recording) == len(events))
+        source.close()

@@ -1,0 +1,211 @@
+"""Moving through a recording: wherever one goes, the picture is the fold of exactly the events before that place."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.engine.random_traces import RUNS
+
+from minivllm.events import types as ev
+from minivllm.tui.sources.source import InProcessSource
+from minivllm.tui.state.model import MODELS, DashboardModel
+from minivllm.tui.time.transport import SPEEDS, STEPS_PER_SECOND, Transport
+
+
+def folded(header: ev.LogHeader, events: list[ev.Event]) -> DashboardModel:
+    model = DashboardModel(header)
+    for event in events:
+        model.apply(event)
+    return model
+
+
+def same(a: DashboardModel, b: DashboardModel) -> bool:
+    """All that a panel could ask for."""
+    return (a.fold.state, list(a.fold.history), a.remembered) == (b.fold.state, list(b.fold.history), b.remembered)
+
+
+def transport_of(stage, state: str = "live") -> Transport:
+    source = InProcessSource(stage.header, stage.events, codec=MODELS)
+    transport = Transport(source, state)
+    transport.tick(0.0, 60.0)
+    return transport
+
+
+def ends_of_steps(events: list[ev.Event]) -> list[int]:
+    """Positions after the last event of each step."""
+    steps = [event.step for event in events]
+    return [index + 1 for index in range(len(steps)) if index + 1 == len(steps) or steps[index + 1] != steps[index]]
+
+
+@pytest.mark.parametrize("scenario", ["shared_prefix", "memory_pressure", "samples", "beams"])
+def test_every_step_forward_and_back_shows_the_fold_of_the_events_so_far(
+    scenario: str, request: pytest.FixtureRequest
+) -> None:
+    stage = request.getfixturevalue(scenario).run(25)
+    transport = transport_of(stage, "paused")
+    ends = ends_of_steps(stage.events)
+    for position in ends:
+        transport.step(+1)
+        assert transport.position == position
+        assert same(transport.view, folded(stage.header, stage.events[:position]))
+    transport.step(+1)
+    assert transport.position == ends[-1], "there is nothing after the end"
+    for position in reversed([0, *ends[:-1]]):
+        transport.step(-1)
+        assert transport.position == position
+        assert same(transport.view, folded(stage.header, stage.events[:position]))
+    transport.step(-1)
+    assert transport.position == 0, "there is nothing before the beginning"
+
+
+@pytest.fixture
+def walked(memory_pressure):
+    """One run for all walks; nobody moves it on."""
+    return memory_pressure.run(40)
+
+
+@RUNS
+@given(
+    moves=st.lists(st.sampled_from(["+s", "-s", "+e", "-e", "+n", "-n", "start", "live", "goto", "play"]), max_size=30)
+)
+def test_any_walk_ends_at_the_fold_of_the_events_before_it(moves: list[str], walked) -> None:
+    stage = walked
+    transport = transport_of(stage)
+    now = 0.0
+    for number, move in enumerate(moves):
+        match move:
+            case "start":
+                transport.to_start()
+            case "live":
+                transport.to_live()
+            case "goto":
+                transport.to_step(7 * number % 40)
+            case "play":
+                transport.play()
+                now += 0.3
+                transport.tick(now, 1.0)
+            case _:
+                by = 1 if move[0] == "+" else -1
+                {"s": transport.step, "e": transport.event, "n": transport.notable}[move[1]](by)
+        now += 0.01
+        transport.tick(now, 1.0)
+        assert same(transport.view, folded(stage.header, stage.events[: transport.position]))
+
+
+def test_event_by_event_each_one_is_the_event_here(memory_pressure) -> None:
+    stage = memory_pressure.run(10)
+    transport = transport_of(stage, "paused")
+    assert transport.event_here() is None
+    for event in stage.events:
+        transport.event(+1)
+        assert transport.event_here() == event
+    transport.event(-1)
+    assert transport.event_here() == stage.events[-2]
+
+
+def test_notable_events_are_where_the_next_one_stops(memory_pressure) -> None:
+    stage = memory_pressure.run(40)
+    transport = transport_of(stage, "paused")
+    found = []
+    while not transport.at_end:
+        transport.notable(+1)
+        found.append(transport.event_here())
+    kinds = {type(event) for event in found}
+    assert {ev.RequestArrived, ev.RequestPreempted, ev.RequestDeferred, ev.BlockEvicted} <= kinds
+    assert not kinds & {ev.TokenSampled, ev.StepBegin, ev.BlockAllocated}
+    positions = []
+    while transport.position:
+        transport.notable(-1)
+        positions.append(transport.position)
+    assert len(positions) >= len(found) - 1
+
+
+def test_while_paused_the_recording_grows_and_the_picture_stands_still(shared_prefix) -> None:
+    stage = shared_prefix.run(10)
+    transport = transport_of(stage)
+    transport.pause()
+    seen = len(stage.events)
+    for event in stage.run(15).events[seen:]:
+        transport.source.put(event)
+    transport.tick(1.0, 60.0)
+    assert (transport.view.fold.step, transport.steps_behind) == (10, 15)
+    assert same(transport.view, folded(stage.header, stage.events[:seen]))
+    transport.to_live()
+    assert transport.view.fold.step == 25 and transport.steps_behind == 0
+
+
+def test_playing_takes_steps_at_its_speed_and_becomes_live_at_the_end(shared_prefix) -> None:
+    transport = transport_of(shared_prefix.run(30), "paused")
+    transport.change_speed(+1)
+    assert transport.speed == 2.0
+    transport.play()
+    for frame in range(16):
+        transport.tick(frame / 15, 0.0)
+    assert transport.view.fold.step == pytest.approx(2 * STEPS_PER_SECOND, abs=1)
+    for frame in range(16, 100):
+        transport.tick(frame / 15, 0.0)
+    assert transport.state == "live" and transport.view.fold.step == 30
+
+
+def test_it_is_known_how_long_nothing_came(shared_prefix) -> None:
+    stage = shared_prefix.run(3)
+    source = InProcessSource(stage.header, stage.events[:-1], codec=MODELS)
+    transport = Transport(source)
+    for now in (100.0, 107.0, 112.5):
+        transport.tick(now, 1.0)
+    assert transport.quiet_seconds == 12.5
+    source.put(stage.events[-1])
+    transport.tick(113.0, 1.0)
+    assert transport.quiet_seconds == 0.0
+
+
+def test_two_marks_at_one_moment_are_one(shared_prefix) -> None:
+    transport = transport_of(shared_prefix.run(3), "paused")
+    first = transport.mark()
+    assert transport.mark() == first and transport.marks == [first]
+    transport.step(1)
+    assert transport.mark() != first and len(transport.marks) == 2
+
+
+def test_the_speed_has_a_least_and_a_most(shared_prefix) -> None:
+    transport = transport_of(shared_prefix.run(2))
+    for _ in range(20):
+        transport.change_speed(+1)
+    assert transport.speed == SPEEDS[-1]
+    for _ in range(20):
+        transport.change_speed(-1)
+    assert transport.speed == SPEEDS[0]
+
+
+def test_a_request_is_found_by_its_name(shared_prefix) -> None:
+    stage = shared_prefix.run(30)
+    transport = transport_of(stage)
+    assert transport.to_request("r5")
+    event = transport.event_here()
+    assert isinstance(event, ev.RequestArrived) and event.request_id == "r5"
+    assert not transport.to_request("nobody")
+    assert transport.event_here() == event, "who is not found moves nothing"
+
+
+def test_marks_are_places_to_come_back_to_and_to_compare(shared_prefix) -> None:
+    transport = transport_of(shared_prefix.run(30))
+    assert transport.to_previous_mark() is None and transport.two_marks() is None
+    transport.to_step(5)
+    transport.mark()
+    transport.to_step(20)
+    first, here = transport.two_marks()
+    assert (first.fold.step, here.fold.step) == (5, 20)
+    transport.mark()
+    transport.to_step(25)
+    assert transport.to_previous_mark().step == 20
+    assert transport.to_previous_mark().step == 5
+    assert [model.fold.step for model in transport.two_marks()] == [5, 20]
+
+
+def test_a_step_outside_of_the_recording_is_the_nearest_one(shared_prefix: Callable) -> None:
+    transport = transport_of(shared_prefix.run(30))
+    transport.to_step(10_000)
+    assert transport.view.fold.step == 30
+    transport.to_step(-3)
+    assert transport.view.fold.step == transport.recording.first_step

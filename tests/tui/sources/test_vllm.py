@@ -1,0 +1,399 @@
+"""`attach --vllm`: what vLLM told is drawn, and what it did not tell is called unknown."""
+
+import asyncio
+import http.server
+import math
+import threading
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+
+import pytest
+import zmq
+from support.engine.engine_fakes import WatchedEngine
+from support.patience import SOON
+from textual.pilot import Pilot
+
+from minivllm.cli import main
+from minivllm.errors import ConfigError, EventLogError
+from minivllm.events.vllm_kv_wire import (
+    AllBlocksCleared,
+    BlockRemoved,
+    BlockStored,
+    KVEvent,
+    KVEventBatch,
+    encode_batch,
+)
+from minivllm.server.feeds.kv_feed import KVEventFeed
+from minivllm.server.feeds.kv_publisher import KVEventPublisher
+from minivllm.server.metrics.router import EngineMetrics
+from minivllm.tui.draw.lines import text_of
+from minivllm.tui.draw.theme import LIGHT
+from minivllm.tui.vllm import metrics
+from minivllm.tui.vllm.kv import Numbered
+from minivllm.tui.vllm.metrics import Scrape, parse_scrape
+from minivllm.tui.vllm.source import VllmSource
+from minivllm.tui.vllm.vllm_app import VllmApp
+from minivllm.tui.vllm.vllm_panels import VllmBlocks, VllmLatency, VllmLoad, VllmMemory, VllmUnknown, between
+from minivllm.tui.vllm.vllm_view import Quantile, VllmView
+
+# Written by hand after what the sources of vLLM 0.32 register, for two engines, and short: no recording.
+# What a real one sends is tested by test_real_vllm.py, where vLLM is installed.
+METRICS = """\
+# HELP vllm:num_requests_running Number of requests in model execution batches.
+# TYPE vllm:num_requests_running gauge
+vllm:num_requests_running{engine="0",model_name="meta-llama/Llama"} 3.0
+vllm:num_requests_running{engine="1",model_name="meta-llama/Llama"} 4.0
+# TYPE vllm:kv_cache_usage_perc gauge
+vllm:kv_cache_usage_perc{engine="0",model_name="meta-llama/Llama"} 0.25
+vllm:kv_cache_usage_perc{engine="1",model_name="meta-llama/Llama"} 0.5
+# TYPE vllm:generation_tokens_total counter
+vllm:generation_tokens_total{engine="0",model_name="meta-llama/Llama"} %d
+# TYPE vllm:prefix_cache_queries_total counter
+vllm:prefix_cache_queries_total{engine="0",model_name="meta-llama/Llama"} %d
+# TYPE vllm:prefix_cache_hits_total counter
+vllm:prefix_cache_hits_total{engine="0",model_name="meta-llama/Llama"} %d
+# TYPE vllm:time_to_first_token_seconds histogram
+vllm:time_to_first_token_seconds_bucket{engine="0",le="0.1",model_name="meta-llama/Llama"} %d
+vllm:time_to_first_token_seconds_bucket{engine="0",le="0.25",model_name="meta-llama/Llama"} %d
+vllm:time_to_first_token_seconds_bucket{engine="0",le="+Inf",model_name="meta-llama/Llama"} %d
+vllm:time_to_first_token_seconds_count{engine="0",model_name="meta-llama/Llama"} %d
+vllm:time_to_first_token_seconds_sum{engine="0",model_name="meta-llama/Llama"} 1.5
+# TYPE vllm:cache_config_info gauge
+vllm:cache_config_info{block_size="16",engine="0",num_gpu_blocks="2048"} 1.0
+# TYPE process_cpu_seconds_total counter
+process_cpu_seconds_total 12.5
+"""
+BEFORE = METRICS % (1000, 400, 100, 50, 60, 60, 60)
+AFTER = METRICS % (1500, 500, 180, 50, 68, 70, 70)
+
+
+def view_of(*texts: str, seconds: float = 5.0) -> VllmView:
+    view = VllmView()
+    for number, text in enumerate(texts):
+        view.take_scrape(parse_scrape(text, number * seconds))
+    return view
+
+
+def rows(panel, view: VllmView, width: int = 90, height: int = 10) -> list[str]:
+    return [text_of(line).rstrip() for line in panel.lines(view, width, height)]
+
+
+# ---- metrics ----
+
+
+def test_sums_rates_and_shares_are_those_of_the_text() -> None:
+    view = view_of(BEFORE, AFTER)
+    assert view.value("num_requests_running") == 7 and view.scrape.models == ("meta-llama/Llama",)
+    assert view.rate("generation_tokens_total") == 100.0
+    assert view.share("prefix_cache_hits_total", "prefix_cache_queries_total") == 0.8
+    assert view.num_blocks == 2048 and view.scrape.kv_cache_usage == {"0": 0.25, "1": 0.5}
+
+
+def test_what_was_not_told_is_none_and_drawn_as_unknown() -> None:
+    view = view_of(BEFORE, AFTER)
+    assert view.value("num_requests_waiting") is None and view.rate("prompt_tokens_total") is None
+    load = rows(VllmLoad(), view)
+    assert load[0] == "running 7   waiting unknown   preempted so far unknown"
+    assert load[1] == "prompt unknown   output 100 tokens/s   finished unknown"
+    assert rows(VllmLatency(), view)[1].split() == ["between", "tokens", "unknown", "unknown", "unknown"]
+    assert [row.split()[-1] for row in rows(VllmMemory(), VllmView())] == ["unknown", "unknown"]
+
+
+def test_a_rate_needs_two_answers_and_a_restart_begins_anew() -> None:
+    assert view_of(AFTER).rate("generation_tokens_total") is None
+    view = view_of(BEFORE, AFTER, BEFORE)
+    assert view.rate("generation_tokens_total") is None and view.quantile("time_to_first_token_seconds", 0.5) is None
+    view.take_scrape(parse_scrape(AFTER, 20.0))
+    assert view.rate("generation_tokens_total") == 50.0
+
+
+def test_the_window_moves_on() -> None:
+    view = view_of(BEFORE, AFTER, AFTER, AFTER, AFTER, AFTER, AFTER, AFTER, AFTER)
+    assert view.rate("generation_tokens_total") == 0.0
+
+
+def test_a_quantile_is_the_two_boundaries_between_which_it_lies() -> None:
+    # Within the window: none up to 0.1 s, eight up to 0.25 s, two over it.
+    view = view_of(BEFORE, AFTER)
+    assert view.quantile("time_to_first_token_seconds", 0.5) == Quantile(0.1, 0.25)
+    assert view.quantile("time_to_first_token_seconds", 0.8) == Quantile(0.1, 0.25)
+    assert view.quantile("time_to_first_token_seconds", 0.81) == Quantile(0.25, math.inf)
+    assert view.quantile("no_such_seconds", 0.5) is None
+    assert view_of(AFTER, AFTER).quantile("time_to_first_token_seconds", 0.5) is None
+    assert rows(VllmLatency(), view)[0].split("  ")[0] == "first token"
+    assert between(Quantile(0.1, 0.25))[0] == "100–250 ms" and between(Quantile(80.0, math.inf))[0] == "over 80 s"
+
+
+def test_names_from_outside_are_drawn_without_what_a_terminal_would_obey() -> None:
+    evil = BEFORE.replace("meta-llama/Llama", "evil\x1b[2Jmodel").replace('engine="1"', 'engine="\u202e1"')
+    view = view_of(evil, evil)
+    assert view.scrape.models == ("evil\x1b[2Jmodel",)
+    assert all("\x1b" not in row and "\u202e" not in row for row in rows(VllmMemory(), view))
+
+
+@pytest.mark.parametrize("text", ["", "<html>", "garbage {", "python_info 1.0\n", 'vllm:x{le="a} 1\n', "vllm:x one\n"])
+def test_a_text_that_is_no_metrics_of_vllm_is_one_typed_error(text: str) -> None:
+    with pytest.raises(EventLogError, match="is this the address of a vLLM server"):
+        parse_scrape(text, 0.0)
+
+
+# ---- names of blocks ----
+
+
+def taken(*batches: list[KVEvent], first: int = 0) -> VllmView:
+    view = VllmView()
+    for number, events in enumerate(batches, start=first):
+        view.take_batch(Numbered(number, KVEventBatch(0.0, events)))
+    return view
+
+
+def stored(*names: int, parent: int | None = None, medium: str | None = "GPU") -> BlockStored:
+    return BlockStored(list(names), parent, [7] * (4 * len(names)), 4, medium=medium)
+
+
+def test_names_come_and_go_and_chains_keep_their_order() -> None:
+    view = taken([AllBlocksCleared(), stored(1, 2, 3)], [BlockRemoved([3], "GPU"), stored(4, parent=2)])
+    assert [name for _, name in view.blocks] == [1, 2, 4] and view.knows_all_names
+    assert [block.parent for block in view.blocks.values()] == [None, 1, 2]
+    assert (view.num_stored, view.num_removed, view.num_unsure) == (4, 1, 0)
+
+
+def test_a_name_told_twice_and_removed_once_is_unsure_until_it_is_told_or_removed_again() -> None:
+    view = taken([stored(1), stored(1)], [BlockRemoved([1], "GPU")])
+    assert view.num_unsure == 1 and len(view.blocks) == 1
+    view.take_batch(Numbered(2, KVEventBatch(0.0, [BlockRemoved([1], "GPU")])))
+    assert view.blocks == {}
+    view = taken([stored(1), stored(1)], [BlockRemoved([1], "GPU")], [stored(1)])
+    assert view.num_unsure == 0
+
+
+def test_who_comes_late_does_not_know_what_was_stored_before() -> None:
+    view = taken([stored(5, parent=4)], [BlockRemoved([2], "GPU")], first=900)
+    assert not view.knows_all_names and view.num_unknown_removed == 1 and view.num_lost_batches == 0
+    source = type("Source", (), {"kv_status": ("live", "")})()
+    shown = rows(VllmBlocks(source, id="blocks"), view)
+    assert shown[0] == "1 name, those stored before are unknown"
+    assert "1 removed that were stored before" in shown[2] and shown[-1] == "╴"
+
+
+@pytest.mark.parametrize(("next_number", "num_lost"), [(5, 3), (0, 0)], ids=["lost batches", "started again"])
+def test_after_a_hole_in_the_numbers_nothing_is_believed_any_more(next_number: int, num_lost: int) -> None:
+    view = taken([AllBlocksCleared()], [stored(1, 2)])
+    view.take_batch(Numbered(next_number, KVEventBatch(0.0, [stored(9, parent=2)])))
+    assert [name for _, name in view.blocks] == [9] and not view.knows_all_names
+    assert view.num_lost_batches == num_lost
+
+
+def test_the_same_name_in_two_memories_is_two_blocks() -> None:
+    view = taken([stored(1), stored(1, medium="CPU")], [BlockRemoved([1], "CPU")])
+    assert list(view.blocks) == [("GPU", 1)]
+
+
+def test_a_publisher_that_never_removes_does_not_fill_our_memory(monkeypatch) -> None:
+    monkeypatch.setattr("minivllm.tui.vllm.vllm_view.MOST_NAMES", 10)
+    view = taken([AllBlocksCleared()], [stored(*range(30))])
+    assert len(view.blocks) == 10 and not view.knows_all_names
+
+
+def test_the_grid_starts_a_row_with_each_chain_and_fits_its_room() -> None:
+    view = taken([AllBlocksCleared(), stored(1, 2, 3)], [stored(7, 8), stored(4, parent=3)])
+    source = type("Source", (), {"kv_status": ("live", "")})()
+    shown = rows(VllmBlocks(source, id="blocks"), view)
+    assert shown == ["6 names, all there are", "stored 6   removed 0", "┌■■", "┌■", "■"]
+    for width in (3, 10, 40):
+        for height in (1, 2, 5):
+            lines = VllmBlocks(source, id="blocks").lines(view, width, height)
+            assert len(lines) <= height and all(len(text_of(line)) <= width for line in lines)
+
+
+def test_without_kv_events_the_prefix_cache_is_unknown() -> None:
+    source = type("Source", (), {"kv_status": None})()
+    assert rows(VllmBlocks(source, id="blocks"), VllmView())[0].startswith("unknown: --kv-events")
+
+
+# ---- the whole way, over sockets ----
+
+
+@contextmanager
+def metrics_server(text: Callable[[], str], status: int = 200):
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = text().encode()
+            self.send_response(status if self.path == "/metrics" else 404)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listener:
+        thread = threading.Thread(target=listener.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.server_port}"
+        finally:
+            listener.shutdown()
+            thread.join()
+
+
+def poll_until(source: VllmSource, condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SOON
+    while not condition():
+        assert time.monotonic() < deadline, (source.status, source.kv_status)
+        source.poll()
+        time.sleep(0.005)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch) -> None:
+    monkeypatch.setattr(metrics, "SECONDS_BETWEEN", 0.02)
+
+
+@pytest.mark.parametrize("encoding", ["map", "array"])
+def test_our_own_engine_is_told_as_a_vllm_would_be_through_both_sockets(encoding: str) -> None:
+    engine = WatchedEngine(num_blocks=16, max_num_seqs=4)
+    header = engine.engine.log_header()
+    metrics = EngineMetrics(header)
+    engine.engine.subscribe(metrics.apply)
+    publisher = KVEventPublisher("tcp://127.0.0.1:*", encoding=encoding)
+    with metrics_server(lambda: metrics.text().decode()) as url:
+        source = VllmSource(url, publisher.endpoint)
+        number = 0
+
+        def has_come() -> bool:
+            nonlocal number
+            number += 1
+            publisher.publish(0.0, [])  # PUB forgets whoever is not there yet
+            return source.view.last_number is not None
+
+        poll_until(source, has_come)
+        feed = KVEventFeed(header, publisher)
+        engine.engine.subscribe(feed.apply)
+        for i in range(12):
+            engine.add(f"r{i}", [1, 2, 3, 4, 5, 6, 7, 8, i, i], max_tokens=9)
+        engine.run()
+        view = source.view
+        poll_until(source, lambda: view.last_number == publisher._next_seq - 1)
+        poll_until(source, lambda: view.value("generation_tokens_total") == engine.fold.counters.generation_tokens)
+        in_pool = {int(block.hash, 16) for block in engine.fold.blocks if block.hash}
+        assert {name for _, name in view.blocks} == in_pool and view.knows_all_names
+        assert view.num_unsure == view.num_lost_batches == view.num_unknown_removed == 0
+        assert view.num_removed > 0 and view.num_blocks == 16
+        source.close()
+    publisher.close()
+
+
+def test_damaged_batches_are_told_and_the_next_good_one_is_taken() -> None:
+    context = zmq.Context()
+    pub = context.socket(zmq.PUB)
+    pub.bind("tcp://127.0.0.1:*")
+    with metrics_server(lambda: BEFORE) as url:
+        source = VllmSource(url, pub.getsockopt_string(zmq.LAST_ENDPOINT))
+
+        def refused() -> bool:
+            for frames in ((b"", b"short", b""), (b"one",), (b"", bytes(8), b"garbage")):
+                pub.send_multipart(frames)
+            return "no batch of KV events" in source.kv_status.text
+
+        poll_until(source, refused)
+        pub.send_multipart((b"", (3).to_bytes(8, "big"), encode_batch(0.0, [stored(1)], "map")))
+        poll_until(source, lambda: len(source.view.blocks) == 1)
+        assert source.kv_status.state == "live"
+        source.close()
+    context.destroy(linger=0)
+
+
+def test_a_server_that_goes_is_told_and_its_last_numbers_stay() -> None:
+    with metrics_server(lambda: BEFORE) as url:
+        source = VllmSource(url)
+        poll_until(source, lambda: source.status.state == "live" and source.view.scrape is not None)
+    poll_until(source, lambda: source.status.state == "lost")
+    assert "does not answer" in source.status.text and source.view.value("num_requests_running") == 7
+    source.close()
+
+
+def test_a_server_without_metrics_is_told() -> None:
+    with metrics_server(lambda: "<html>", status=404) as url:
+        source = VllmSource(url)
+        poll_until(source, lambda: "it answers 404 Not Found and no metrics" in source.status.text)
+        assert source.status.state == "lost" and source.view.scrape is None
+        source.close()
+
+
+def test_nothing_is_left_running_after_close() -> None:
+    with metrics_server(lambda: BEFORE) as url:
+        VllmSource(url, "tcp://127.0.0.1:5999").close()
+    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("minivllm-vllm")] == []
+
+
+@pytest.mark.parametrize("url", ["localhost:8000", "ftp://host", "http://", "http://host:99999"])
+def test_an_address_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(EventLogError, match="is no address of a server"):
+        VllmSource(url)
+
+
+def test_an_address_of_kv_events_that_is_none_is_refused_and_leaves_no_thread() -> None:
+    with metrics_server(lambda: BEFORE) as url, pytest.raises(ConfigError, match="is no address of KV events"):
+        VllmSource(url, "nonsense")
+    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("minivllm-vllm")] == []
+
+
+# ---- the screen ----
+
+
+@pytest.mark.parametrize("size", [(80, 24), (140, 40)])
+@pytest.mark.parametrize("ascii", [False, True])
+def test_the_screen_shows_what_is_known_and_names_what_is_not(size: tuple[int, int], ascii: bool) -> None:
+    with metrics_server(lambda: BEFORE) as url:
+        app = VllmApp(VllmSource(url), ascii=ascii)
+
+        async def main() -> str:
+            async with app.run_test(size=size) as pilot:
+                await screen_has(pilot, "running 7")
+                app.simulate_key("t")
+                async with asyncio.timeout(SOON):
+                    while app.theme != LIGHT.name:  # the key is handled in its turn
+                        await pilot.pause(0.01)
+                return await screen_has(pilot, "meta-llama/Llama")
+
+        text = asyncio.run(main())
+    assert "waiting unknown" in text and "LIVE" in text and "which request holds which block" in text
+    assert "unknown: --kv-events" in text and "25.0%" in text
+    if ascii:
+        assert text.isascii()
+
+
+async def screen_has(pilot: Pilot, wanted: str) -> str:
+    for _ in range(200):
+        await pilot.pause(0.02)
+        text = "\n".join("".join(s.text for s in strip) for strip in pilot.app.screen._compositor.render_strips())
+        if wanted in text:
+            return text
+    raise AssertionError(f"{wanted!r} is not in\n{text}")
+
+
+def test_what_vllm_does_not_tell_stands_on_the_screen() -> None:
+    shown = rows(VllmUnknown(), VllmView())
+    assert len(shown) == 5 and all(row.startswith("? ") for row in shown)
+    assert rows(VllmUnknown(), VllmView(), height=2) == shown[:2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "Name one engine"),
+        (["http://localhost:8000", "--vllm", "http://localhost:8000"], "Name one engine"),
+        (["http://localhost:8000", "--kv-events", "tcp://localhost:5557"], "--kv-events belongs to --vllm"),
+        (["--vllm", "http://localhost:8000"], "needs a terminal"),
+    ],
+)
+def test_the_command_says_in_one_sentence_what_to_change(arguments: list[str], sentence: str, capsys) -> None:
+    assert main(["attach", *arguments]) in (1, 2)
+    assert sentence in capsys.readouterr().err
+
+
+def test_an_empty_scrape_has_no_numbers() -> None:
+    view = VllmView()
+    view.take_scrape(Scrape(0.0))
+    assert view.value("num_requests_running") is None and view.num_blocks is None
