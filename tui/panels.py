@@ -11,29 +11,30 @@ from minivllm.tui.draw.lines import text_of
 from minivllm.tui.lesson import PanelName
 from minivllm.tui.widgets.frame.panel import Panel
 
-_CLASSES: dict[PanelName, str] = {
-    "slots": "Slots",
-    "blockmap": "BlockMap",
-    "budget": "Budget",
-    "waiting": "Waiting",
-    "freequeue": "FreeQueue",
-    "eventlog": "EventLog",
-    "inspector": "Inspector",
-    "prefix_tree": "PrefixTree",
-    "mass": "Mass",
-    "xray": "XRay",
-    "timelines": "Timelines",
-    "request_detail": "RequestDetail",
-    "step_history": "StepHistory",
-    "batch_order": "BatchOrder",
-    "finished": "Finished",
+_CLASSES: dict[PanelName, tuple[str, str]] = {
+    "slots": ("requests", "Slots"),
+    "blockmap": ("blocks", "BlockMap"),
+    "budget": ("steps", "Budget"),
+    "waiting": ("requests", "Waiting"),
+    "freequeue": ("blocks", "FreeQueue"),
+    "eventlog": ("events", "EventLog"),
+    "inspector": ("blocks", "Inspector"),
+    "prefix_tree": ("blocks", "PrefixTree"),
+    "mass": ("blocks", "Mass"),
+    "xray": ("blocks", "XRay"),
+    "timelines": ("requests", "Timelines"),
+    "request_detail": ("requests", "RequestDetail"),
+    "step_history": ("steps", "StepHistory"),
+    "batch_order": ("requests", "BatchOrder"),
+    "finished": ("requests", "Finished"),
 }
-"""Name of a panel, which is also its module in `widgets` -> its class."""
+"""Name of a panel, which is also its module -> the folder of `widgets` that it is in, and its class."""
 
 
 def make_panel(name: PanelName, *, id: str | None = None) -> Panel:
     """A new panel of this name."""
-    return getattr(import_module(f"minivllm.tui.widgets.{name}"), _CLASSES[name])(id=id)
+    folder, class_name = _CLASSES[name]
+    return getattr(import_module(f"minivllm.tui.widgets.{folder}.{name}"), class_name)(id=id)
 
 
 def picture(name: PanelName, context: Context, width: int, height: int) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from minivllm.errors import ExerciseError, TritonMissingError
 
-FOLDER = Path(__file__).resolve().parent
+FOLDER = Path(__file__).resolve().parents[1] / "exercises"
 NUM_HINTS = 3
 
 
@@ -75,7 +75,7 @@ class Exercise(NamedTuple):
             raise ExerciseError(self.obstacle)
 
     def behaviours_module(self) -> ModuleType:
-        return import_module(f"minivllm.lessons.checker.{self.package}.behaviours")
+        return import_module(f"minivllm.lessons.exercises.{self.package}.behaviours")
 
 
 @cache

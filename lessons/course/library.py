@@ -10,7 +10,7 @@ import re
 from functools import cache
 from importlib import import_module
 
-import minivllm.lessons
+import minivllm.lessons.course
 from minivllm.errors import LessonError
 from minivllm.lessons.checker.catalogue import exercises
 from minivllm.lessons.teacher.script import Lesson
@@ -22,9 +22,9 @@ _MODULE = re.compile(r"l(\d\d)_\w+")
 def lessons() -> tuple[Lesson, ...]:
     """All lessons, in their order."""
     found = []
-    for module in pkgutil.iter_modules(minivllm.lessons.__path__):
+    for module in pkgutil.iter_modules(minivllm.lessons.course.__path__):
         if match := _MODULE.fullmatch(module.name):
-            lesson = import_module(f"minivllm.lessons.{module.name}").run
+            lesson = import_module(f"minivllm.lessons.course.{module.name}").run
             if lesson.number != int(match[1]):
                 raise LessonError(f"{module.name}.py holds lesson {lesson.number}: rename one of the two.")
             found.append(lesson)

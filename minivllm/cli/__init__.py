@@ -36,7 +36,7 @@ COMMANDS = {
     "bench": "measure the engine",
     "to-vllm": "the same configuration for vLLM, on one GPU or many: its command and its script",
 }
-"""Name of a subcommand, which is also its module in this package, with underscores -> what it does."""
+"""Name of a subcommand, which is also its module in `commands`, with underscores -> what it does."""
 
 USAGE_ERROR = 2
 INTERRUPTED = 128 + 2
@@ -57,7 +57,7 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
             name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.", allow_abbrev=False
         )
         if name == command:
-            module = import_module(f"minivllm.cli.{name.replace('-', '_')}")
+            module = import_module(f"minivllm.cli.commands.{name.replace('-', '_')}")
             module.add_arguments(subparser)
             subparser.set_defaults(run=module.run)
     return parser

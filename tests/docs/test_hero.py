@@ -9,7 +9,7 @@ import pytest
 from support.docs.built_site import DOCS
 from support.tool_modules import load_tool
 
-TOOL = load_tool("make_hero.py")
+TOOL = load_tool("pictures/make_hero.py")
 LARGEST = 400_000
 
 

@@ -16,8 +16,6 @@ def copy_of_the_source(folder: Path) -> Path:
     """The package as it is installed: with kernels, tui and lessons inside."""
     ignore = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "minivllm", folder / "minivllm", ignore=ignore)
-    for name in ("kernels", "tui", "lessons"):
-        shutil.copytree(ROOT / name, folder / "minivllm" / name, ignore=ignore)
     return folder
 
 

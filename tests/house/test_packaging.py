@@ -1,4 +1,4 @@
-"""The package as it is installed: mapped folders, both kinds of install, the name `kernels`, and the front page.
+"""The package as it is installed: linked folders, every kind of install, the name `kernels`, and the front page.
 
 Both kinds of install are built by the build backend itself from a copy of the sources, with no network,
 and imported by an interpreter that has not seen this repository: its `site` is off, so the editable
@@ -24,8 +24,8 @@ from packaging.utils import canonicalize_name
 from minivllm.errors import TRITON
 
 ROOT = Path(__file__).resolve().parents[2]
-MAPPED = {"kernels": "minivllm/kernels", "tui": "minivllm/tui", "lessons": "minivllm/lessons"}
-SOURCES = ["minivllm", *MAPPED, "pyproject.toml", "README.md", "LICENSE"]
+LINKED = ("kernels", "tui", "lessons")
+SOURCES = ["minivllm", *LINKED, "pyproject.toml", "README.md", "LICENSE"]
 THIRD_PARTY = sysconfig.get_path("purelib")
 
 
@@ -34,7 +34,7 @@ def copy_of_the_sources(folder: Path) -> Path:
     folder.mkdir()
     for name in SOURCES:
         if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(ROOT / name, folder / name)
     return folder
@@ -75,7 +75,7 @@ def run_without_site(code: str, path: list[Path], cwd: Path) -> str:
 
 def files_to_install(sources: Path) -> set[str]:
     """Every file of the packages in `sources` that an install must have, by its place in site-packages."""
-    places = {"minivllm": "minivllm"} | MAPPED
+    places = {"minivllm": "minivllm"} | {name: f"minivllm/{name}" for name in LINKED}
     return {
         str(Path(place) / file.relative_to(sources / folder))
         for folder, place in places.items()
@@ -121,18 +121,18 @@ def test_a_wheel_gives_the_command_and_the_licence(wheel: Path) -> None:
     assert "Apache License" in (info / "licenses" / "LICENSE").read_text()
 
 
-def test_the_mapped_folders_import_from_a_wheel(wheel: Path, tmp_path: Path) -> None:
+def test_the_linked_folders_import_from_a_wheel(wheel: Path, tmp_path: Path) -> None:
     files = json.loads(run_without_site(IMPORT_THE_PARTS, [wheel], cwd=tmp_path))
     assert [file for file in files if not Path(file).is_relative_to(wheel)] == []
 
 
-def test_the_mapped_folders_import_from_an_editable_install(sources: Path, editable: Path, tmp_path: Path) -> None:
+def test_the_linked_folders_import_from_an_editable_install(sources: Path, editable: Path, tmp_path: Path) -> None:
     files = json.loads(run_without_site(IMPORT_THE_PARTS, [editable], cwd=tmp_path))
     assert [Path(file).parent.relative_to(sources).as_posix() for file in files] == [
         "minivllm",
-        "kernels",
-        "tui",
-        "lessons",
+        "minivllm/kernels",
+        "minivllm/tui",
+        "minivllm/lessons",
         "minivllm/core",
     ]
 
@@ -177,7 +177,7 @@ def test_our_kernels_and_those_of_hugging_face_stand_side_by_side(
     # The root comes first, as it does with `python -m` and with scripts, so our folder is found as `kernels` there.
     path = [*([sources] if from_the_root else []), *([hugging_face_kernels] if installed else []), editable]
     ours, available, theirs = json.loads(run_without_site(IMPORT_BOTH, path, cwd=tmp_path))
-    assert ours == str(sources / "kernels/__init__.py")
+    assert ours == str(sources / "minivllm/kernels/__init__.py")
     assert available is installed
     package = hugging_face_kernels / "kernels"
     assert theirs == ([str(package / "__init__.py"), str(package / "layer.py")] if installed else [])
@@ -254,7 +254,7 @@ def test_every_third_party_import_is_a_declared_dependency() -> None:
     homes = metadata.packages_distributions()
     declared = {canonicalize_name(requirement.name) for requirement in declared_requirements()}
     imported = set()
-    for folder in ["minivllm", *MAPPED]:
+    for folder in ["minivllm", *LINKED]:
         for file in (ROOT / folder).rglob("*.py"):
             if file.name == "visible_test.py":
                 continue  # runs in a student's folder and imports the file beside it

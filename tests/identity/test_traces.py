@@ -83,7 +83,7 @@ def test_the_kernel_x_ray_saw_every_key_of_its_decode_once_for_each_key_head() -
 
 @pytest.fixture(scope="module")
 def make_traces() -> ModuleType:
-    return load_tool("make_traces.py")
+    return load_tool("pictures/make_traces.py")
 
 
 def test_the_same_scenario_gives_the_same_bytes_again(make_traces: ModuleType, tmp_path: Path):

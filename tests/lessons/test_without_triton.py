@@ -47,7 +47,7 @@ def run(*command: str, hidden: bool, home: Path) -> subprocess.CompletedProcess:
         **os.environ,
         "OMP_NUM_THREADS": "1",
         "MINIVLLM_PROGRESS": str(home / "progress.json"),
-        "PYTHONPATH": os.pathsep.join([str(TESTS / "without_triton")] * hidden + [str(TESTS)]),
+        "PYTHONPATH": os.pathsep.join([str(TESTS / "support" / "without_triton")] * hidden + [str(TESTS)]),
     }
     child = subprocess.run([sys.executable, *command], env=environment, cwd=home, capture_output=True, text=True)
     assert child.returncode == 0, child.stderr
@@ -62,7 +62,7 @@ def home(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def without(home) -> dict:
     """The whole course, taken by a student who is always wrong."""
-    child = run(str(TESTS / "lesson_student.py"), hidden=True, home=home)
+    child = run(str(TESTS / "support" / "docs" / "lesson_student.py"), hidden=True, home=home)
     assert child.stderr.split()[-1] == "False", "Triton was imported after all"
     return {int(number): taken for number, taken in json.loads(child.stdout).items()}
 
@@ -91,7 +91,7 @@ def test_every_lesson_can_be_taken_to_its_end_by_a_student_who_is_always_wrong(w
 def test_with_and_without_triton_the_lessons_say_the_same(without, home):
     """Every truth, every verdict and every panel: what is recorded is what the kernels do here."""
     pytest.importorskip("triton")
-    child = run(str(TESTS / "lesson_student.py"), hidden=False, home=home)
+    child = run(str(TESTS / "support" / "docs" / "lesson_student.py"), hidden=False, home=home)
     having = {int(number): taken for number, taken in json.loads(child.stdout).items()}
     told_apart = ("first_page", "recorded")
     for number, taken in having.items():
@@ -103,7 +103,7 @@ def test_with_and_without_triton_the_lessons_say_the_same(without, home):
 
 def test_the_shipped_recordings_are_what_the_kernels_do_now():
     pytest.importorskip("triton")
-    traces, kernels = load_tool("record_kernels.py").record()
+    traces, kernels = load_tool("pictures/record_kernels.py").record()
     assert kernels == recorded()
     assert len(traces) == len(recordings()) == len(ON_KERNELS)
     for made, shipped in zip(traces, recordings(), strict=True):

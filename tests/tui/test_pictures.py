@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "docs/assets/dashboard"
 
 
-TOOL = load_tool("make_pictures.py")
+TOOL = load_tool("pictures/make_pictures.py")
 
 
 def comparable(svg: str) -> list[tuple]:

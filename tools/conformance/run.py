@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
+sys.path.insert(0, str(HERE.parent / "load"))
 
 from server_process import serve  # noqa: E402  (it lies one folder up)
 

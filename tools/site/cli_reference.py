@@ -42,7 +42,7 @@ def page() -> str:
         ((f"[{code(name)}](#minivllm-{name})", prose(sentence(summary))) for name, summary in COMMANDS.items()),
     )
     for name, parser in parsers.items():
-        text += _section(parser, 2, shared, source=f"minivllm.cli.{name.replace('-', '_')}")
+        text += _section(parser, 2, shared, source=f"minivllm.cli.commands.{name.replace('-', '_')}")
     for title, rows in shared.items():
         text += f"\n## {SHARED[title]}\n\nThe fields of "
         cls = {"engine": "EngineConfig", "sampling": "SamplingParams"}[title]

@@ -2,6 +2,7 @@
 
 import argparse
 from importlib import import_module
+from types import ModuleType
 
 BENCHES = {
     "throughput": "output tokens per second, alone or against transformers, vLLM and llama.cpp in the same run",
@@ -18,13 +19,21 @@ BENCHES = {
 }
 """Name of a bench, which is also its module in `minivllm.lab.bench` -> what it measures."""
 
+IN_A_FOLDER = frozenset({"dashboard", "kernels", "serve", "step", "throughput"})
+"""Benches of several files: `minivllm.lab.bench.step.step`."""
+
+
+def _module(name: str) -> ModuleType:
+    return import_module(f"minivllm.lab.bench.{name}.{name}" if name in IN_A_FOLDER else f"minivllm.lab.bench.{name}")
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     benches = parser.add_subparsers(dest="bench", metavar="BENCH", required=True)
     for name, summary in BENCHES.items():
-        module = import_module(f"minivllm.lab.bench.{name}")
-        module.add_arguments(benches.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."))
+        _module(name).add_arguments(
+            benches.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+        )
 
 
 def run(args: argparse.Namespace) -> int:
-    return import_module(f"minivllm.lab.bench.{args.bench}").run(args)
+    return _module(args.bench).run(args)

@@ -228,7 +228,7 @@ def _demo(args: argparse.Namespace) -> int:
     exercise = _chosen(args)
     exercise.require_what_it_needs()
     file = _workspace(args).submission(exercise).file
-    command = [sys.executable, "-m", "minivllm.lessons.checker.demo_on", exercise.name, str(file)]
+    command = [sys.executable, "-m", "minivllm.cli.exercise_demo", exercise.name, str(file)]
     return subprocess.run([*command, "--model", args.model]).returncode
 
 

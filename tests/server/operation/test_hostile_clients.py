@@ -132,7 +132,7 @@ def test_what_is_not_built_is_refused_in_one_sentence() -> None:
 
 
 def test_the_inputs_of_the_attack_tool_are_all_answered_and_none_with_a_5xx() -> None:
-    sys.path.insert(0, str(Path(__file__).parents[3] / "tools"))
+    sys.path.insert(0, str(Path(__file__).parents[3] / "tools" / "load"))
     try:
         from attack_inputs import BODIES, POSTS, mutated
     finally:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from support.patience import SOON
 
-OVERHEAD = Path(__file__).parents[3] / "tools" / "overhead.py"
+OVERHEAD = Path(__file__).parents[3] / "tools" / "load" / "overhead.py"
 
 
 def test_the_two_take_turns_and_the_ratio_is_that_of_their_medians(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from support.patience import SOON
 
-SOAK = Path(__file__).parents[3] / "tools" / "soak.py"
+SOAK = Path(__file__).parents[3] / "tools" / "load" / "soak.py"
 
 
 def test_a_short_soak_leaves_nothing_behind(tmp_path: Path) -> None:
