@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from minivllm.lessons.checker.paged_attention_triton.loads import recorded_loads
+from minivllm.lessons.exercises.paged_attention_triton.loads import recorded_loads
 
 from minivllm.lessons.checker.behaviour import behaviour, nearly
 from minivllm.lessons.checker.draw import Draw
