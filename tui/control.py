@@ -1,6 +1,6 @@
 """What the dashboard may ask of an engine in its own process: stop it, step it, feed it, change its options.
 
-Types and a protocol alone, so that the dashboard needs neither the engine nor torch; `minivllm.cli.engine_control` is
+Types and a protocol alone, so that the dashboard needs neither the engine nor torch; `minivllm.cli.serving.engine_control` is
 the real one. A source that only replays or listens has no control, and then there is nothing to press.
 
 The easy thing to get wrong is to expect an answer. Every call returns at once, long before the engine has done what

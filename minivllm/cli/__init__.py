@@ -13,30 +13,41 @@ import os
 import sys
 from collections.abc import Sequence as Seq
 from importlib import import_module
+from typing import NamedTuple
 
 from minivllm import __version__
 from minivllm.errors import ConfigError, InvalidSamplingParamsError, MinivllmError
 
+
+class Command(NamedTuple):
+    """One subcommand."""
+
+    room: str
+    """The folder of this package that its module is in."""
+    summary: str
+    """What it does, for `--help`."""
+
+
 COMMANDS = {
-    "demo": "watch the engine serve several users at once, in the dashboard",
-    "lesson": "learn how a serving engine works, on this one",
-    "exercise": "write a piece of the engine, and let the engine run on it",
-    "live": "an engine of your own in the dashboard, to be fed, paused, stepped and changed",
-    "attach": "watch an engine in another process",
-    "replay": "a recording in the dashboard, forward and back",
-    "shot": "a picture of any moment of a recording",
-    "chat": "talk with a model in the terminal",
-    "generate": "complete one or many prompts",
-    "serve": "serve a model over HTTP, to OpenAI's clients and to vLLM's",
-    "model": "list, fetch and find models",
-    "once": "tell the state of an engine from a recording, at its end or after a step",
-    "export": "turn a recording into a trace for Perfetto",
-    "compare": "run one trace through two configurations of the engine, side by side",
-    "simulate": "ask what a crowd would see: the real scheduler and memory, with modelled step times",
-    "bench": "measure the engine",
-    "to-vllm": "the same configuration for vLLM, on one GPU or many: its command and its script",
+    "demo": Command("serving", "watch the engine serve several users at once, in the dashboard"),
+    "lesson": Command("course", "learn how a serving engine works, on this one"),
+    "exercise": Command("course", "write a piece of the engine, and let the engine run on it"),
+    "live": Command("serving", "an engine of your own in the dashboard, to be fed, paused, stepped and changed"),
+    "attach": Command("recordings", "watch an engine in another process"),
+    "replay": Command("recordings", "a recording in the dashboard, forward and back"),
+    "shot": Command("recordings", "a picture of any moment of a recording"),
+    "chat": Command("serving", "talk with a model in the terminal"),
+    "generate": Command("serving", "complete one or many prompts"),
+    "serve": Command("serving", "serve a model over HTTP, to OpenAI's clients and to vLLM's"),
+    "model": Command("serving", "list, fetch and find models"),
+    "once": Command("recordings", "tell the state of an engine from a recording, at its end or after a step"),
+    "export": Command("recordings", "turn a recording into a trace for Perfetto"),
+    "compare": Command("lab", "run one trace through two configurations of the engine, side by side"),
+    "simulate": Command("lab", "ask what a crowd would see: the real scheduler and memory, with modelled step times"),
+    "bench": Command("lab", "measure the engine"),
+    "to-vllm": Command("lab", "the same configuration for vLLM, on one GPU or many: its command and its script"),
 }
-"""Name of a subcommand, which is also its module in `commands`, with underscores -> what it does."""
+"""Name of a subcommand, which is also its module, with underscores -> where that is, and what it does."""
 
 USAGE_ERROR = 2
 INTERRUPTED = 128 + 2
@@ -52,12 +63,12 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"minivllm {__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name, summary in COMMANDS.items():
+    for name, (room, summary) in COMMANDS.items():
         subparser = subparsers.add_parser(
             name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.", allow_abbrev=False
         )
         if name == command:
-            module = import_module(f"minivllm.cli.commands.{name.replace('-', '_')}")
+            module = import_module(f"minivllm.cli.{room}.{name.replace('-', '_')}")
             module.add_arguments(subparser)
             subparser.set_defaults(run=module.run)
     return parser

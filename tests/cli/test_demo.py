@@ -21,7 +21,7 @@ from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
 from support.patience import SOON
 
 from minivllm.cli import main
-from minivllm.cli.engine_control import EngineThreadControl
+from minivllm.cli.serving.engine_control import EngineThreadControl
 from minivllm.core.invariants import Violation
 from minivllm.events.recording.recording import Recording
 from minivllm.events.types import EVENT_KINDS, BeamPruned, BeamsFound, RequestFinished
@@ -156,7 +156,7 @@ def dashboards(monkeypatch) -> list[PretendedDashboard]:
     """A terminal is attached, as far as the command can see; the dashboards that it opened."""
     monkeypatch.setattr("minivllm.tui.app.DashboardApp", PretendedDashboard)
     monkeypatch.setattr(PretendedDashboard, "shown", [])
-    monkeypatch.setattr("minivllm.cli.commands.demo.terminal_attached", lambda: True)
+    monkeypatch.setattr("minivllm.cli.serving.demo.terminal_attached", lambda: True)
     return PretendedDashboard.shown
 
 

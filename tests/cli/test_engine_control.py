@@ -10,7 +10,7 @@ import pytest
 from support.engine.engine_fakes import FakeRunner, FakeTokenizer, next_token
 from support.patience import SOON
 
-from minivllm.cli.engine_control import MAX_TOKENS, EngineThreadControl
+from minivllm.cli.serving.engine_control import MAX_TOKENS, EngineThreadControl
 from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine

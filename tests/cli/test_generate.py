@@ -42,7 +42,7 @@ def test_one_prompt_gives_the_text_of_the_model(llm: LLM, capsys: pytest.Capture
 
 def test_one_prompt_is_shown_token_by_token(capsys: pytest.CaptureFixture, monkeypatch):
     shown = []
-    monkeypatch.setattr("minivllm.cli.commands.generate.show", lambda text: shown.append(text))
+    monkeypatch.setattr("minivllm.cli.serving.generate.show", lambda text: shown.append(text))
     assert main(["generate", "Hello", *TINY, "--max-tokens", "20"]) == 0
     assert len(shown) == 21
 

@@ -123,7 +123,7 @@ def test_an_engine_that_fails_is_told_first_and_the_loss_after_it(tmp_path: Path
     def fail(*_: object, **__: object) -> None:
         raise EventLogError("something else")
 
-    monkeypatch.setattr("minivllm.cli.commands.demo.print_report", fail)
+    monkeypatch.setattr("minivllm.cli.serving.demo.print_report", fail)
     with files_no_larger_than(ROOM):
         assert main([str(tmp_path / "x") if word == "FILE" else word for word in RECORDING_COMMANDS["demo"]]) == 1
     *_, first, second = capsys.readouterr().err.splitlines()

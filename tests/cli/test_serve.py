@@ -17,7 +17,7 @@ import zmq
 from support.patience import SOON
 
 from minivllm.cli import main
-from minivllm.cli.commands.once import fold_once
+from minivllm.cli.recordings.once import fold_once
 
 SERVE = [sys.executable, "-m", "minivllm", "serve", "tiny-random", "--port", "0", "--num-gpu-blocks-override", "2000"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from minivllm.cli import main
-from minivllm.cli.commands import exercise as command
+from minivllm.cli.course import exercise as command
 from minivllm.lessons.checker.catalogue import exercises, find_exercise
 
 EXERCISE = find_exercise("block-pool")

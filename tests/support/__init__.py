@@ -1,1 +1,1 @@
-"""TODO tests/support."""
+"""Fakes, drivers and reference implementations that the tests share, in the same rooms as the tests."""

@@ -39,10 +39,10 @@ def page() -> str:
     parsers = {name: _subparser(build_parser(name), name) for name in COMMANDS}
     text = _HEAD + table(
         ("Command", "What it does"),
-        ((f"[{code(name)}](#minivllm-{name})", prose(sentence(summary))) for name, summary in COMMANDS.items()),
+        ((f"[{code(name)}](#minivllm-{name})", prose(sentence(summary))) for name, (_, summary) in COMMANDS.items()),
     )
     for name, parser in parsers.items():
-        text += _section(parser, 2, shared, source=f"minivllm.cli.commands.{name.replace('-', '_')}")
+        text += _section(parser, 2, shared, source=f"minivllm.cli.{COMMANDS[name].room}.{name.replace('-', '_')}")
     for title, rows in shared.items():
         text += f"\n## {SHARED[title]}\n\nThe fields of "
         cls = {"engine": "EngineConfig", "sampling": "SamplingParams"}[title]

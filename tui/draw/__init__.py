@@ -1,1 +1,1 @@
-"""TODO tui/draw."""
+"""From styled text to cells. Read `lines` first: what panels make and tests read."""

@@ -1,1 +1,1 @@
-"""TODO tui/state."""
+"""What a picture is drawn from, folded from events; no drawing. Read `model` first."""

@@ -1,1 +1,1 @@
-"""TODO tui/vllm."""
+"""`minivllm attach --vllm`: a screen for a real vLLM, drawn from its metrics and KV events."""

@@ -1,1 +1,4 @@
-"""TODO minivllm/runtime/checkpoint."""
+"""Model files: safetensors and GGUF, opened without trusting what they claim.
+
+Read `checkpoint` first; `weights` maps files into memory.
+"""

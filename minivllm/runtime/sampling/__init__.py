@@ -1,1 +1,1 @@
-"""TODO minivllm/runtime/sampling."""
+"""From logits to the next token of each sequence. Read `sampler` first."""

@@ -1,1 +1,1 @@
-"""TODO minivllm/server/metrics."""
+"""`/metrics` for Prometheus under vLLM's names, counted from events alone. Read `engine_totals` first."""

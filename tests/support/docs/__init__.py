@@ -1,1 +1,1 @@
-"""TODO tests/support/docs."""
+"""Running what the docs say: their code blocks, the built site, a browser, the lessons."""

@@ -1,1 +1,1 @@
-"""TODO tests/support/model."""
+"""Tiny models and their files, attention cases, and slow reference implementations of what computes."""

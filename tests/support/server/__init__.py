@@ -1,1 +1,1 @@
-"""TODO tests/support/server."""
+"""A server on loopback, whole or in parts."""

@@ -13,7 +13,7 @@ from support.tui.driven_app import all_drawn, drawn, drive, panel, settle, show_
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from minivllm.cli.engine_control import EngineThreadControl
+from minivllm.cli.serving.engine_control import EngineThreadControl
 from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine

@@ -1,1 +1,1 @@
-"""TODO tui/widgets/compare."""
+"""Panels of the Compare screen: two recordings side by side."""

@@ -1,1 +1,1 @@
-"""TODO tui/widgets/events."""
+"""Panels on the event stream: the list, one event in full, and decisions as sentences."""

@@ -1,1 +1,1 @@
-"""TODO tui/widgets/frame."""
+"""What every screen has around its panels, and `panel`, which all panels are."""

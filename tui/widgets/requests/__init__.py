@@ -1,1 +1,1 @@
-"""TODO tui/widgets/requests."""
+"""Panels on requests: batch slots, who waits, who is done, and every life as a line."""

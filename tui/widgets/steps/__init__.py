@@ -1,1 +1,1 @@
-"""TODO tui/widgets/steps."""
+"""Panels on steps: how the token budget was spent, and what each step did."""

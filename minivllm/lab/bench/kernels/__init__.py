@@ -1,1 +1,1 @@
-"""TODO minivllm/lab/bench/kernels."""
+"""`minivllm bench kernels`: attention and cache writes against the device's own copy, and against other implementations."""

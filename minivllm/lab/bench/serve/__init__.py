@@ -1,1 +1,1 @@
-"""TODO minivllm/lab/bench/serve."""
+"""`minivllm bench serve`: a running server under load, as `vllm bench serve` does it."""

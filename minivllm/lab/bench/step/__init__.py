@@ -1,1 +1,1 @@
-"""TODO minivllm/lab/bench/step."""
+"""`minivllm bench step`: where each millisecond of a step goes."""

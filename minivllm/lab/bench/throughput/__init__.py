@@ -1,1 +1,4 @@
-"""TODO minivllm/lab/bench/throughput."""
+"""`minivllm bench throughput`: output tokens per second, against transformers, vLLM and llama.cpp in the same run.
+
+Peers with an environment of their own run there as child processes: `peer_process` here, `peer_side/` there.
+"""

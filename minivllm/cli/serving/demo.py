@@ -15,10 +15,10 @@ from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 
 from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
-from minivllm.cli.demo_report import ProgressLines, print_report, report_json
 from minivllm.cli.loading import load_engine
 from minivllm.cli.options import add_engine_options, engine_config, seconds
 from minivllm.cli.recording import add_record_option, check_record, recording
+from minivllm.cli.serving.demo_report import ProgressLines, print_report, report_json
 from minivllm.cli.terminal import print_json, terminal_attached
 from minivllm.engine.engine import LLMEngine
 from minivllm.engine.engine_thread import EngineThread
@@ -112,7 +112,7 @@ class _Demo:
 
     def run_in_dashboard(self, args: argparse.Namespace, recorder: LogWriter | None) -> None:
         """Show everything until the person leaves, also after the end."""
-        from minivllm.cli.engine_control import EngineThreadControl
+        from minivllm.cli.serving.engine_control import EngineThreadControl
         from minivllm.tui.sources.source import InProcessSource
         from minivllm.tui.state.model import MODELS
 

@@ -1,6 +1,6 @@
 """The demo on a student's code: a process in which their module is the engine's, and then `minivllm demo`.
 
-Started by `minivllm exercise demo` as `python -m minivllm.cli.exercise_demo NAME FILE [options of demo]`. It has no limits but
+Started by `minivllm exercise demo` as `python -m minivllm.cli.course.exercise_demo NAME FILE [options of demo]`. It has no limits but
 those of the person who sits before it. The easy thing to get wrong is the order: the engine is imported only afterwards. And an
 engine that has kernels would leave a student's attention in torch unused, so the backend that runs it is asked for by name.
 """

@@ -10,8 +10,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from minivllm.cli.course.exercise_grades import add_grade_options, grade, report
 from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
-from minivllm.cli.exercise_grades import add_grade_options, grade, report
 from minivllm.cli.terminal import note, terminal_attached
 from minivllm.errors import ExerciseError, LessonError
 from minivllm.lessons.checker import walls
@@ -228,7 +228,7 @@ def _demo(args: argparse.Namespace) -> int:
     exercise = _chosen(args)
     exercise.require_what_it_needs()
     file = _workspace(args).submission(exercise).file
-    command = [sys.executable, "-m", "minivllm.cli.exercise_demo", exercise.name, str(file)]
+    command = [sys.executable, "-m", "minivllm.cli.course.exercise_demo", exercise.name, str(file)]
     return subprocess.run([*command, "--model", args.model]).returncode
 
 

@@ -7,10 +7,10 @@ Like `demo` without a script: the engine stands in this process with nothing to 
 import argparse
 
 from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
-from minivllm.cli.engine_control import EngineThreadControl
 from minivllm.cli.loading import load_engine
 from minivllm.cli.options import add_engine_options, engine_config, seconds
 from minivllm.cli.recording import add_record_option, check_record, recording
+from minivllm.cli.serving.engine_control import EngineThreadControl
 from minivllm.cli.terminal import require_terminal
 from minivllm.engine.engine_thread import EngineThread
 

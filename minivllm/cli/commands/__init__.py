@@ -1,1 +1,0 @@
-"""TODO minivllm/cli/commands."""

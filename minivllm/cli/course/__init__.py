@@ -1,0 +1,1 @@
+"""The commands for learners and teachers: `lesson` and `exercise`."""

@@ -1,0 +1,1 @@
+"""The commands that measure and compare: `bench`, `compare`, `simulate` and `to-vllm`."""
