@@ -178,7 +178,7 @@ minivllm lesson {lesson.number}
 def _bottom(lesson: Lesson) -> str:
     picks = PICKS[lesson.name]
     concept = next(one for one in COURSE if one.lesson == lesson.name)
-    source = f"lessons/{lesson.run.__module__.rpartition('.')[2]}.py"
+    source = f"lessons/course/{lesson.run.__module__.rpartition('.')[2]}.py"
     exercises = [find_exercise(name) for name in concept.exercises]
     write = "\n".join(f"- [{one.title}](../exercises/{one.name}.md), {one.minutes} minutes" for one in exercises)
     return f"""\

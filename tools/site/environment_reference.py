@@ -11,7 +11,7 @@ from types import MappingProxyType
 from page_text import ROOT, code, prose, source_link, table
 
 FOLDERS = ("minivllm", "kernels", "tui", "lessons")
-ELSEWHERE = ROOT / "minivllm/bench/peer_side"
+ELSEWHERE = ROOT / "minivllm/lab/bench/throughput/peer_side"
 """Runs in another engine's process, and sets what that one reads."""
 
 VARIABLES: Mapping[str, str] = MappingProxyType(
