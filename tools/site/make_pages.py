@@ -21,6 +21,7 @@ import cli_reference
 import configuration_reference
 import events_reference
 import metrics_reference
+import ways
 
 from minivllm.tui.keys import commands
 
@@ -28,6 +29,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 PAGES: Mapping[str, Callable[[], str]] = MappingProxyType(
     {
+        "architecture.md": ways.page,
         "reference/cli.md": cli_reference.page,
         "reference/configuration.md": configuration_reference.page,
         "reference/events.md": events_reference.page,

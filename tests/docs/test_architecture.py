@@ -1,0 +1,61 @@
+"""The ways that docs/architecture.md draws are ways that a request and an event really take."""
+
+import sys
+from collections.abc import Callable, Sequence
+
+from support.engine.engine_fakes import WatchedEngine
+from support.tool_modules import load_tool
+
+from minivllm.llm import LLM
+from minivllm.sampling_params import SamplingParams
+from minivllm.tui.context import Context
+from minivllm.tui.panels import picture
+from minivllm.tui.sources.in_process import InProcessSource
+from minivllm.tui.state.model import MODELS
+from minivllm.tui.time.transport import Transport
+
+WAYS = load_tool("site/make_pages.py").ways
+
+
+def functions_called(work: Callable[[], object]) -> list[str]:
+    """`module:qualified name` of each function of minivllm that was entered, in order."""
+    called = []
+
+    def note(frame, kind, _):
+        if kind == "call" and (module := frame.f_globals.get("__name__", "")).startswith("minivllm"):
+            called.append(f"{module}:{frame.f_code.co_qualname}")
+
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return called
+
+
+def first_missing(stops: Sequence, called: list[str]) -> str | None:
+    """The first stop that comes in `called` no more after the one before it."""
+    calls = iter(called)
+    return next((stop.target for stop in stops if not any(call == stop.target for call in calls)), None)
+
+
+def test_a_request_takes_the_drawn_way() -> None:
+    llm = LLM(model="tiny-random", attention_backend="torch", num_gpu_blocks_override=64)
+    called = functions_called(lambda: llm.generate("hello", SamplingParams(max_tokens=2), use_tqdm=False))
+    assert first_missing(WAYS.REQUEST.stops, called) is None
+
+
+def test_an_event_takes_the_drawn_way() -> None:
+    watched = WatchedEngine()
+    source = InProcessSource(watched.engine.log_header(), codec=MODELS)
+    watched.engine.subscribe(source.put)
+    transport = Transport(source)
+
+    def work() -> None:
+        watched.add("ada", [1, 2, 3])
+        watched.step()
+        transport.tick(0.0, 1.0)
+        picture("slots", Context(transport), 80, 10)
+
+    assert first_missing(WAYS.EVENT.stops, functions_called(work)) is None
+    source.close()

@@ -1,0 +1,151 @@
+"""Two pictures of docs/architecture.md: a request's way and an event's way through the files.
+
+A way is a list of stops, each a function of the source. tests/docs/test_architecture.py serves a request and sees that
+the functions are called in this order.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from page_text import ROOT
+
+PAGE = ROOT / "docs/architecture.md"
+WIDTH, BOX_WIDTH, BOX_HEIGHT, PITCH, TOP = 890, 168, 36, 50, 34
+
+
+class Stop(NamedTuple):
+    """One function on the way."""
+
+    lane: int
+    """Index of its column."""
+    target: str
+    """`module:Class.method` or `module:function`."""
+    note: str = ""
+    """What crosses over here, in a few words beside the box."""
+
+    @property
+    def name(self) -> str:
+        return self.target.partition(":")[2]
+
+    @property
+    def file(self) -> str:
+        return self.target.partition(":")[0].removeprefix("minivllm.").replace(".", "/") + ".py"
+
+
+class Way(NamedTuple):
+    """A picture: columns, and the stops from top to bottom."""
+
+    name: str
+    title: str
+    lanes: Sequence[str]
+    stops: Sequence[Stop]
+    brackets: Sequence[tuple[int, int, str]] = ()
+    """First and last stop of a part of the way, and what is said of it in the margin."""
+
+
+REQUEST = Way(
+    "request",
+    "A request's way, from a prompt to its text",
+    ("caller", "engine", "core", "runtime", "attention"),
+    (
+        Stop(0, "minivllm.llm:LLM.generate", "a prompt"),
+        Stop(1, "minivllm.engine.engine:LLMEngine.add_request"),
+        Stop(2, "minivllm.core.scheduler:Scheduler.add_request", "it waits"),
+        Stop(1, "minivllm.engine.engine:LLMEngine.step"),
+        Stop(1, "minivllm.engine.stepper:Stepper.run_phase"),
+        Stop(2, "minivllm.core.scheduler:Scheduler.schedule", "who gets how many tokens"),
+        Stop(2, "minivllm.core.kv_cache_manager:KVCacheManager.allocate_slots", "blocks for them"),
+        Stop(1, "minivllm.engine.isolation:IsolatingExecutor.execute"),
+        Stop(3, "minivllm.runtime.model_runner:ModelRunner.execute_model"),
+        Stop(3, "minivllm.runtime.input_batch:InputBatch.prepare", "the plan as tensors"),
+        Stop(3, "minivllm.runtime.model.decoder:Decoder.forward", "layer by layer"),
+        Stop(4, "minivllm.runtime.attention.torch_backend:TorchAttentionBackend.forward"),
+        Stop(3, "minivllm.runtime.sampling.sampler:Sampler.__call__", "a token for each sequence"),
+        Stop(2, "minivllm.core.stop:check_stop"),
+        Stop(1, "minivllm.engine.output_processor:OutputProcessor.append", "text"),
+        Stop(2, "minivllm.core.scheduler:Scheduler.finish", "its blocks are free again"),
+        Stop(1, "minivllm.engine.output_processor:OutputProcessor.make_outputs"),
+    ),
+    ((3, 14, "a step, until it stops"),),
+)
+
+EVENT = Way(
+    "event",
+    "An event's way, from a decision to the screen",
+    ("core", "events", "dashboard", "panel"),
+    (
+        Stop(0, "minivllm.core.scheduler:Scheduler._admit", "a decision"),
+        Stop(1, "minivllm.events.bus:EventBus.emit"),
+        Stop(2, "minivllm.tui.time.transport:Transport.tick", "the next frame"),
+        Stop(2, "minivllm.tui.sources.in_process:InProcessSource.poll", "out of a deque"),
+        Stop(1, "minivllm.events.recording.log:LogWriter.write", "into a temporary file"),
+        Stop(1, "minivllm.events.recording.recording:Recording.index_more", "and back"),
+        Stop(2, "minivllm.tui.state.model:DashboardModel.apply"),
+        Stop(1, "minivllm.events.fold:Fold.apply", "the state after it"),
+        Stop(3, "minivllm.tui.widgets.requests.slots:Slots.lines", "the state as lines"),
+    ),
+    ((0, 1, "engine's thread"), (2, 8, "dashboard's thread")),
+)
+
+
+def page() -> str:
+    """docs/architecture.md with its pictures as they are drawn now."""
+    text = PAGE.read_text(encoding="utf-8")
+    for way in (REQUEST, EVENT):
+        begin, end = f"<!-- way: {way.name} -->\n", "<!-- end of the way -->"
+        text = re.sub(
+            re.escape(begin) + ".*?" + re.escape(end),
+            lambda _, way=way, begin=begin, end=end: begin + picture(way) + end,
+            text,
+            flags=re.DOTALL,
+        )
+    return text
+
+
+def picture(way: Way) -> str:
+    """The way as a figure in HTML."""
+    height = TOP + PITCH * len(way.stops) + 4
+    margin = 22 if way.brackets else 0
+    lane_width = (WIDTH - margin) / len(way.lanes)
+
+    def box(index: int) -> tuple[float, float]:
+        """The upper left corner."""
+        left = margin + lane_width * way.stops[index].lane + (lane_width - BOX_WIDTH) / 2
+        return round(left, 1), TOP + PITCH * index
+
+    svg = [
+        f'<svg class="arch way" viewBox="0 0 {WIDTH} {height}" role="img" xmlns="http://www.w3.org/2000/svg" '
+        f'aria-labelledby="way-{way.name}">',
+        f'<title id="way-{way.name}">{way.title}: {", then ".join(stop.name for stop in way.stops)}.</title>',
+        f'<defs><marker id="way-{way.name}-head" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="6" '
+        'markerHeight="6" orient="auto"><path class="arch-head" d="M0 0L10 5L0 10z"/></marker></defs>',
+    ]
+    for lane, name in enumerate(way.lanes):
+        middle = margin + lane_width * (lane + 0.5)
+        svg.append(f'<text x="{middle:.1f}" y="18" class="arch-name">{name}</text>')
+        svg.append(f'<path class="way-lane" d="M{middle:.1f} 26V{height - 4}"/>')
+    for first, last, words in way.brackets:
+        top, bottom = TOP + PITCH * first, TOP + PITCH * last + BOX_HEIGHT
+        middle = (top + bottom) / 2
+        svg.append(f'<path class="way-bracket" d="M22 {top}H18V{bottom}H22"/>')
+        svg.append(f'<text class="way-note" transform="translate(11 {middle:.1f}) rotate(-90)">{words}</text>')
+    for index in range(len(way.stops) - 1):
+        (left, top), (next_left, next_top) = box(index), box(index + 1)
+        x, next_x = left + BOX_WIDTH / 2, next_left + BOX_WIDTH / 2
+        bend = top + BOX_HEIGHT + 6
+        line = f"M{x:.1f} {top + BOX_HEIGHT}V{bend}H{next_x:.1f}V{next_top}"
+        svg.append(f'<path class="arch-use-line" d="{line}" marker-end="url(#way-{way.name}-head)"/>')
+    for index, stop in enumerate(way.stops):
+        left, top = box(index)
+        middle = left + BOX_WIDTH / 2
+        svg.append(f'<rect x="{left}" y="{top}" width="{BOX_WIDTH}" height="{BOX_HEIGHT}" rx="5"/>')
+        svg.append(f'<text x="{middle:.1f}" y="{top + 15}" class="way-name">{stop.name}</text>')
+        svg.append(f'<text x="{middle:.1f}" y="{top + 28}" class="way-file">{stop.file}</text>')
+        if stop.note:
+            is_right = left + BOX_WIDTH + 8 + 5.5 * len(stop.note) > WIDTH
+            x, anchor = (left - 7, "end") if is_right else (left + BOX_WIDTH + 7, "start")
+            svg.append(
+                f'<text x="{x}" y="{top + 22}" class="way-note" style="text-anchor: {anchor}">{stop.note}</text>'
+            )
+    return "\n".join(['<figure markdown="0">', *svg, "</svg>", f"<figcaption>{way.title}.</figcaption>", "</figure>\n"])
