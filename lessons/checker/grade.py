@@ -37,7 +37,7 @@ class Grade(NamedTuple):
 
     @property
     def status(self) -> str:
-        """exercism's words: pass, fail, or error for what could not be run."""
+        """pass, fail, or error for what could not be run."""
         if self.result is None or self.result.could_not_run is not None:
             return "error"
         return "pass" if self.result.passed else "fail"

@@ -1,14 +1,13 @@
-"""Grades as Gradescope's results.json (with exercism's fields inside), as a table, and as JUnit's XML.
+"""Grades as Gradescope's results.json, which is plain JSON for any other reader, and as a table.
 
-The easy thing to get wrong is what a student sees. A message holds the behaviour's name, what their code did, and a hint; what
-the engine does there is in nobody's results, or the cases could be learned by heart.
+A student sees the behaviour's name, what their code did, and a hint. What the engine does in the same case is in nobody's
+results, or the cases could be learned by heart.
 """
 
 import csv
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 from minivllm import __version__
 from minivllm.events.recording.whole_file import whole_file
@@ -17,7 +16,7 @@ from minivllm.lessons.checker.grade import Grade
 from minivllm.lessons.checker.report import VISIBLE, hint_for, not_loaded, yours_at
 from minivllm.tui.draw.text import clean
 
-SCHEMA = "minivllm.grade/1"
+SCHEMA = "minivllm.grade/2"
 
 
 def as_gradescope(grades: list[Grade]) -> dict[str, Any]:
@@ -32,8 +31,6 @@ def as_gradescope(grades: list[Grade]) -> dict[str, Any]:
         "tests": [test for grade in grades for test in _tests(grade)],
         "extra_data": {
             "schema": SCHEMA,
-            "version": 3,
-            "status": _overall([grade.status for grade in grades]),
             "engine": __version__,
             "exercises": {
                 grade.exercise.name: {"status": grade.status, "seed": grade.seed, "student_hash": grade.file_hash}
@@ -41,10 +38,6 @@ def as_gradescope(grades: list[Grade]) -> dict[str, Any]:
             },
         },
     }
-
-
-def _overall(statuses: list[str]) -> str:
-    return next((status for status in ("error", "fail") if status in statuses), "pass")
 
 
 def _summary(grade: Grade) -> str:
@@ -79,7 +72,6 @@ def _tests(grade: Grade) -> list[dict[str, Any]]:
             "tags": [f"task:{one.behaviour.task}", "behaviour"],
             "visibility": "visible",
             "extra_data": {
-                "task_id": one.behaviour.task,
                 "misconception": _misconception(grade.result) if one is first else None,
                 "repro": f"{grade.exercise.name}/seed={grade.seed}",
             },
@@ -95,7 +87,7 @@ def _tests(grade: Grade) -> list[dict[str, Any]]:
         "output": _visible_message(grade.result),
         "tags": ["visible"],
         "visibility": "visible",
-        "extra_data": {"task_id": None, "misconception": None, "repro": f"{grade.exercise.name}/seed={grade.seed}"},
+        "extra_data": {"misconception": None, "repro": f"{grade.exercise.name}/seed={grade.seed}"},
     }
     return [*tests, seen]
 
@@ -153,33 +145,3 @@ def _cell(text: str) -> str:
     """A spreadsheet would run what begins like a formula."""
     text = clean(text)
     return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text
-
-
-def write_junit(grades: list[Grade], path: Path) -> None:
-    """A suite for each student and exercise, a case for each behaviour; one case with an error where nothing could run."""
-    root = ElementTree.Element("testsuites", name="minivllm exercises")
-    for grade in grades:
-        trouble = _trouble(grade)
-        results = [] if trouble else grade.result.behaviours
-        suite = ElementTree.SubElement(
-            root,
-            "testsuite",
-            name=f"{clean(grade.student)}.{grade.exercise.name}",
-            tests=str(1 if trouble else len(results) + 1),
-            failures=str(sum(not one.passed for one in results) + bool(not trouble and grade.result.visible)),
-            errors=str(int(bool(trouble))),
-            time="0" if grade.result is None else f"{grade.result.seconds:.2f}",
-        )
-        if trouble:
-            case = ElementTree.SubElement(suite, "testcase", name="the file can be run", classname=grade.exercise.name)
-            ElementTree.SubElement(case, "error", message=trouble)
-        for one in results:
-            case = ElementTree.SubElement(suite, "testcase", name=one.behaviour.name, classname=grade.exercise.name)
-            if not one.passed:
-                ElementTree.SubElement(case, "failure", message=_message(grade.result, one))
-        if not trouble:
-            case = ElementTree.SubElement(suite, "testcase", name=VISIBLE, classname=grade.exercise.name)
-            if grade.result.visible:
-                ElementTree.SubElement(case, "failure", message=_visible_message(grade.result))
-    with whole_file(path) as file:
-        ElementTree.ElementTree(root).write(file, encoding="utf-8", xml_declaration=True)

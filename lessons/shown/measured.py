@@ -17,7 +17,6 @@ class MeasuredRung(msgspec.Struct):
 
     name: str
     microseconds: float
-    gb_per_s: float
     share_of_copy: float
     """Of the device's own copying speed, 1 for all of it."""
     microseconds_in_a_row: float
@@ -37,7 +36,6 @@ class MeasuredRungs(msgspec.Struct):
 
     device: str
     date: str
-    copy_gb_per_s: float
     ladders: list[MeasuredLadder]
 
 

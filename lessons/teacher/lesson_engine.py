@@ -178,9 +178,6 @@ class LessonEngine:
     def is_running(self, name: str) -> bool:
         return _seq_id(name) in self.fold.running
 
-    def is_waiting(self, name: str) -> bool:
-        return _seq_id(name) in self.fold.waiting
-
     def sequence(self, name: str) -> SequenceState:
         """One that has not ended."""
         return self.fold.sequences[_seq_id(name)]

@@ -16,8 +16,8 @@ from minivllm.runtime.checkpoint.checkpoint import read_model_config
 from minivllm.runtime.checkpoint.weights import stream_weights
 from minivllm.runtime.model.decoder import Decoder
 from minivllm.runtime.model.model_config import ModelConfig
+from minivllm.runtime.progress import Progress, print_progress
 from minivllm.runtime.store.model_store import resolve_model
-from minivllm.runtime.store.progress import Progress, print_progress
 from minivllm.runtime.text.tokenizer import Tokenizer
 
 

@@ -7,11 +7,16 @@ line, so that nobody who builds a server by hand can forget it.
 
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import Literal, get_args
+from typing import Annotated, Literal
 
+from msgspec import Meta
+
+from minivllm.checks import check_fields
 from minivllm.errors import ConfigError
 
 GenerateDelimiter = Literal["null", "newline"]
+Strings = Annotated[tuple[str, ...], Meta(description="a tuple of strings")]
+Seconds = Annotated[float, Meta(ge=0, le=1_000_000)]
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 """What a browser or a client on this machine calls us."""
@@ -21,25 +26,25 @@ LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 class ServerOptions:
     """Everything about the server that a person may want to set."""
 
-    host: str = "127.0.0.1"
+    host: Annotated[str, Meta(min_length=1, description="a name or an address")] = "127.0.0.1"
     """The address to serve on. One that other machines can reach is refused without an `api_key`."""
-    port: int = 8000
+    port: Annotated[int, Meta(ge=0, le=65535)] = 8000
     """0: any that is free."""
-    api_key: tuple[str, ...] = ()
+    api_key: Strings = ()
     """Any of these opens every route; none: no key is asked for."""
     served_model_name: str | None = None
     """What clients call the model; None: what it was loaded by."""
-    allowed_hosts: tuple[str, ...] = ()
+    allowed_hosts: Strings = ()
     """More names that a request's Host header may carry. On loopback only its own names are taken otherwise."""
-    max_waiting_requests: int = 256
+    max_waiting_requests: Annotated[int, Meta(ge=1, le=1_000_000)] = 256
     """With more in the queue a request is told to come back later (status 429)."""
-    request_timeout: float = 600.0
+    request_timeout: Seconds = 600.0
     """Seconds from a request's arrival to its end."""
-    drain_timeout: float = 30.0
+    drain_timeout: Seconds = 30.0
     """Seconds that running requests are given when the server is told to end."""
-    max_body_bytes: int = 1 << 20
+    max_body_bytes: Annotated[int, Meta(ge=1024, le=1 << 30)] = 1 << 20
     """A longer body is refused (status 413)."""
-    body_timeout: float = 30.0
+    body_timeout: Seconds = 30.0
     """Seconds that a client has for sending its body."""
     events: bool = False
     """Whether `/events` tells everything, everybody's prompts among it, to whoever has the key."""
@@ -47,19 +52,7 @@ class ServerOptions:
     """What follows each piece of a streamed `/generate`: vLLM's byte 0 up to 0.6.3, or its newline after."""
 
     def __post_init__(self) -> None:
-        _require(isinstance(self.host, str) and self.host != "", "host must be a name or an address", self.host)
-        _require_int("port", self.port, 0, 65535)
-        _require_int("max_waiting_requests", self.max_waiting_requests, 1, 1_000_000)
-        _require_int("max_body_bytes", self.max_body_bytes, 1024, 1 << 30)
-        for name in ("request_timeout", "drain_timeout", "body_timeout"):
-            value = getattr(self, name)
-            is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            _require(is_number and 0.0 <= value < 1e6, f"{name} must be a number of seconds, 0 or more", value)
-        _require(
-            self.generate_delimiter in get_args(GenerateDelimiter),
-            f"generate_delimiter must be one of {', '.join(get_args(GenerateDelimiter))}",
-            self.generate_delimiter,
-        )
+        check_fields(self, ConfigError)
         if any(not key or not key.isascii() or not key.isprintable() for key in self.api_key):
             raise ConfigError("api_key must be made of printable ASCII characters, at least one.")
         if any(key != key.strip() for key in self.api_key):
@@ -80,13 +73,3 @@ class ServerOptions:
             return ip_address(self.host).is_loopback
         except ValueError:
             return False  # some other name: it may point anywhere
-
-
-def _require(holds: bool, rule: str, value: object) -> None:
-    if not holds:
-        raise ConfigError(f"{rule}; got {value!r}.")
-
-
-def _require_int(name: str, value: object, low: int, high: int) -> None:
-    is_int = isinstance(value, int) and not isinstance(value, bool)
-    _require(is_int and low <= value <= high, f"{name} must be a whole number, from {low} to {high}", value)

@@ -1,7 +1,8 @@
-"""`Serving`: what all endpoints share, the model under its served name, prompts into tokens, and answers that may be left.
+"""`Serving`: what all endpoints share: the model under its served name, prompts into tokens, and answers.
 
-The easy thing to get wrong is a client that goes while its request is still being made: between the engine's having it
-and a response that watches the connection there is a moment in which nobody would notice.
+What fails before the first token still has a status of its own, so a stream sends nothing before that. A client may
+leave while its request is being submitted: until there is a response that watches the connection, `stream` and
+`answer` close the generation themselves.
 """
 
 import asyncio
@@ -10,20 +11,36 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 from fastapi import Request, Response
+from pydantic import BaseModel
 
 from minivllm.config import EngineConfig
 from minivllm.engine.inputs import Prompt
 from minivllm.errors import InvalidRequestError, PromptTooLongError, UnknownModelNameError
 from minivllm.outputs import RequestOutput
 from minivllm.server.generation import Generation
+from minivllm.server.http import sse
 from minivllm.server.http.disconnect import StreamedResponse
 from minivllm.server.logs import REQUEST_ID
 from minivllm.server.options import ServerOptions
-from minivllm.server.protocol.base import PromptTokensDetails, RequestFields, Usage
+from minivllm.server.protocol.base import RequestFields
 from minivllm.server.service import EngineService, NewRequest
+from minivllm.server.usage import TokenCount
+
+WRITTEN_AT_ONCE = 2000
+"""Tokens and log-probabilities that are written in a few milliseconds."""
+
+
+class Answer(Protocol):
+    """An answer of one of OpenAI's endpoints, which each makes of the engine's outputs in its own way."""
+
+    def whole(self, outputs: list[RequestOutput]) -> BaseModel:
+        """The body, from the last output of each request."""
+
+    def events(self, generation: Generation, request: Request) -> AsyncGenerator[bytes, None]:
+        """Server-sent events, as the outputs come."""
 
 
 class Serving:
@@ -93,8 +110,24 @@ class Serving:
         finally:
             generation.close()
         outputs = [finished[one.request_id] for one in requests]
-        note_tokens(request, *count_tokens(outputs))
+        TokenCount.of(outputs).note_in(request)
         return outputs
+
+    async def respond(self, request: Request, requests: list[NewRequest], answer: Answer, *, stream: bool) -> Response:
+        """Have the engine serve `requests`, and send the answer as the client asked for it: streamed or in one piece."""
+        if stream:
+            return await self.stream(
+                request, requests, lambda generation: sse.until_done(answer.events(generation, request)), sse.MEDIA_TYPE
+            )
+        outputs = await self.answer(request, requests)
+
+        def written() -> str:
+            return answer.whole(outputs).model_dump_json()
+
+        # With log-probabilities an answer may take a second to write: not in the event loop, where everybody would wait.
+        num_values = _num_values(outputs)
+        text = written() if num_values < WRITTEN_AT_ONCE else await self.service.in_worker(num_values, written)
+        return Response(text, media_type="application/json")
 
 
 def new_id(prefix: str) -> str:
@@ -123,33 +156,19 @@ def check_stream(body: RequestFields) -> None:
         raise InvalidRequestError("prompt_logprobs cannot be streamed: set stream to false, or leave it out.")
 
 
-def count_tokens(outputs: list[RequestOutput]) -> tuple[int, int, int]:
-    """Of the prompts, of the texts, and of the prompts those that were cached."""
-    return (
-        sum(len(output.prompt_token_ids) for output in outputs),
-        sum(len(one.token_ids) for output in outputs for one in output.outputs),
-        sum(output.num_cached_tokens for output in outputs),
-    )
-
-
-def note_tokens(request: Request, num_prompt: int, num_output: int, num_cached: int) -> None:
-    """For the line in the log."""
-    fields: dict[str, Any] = request.scope["state"]["log"]
-    fields |= {"prompt_tokens": num_prompt, "completion_tokens": num_output, "cached_tokens": num_cached}
-
-
-def usage(num_prompt: int, num_output: int, num_cached: int) -> Usage:
-    return Usage(
-        prompt_tokens=num_prompt,
-        completion_tokens=num_output,
-        total_tokens=num_prompt + num_output,
-        prompt_tokens_details=PromptTokensDetails(cached_tokens=num_cached),
-    )
-
-
 def served_name(options: ServerOptions, config: EngineConfig) -> str:
     """What clients call the model. Nobody outside needs to know where on our disk it lies."""
     if options.served_model_name is not None:
         return options.served_model_name
     model = config.model
     return Path(model).name if Path(model).is_absolute() or model.startswith((".", "~")) else model
+
+
+def _num_values(outputs: list[RequestOutput]) -> int:
+    """About how many tokens and log-probabilities an answer tells; with `echo`, the prompt's again in each text."""
+    total = 0
+    for output in outputs:
+        judged = sum(map(len, filter(None, output.prompt_logprobs or ())))
+        total += judged * (1 + len(output.outputs)) + sum(len(one.token_ids) for one in output.outputs)
+        total += sum(len(values) for one in output.outputs for values in one.logprobs or ())
+    return total

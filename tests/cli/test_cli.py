@@ -69,9 +69,12 @@ def test_wrong_usage_is_status_2_with_the_usage_on_standard_error(arguments: lis
     ("arguments", "sentence"),
     [
         (["--block-size", "0"], "block_size must be a whole number, at least 1; got 0."),
-        (["--temperature", "-1"], "temperature must be from 0 to 100; got -1.0."),
+        (["--temperature", "-1"], "temperature must be a finite number, from 0 to 100; got -1.0."),
         (["--min-tokens", "9", "--max-tokens", "3"], "min_tokens is 9 but max_tokens is 3"),
-        (["--gpu-memory-utilization", "2"], "gpu_memory_utilization must be a number over 0 and at most 1; got 2.0."),
+        (
+            ["--gpu-memory-utilization", "2"],
+            "gpu_memory_utilization must be a finite number, over 0 and at most 1; got 2.0.",
+        ),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )

@@ -229,8 +229,8 @@ class TestWholePrompts:
     [
         ({"batching": "dynamic"}, "batching must be one of continuous, static, sequential"),
         ({"kv_cache_allocator": "buddy"}, "kv_cache_allocator must be one of paged, contiguous"),
-        ({"batch_delay": -1.0}, "batch_delay must be a number of seconds"),
-        ({"batch_delay": float("nan")}, "batch_delay must be a number of seconds"),
+        ({"batch_delay": -1.0}, "batch_delay must be a finite number"),
+        ({"batch_delay": float("nan")}, "batch_delay must be a finite number"),
         ({"batch_size": 4}, "batch_size has no effect without a batch_delay"),
         ({"batch_delay": 1.0, "batch_size": 0}, "batch_size must be a whole number"),
     ],

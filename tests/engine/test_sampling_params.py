@@ -3,6 +3,7 @@
 import dataclasses
 import math
 
+import numpy as np
 import pytest
 
 from minivllm.errors import InvalidRequestError, InvalidSamplingParamsError
@@ -132,6 +133,26 @@ def test_what_is_not_a_finite_number_is_refused(name, value):
 def test_what_is_not_a_whole_number_is_refused(name, value):
     with pytest.raises(InvalidSamplingParamsError, match=f"^{name} must be a whole number"):
         SamplingParams(**{name: value})
+
+
+def test_a_number_of_numpys_is_a_number_too():
+    params = SamplingParams(temperature=np.float64(0.5), logit_bias={1: np.float64(2.0)})
+    assert params.temperature == 0.5 and params.logit_bias == {1: 2.0}
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"logit_bias": {1: 0.0, 7: 101}}, "logit_bias value must be a finite number, from -100 to 100; got 101."),
+        ({"logit_bias": {"7": 0.0}}, "logit_bias key must be a whole number, at least 0; got '7'."),
+        ({"logit_bias": np.int64(3)}, "logit_bias must be a dict; got np.int64(3)."),
+        ({"stop_token_ids": [3, -1]}, "stop_token_ids must be a whole number, at least 0; got -1."),
+    ],
+)
+def test_of_many_values_the_wrong_one_is_named(given, sentence):
+    with pytest.raises(InvalidSamplingParamsError) as error:
+        SamplingParams(**given)
+    assert str(error.value) == sentence
 
 
 def test_none_is_refused_where_it_has_no_meaning():

@@ -138,9 +138,9 @@ def test_a_lesson_about_text_holds_on_the_real_model_too(lesson, smollm2):
 
 def test_the_kernel_ladder_shows_measured_speeds_on_one_page_that_fits_if_there_are_any(lesson_shelf, monkeypatch):
     names = ("naive", "grouped", "split", "static", "unified")
-    rungs = [MeasuredRung(name, 1234.5, 2345.6, 0.777, 1333.3) for name in names]
+    rungs = [MeasuredRung(name, 1234.5, 0.777, 1333.3) for name in names]
     ladders = [MeasuredLadder(64, 4096, rungs), MeasuredLadder(1, 16384, rungs)]
-    measured = MeasuredRungs("NVIDIA H100 80GB HBM3", "2026-11-22", 3016.0, ladders)
+    measured = MeasuredRungs("NVIDIA H100 80GB HBM3", "2026-11-22", ladders)
     monkeypatch.setattr("minivllm.lessons.course.l12_kernel_ladder.measured_rungs", lambda: None)
     without = play(find_lesson("kernel-ladder"), lesson_shelf)
     monkeypatch.setattr("minivllm.lessons.course.l12_kernel_ladder.measured_rungs", lambda: measured)

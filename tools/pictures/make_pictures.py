@@ -35,7 +35,6 @@ SHOTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "policies/static+contiguous.jsonl", "--with", "policies/continuous+paged.jsonl",
             "--step", "100", "--screen", "compare",
         ),
-        "beams": ("beams.jsonl", "--step", "30"),
         # The pages of docs/concepts.
         "pool-full": ("memory-pressure.jsonl", "--step", "60", "--size", "120x32"),
         "freed": ("memory-pressure.jsonl", "--step", "61", "--screen", "blocks", "--size", "120x30", "--choose", "b19"),

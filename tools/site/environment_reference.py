@@ -47,7 +47,7 @@ OF_LIBRARIES: Mapping[str, str] = MappingProxyType(
 
 FILES: tuple[tuple[str, str, str], ...] = (
     ("`~/.cache/minivllm`", "Models made here, GGUF files turned into checkpoints. It can be removed: what is needed is made or fetched again.",
-     "minivllm.runtime.store.model_cache:default_cache_root"),
+     "minivllm.runtime.paths:default_cache_root"),
     ("`~/.cache/huggingface`", "What was downloaded from the Hub, in Hugging Face's own layout.", "minivllm.runtime.store.hub"),
     ("`~/.local/share/minivllm/progress.json`", "How far you are with lessons and exercises.", "minivllm.lessons.teacher.progress:default_path"),
     ("`~/minivllm-exercises`", "Your solutions, a file each.", "minivllm.lessons.checker.workspace:default_root"),

@@ -28,8 +28,6 @@ class NamedBlock:
     """A name in the prefix cache."""
 
     parent: BlockName | None
-    first_token_ids: tuple[int, ...]
-    block_size: int
     medium: str | None
     batch: int
     """Number of the batch that told of it."""
@@ -142,16 +140,15 @@ class VllmView:
                 self.knows_all_names = True
 
     def _stored(self, event: BlockStored, number: int) -> None:
-        size, parent = event.block_size, event.parent_block_hash
-        for i, name in enumerate(event.block_hashes):
+        parent = event.parent_block_hash
+        for name in event.block_hashes:
             self.num_stored += 1
             known = self.blocks.get((event.medium, name))
             if known is not None:
                 known.times_told += 1
                 known.unsure = False
             elif len(self.blocks) < MOST_NAMES:
-                tokens = tuple(event.token_ids[i * size : i * size + 4])
-                self.blocks[event.medium, name] = NamedBlock(parent, tokens, size, event.medium, number)
+                self.blocks[event.medium, name] = NamedBlock(parent, event.medium, number)
             else:
                 self.knows_all_names = False
             parent = name

@@ -29,12 +29,18 @@ def add_grade_options(parser: argparse.ArgumentParser) -> None:
         help="a folder with a folder for each student, or one student's",
     )
     parser.add_argument("--csv", metavar="FILE", type=Path, help="write a table")
-    parser.add_argument("--junit", metavar="FILE", type=Path, help="write JUnit's XML")
+    parser.add_argument("--junit", type=_gone, help=argparse.SUPPRESS)
     parser.add_argument(
         "--json", metavar="PATH", type=Path, help="write Gradescope's results: a file for one student, else a folder"
     )
     parser.add_argument(
         "--secret", default=os.environ.get(SECRET, ""), help=f"makes the random cases yours (default: ${SECRET})"
+    )
+
+
+def _gone(_: str) -> None:
+    raise argparse.ArgumentTypeError(
+        "JUnit's XML is no longer written: use --json for every case, or --csv for a table"
     )
 
 
@@ -59,8 +65,6 @@ def grade(args: argparse.Namespace) -> int:
         note(f"{clean(one.student):<24} {one.exercise.name:<24} {one.score:>3} of {one.max_score:<3} {one.status}")
     if args.csv is not None:
         formats.write_csv(grades, args.csv)
-    if args.junit is not None:
-        formats.write_junit(grades, args.junit)
     if args.json is not None:
         for student, own in groupby(grades, key=lambda one: one.student):
             path = args.json if alone else args.json / f"{student}.json"
@@ -70,7 +74,7 @@ def grade(args: argparse.Namespace) -> int:
 
 def _make_room_for(args: argparse.Namespace, alone: bool) -> None:
     """What cannot be written is told before a class is graded, and not an hour later."""
-    files = [args.csv, args.junit, args.json if alone else None]
+    files = [args.csv, args.json if alone else None]
     try:
         if args.json is not None and not alone:
             args.json.mkdir(parents=True, exist_ok=True)

@@ -28,8 +28,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
+    from minivllm.runtime.progress import format_bytes
     from minivllm.runtime.store.model_store import list_models
-    from minivllm.runtime.store.progress import format_bytes
 
     for listing in list_models():
         where = str(listing.path) if listing.path else f"not here yet: minivllm model fetch {listing.name}"
@@ -39,8 +39,8 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _fetch(args: argparse.Namespace) -> int:
+    from minivllm.runtime.progress import format_bytes
     from minivllm.runtime.store.model_store import fetch_model
-    from minivllm.runtime.store.progress import format_bytes
 
     listing = fetch_model(args.model)
     print(f"{listing.name} is ready ({format_bytes(listing.num_bytes)}): {listing.path}")

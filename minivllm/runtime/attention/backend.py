@@ -19,7 +19,7 @@ from minivllm.core.scheduler_output import BlockCopy
 from minivllm.errors import ConfigError, TritonMissingError
 from minivllm.runtime.input_batch import CommonAttentionMetadata
 from minivllm.runtime.kv_cache import KVCacheSpec
-from minivllm.runtime.store.progress import Progress, print_progress
+from minivllm.runtime.progress import Progress, print_progress
 
 if TYPE_CHECKING:
     from minivllm.runtime.attention.triton_backend import TritonAttentionBackend

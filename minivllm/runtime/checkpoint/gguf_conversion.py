@@ -25,7 +25,7 @@ from minivllm.runtime.checkpoint.gguf_file import GgufHeader, read_gguf_header, 
 from minivllm.runtime.checkpoint.safetensors_file import write_float32
 from minivllm.runtime.model.model_config import ModelConfig
 from minivllm.runtime.model.weight_map import Shard, weight_shards
-from minivllm.runtime.store.progress import Progress
+from minivllm.runtime.progress import Progress
 from minivllm.runtime.text.tokenizer import is_panic
 
 T = TypeVar("T")

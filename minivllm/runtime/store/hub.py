@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from minivllm.errors import ModelDownloadError, ModelError, NotEnoughDiskSpaceError, UnknownModelError
 from minivllm.runtime.checkpoint.checkpoint import check_checkpoint, missing_weights
-from minivllm.runtime.store.progress import Progress, format_bytes
+from minivllm.runtime.progress import Progress, format_bytes
 
 T = TypeVar("T")
 

@@ -19,20 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from minivllm.errors import ModelError, NotEnoughDiskSpaceError
-from minivllm.runtime.store.progress import Progress, format_bytes
+from minivllm.runtime.paths import default_cache_root
+from minivllm.runtime.progress import Progress, format_bytes
 
 _PROVENANCE_FILE = "minivllm.json"
 """In each entry: where it came from, for `minivllm model list`. transformers ignores it."""
 _PARTIAL = ".partial"
-
-
-def default_cache_root() -> Path:
-    """`$MINIVLLM_CACHE`, else `$XDG_CACHE_HOME/minivllm`, else `~/.cache/minivllm`."""
-    if chosen := os.environ.get("MINIVLLM_CACHE"):
-        return Path(chosen).expanduser()
-    # The XDG standard says that a relative path there is to be ignored.
-    xdg = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return (xdg if xdg.is_absolute() else Path.home() / ".cache") / "minivllm"
 
 
 @dataclass(frozen=True, slots=True)

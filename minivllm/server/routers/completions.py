@@ -25,9 +25,9 @@ from minivllm.server.protocol.completions import (
     CompletionResponse,
 )
 from minivllm.server.protocol.logprobs import Position, completion_logprobs, prompt_logprobs
-from minivllm.server.respond import respond
 from minivllm.server.service import NewRequest
-from minivllm.server.serving import Serving, check_stream, choose_answer_id, count_tokens, new_id, usage
+from minivllm.server.serving import Serving, check_stream, choose_answer_id, new_id
+from minivllm.server.usage import StreamCount, TokenCount
 
 if TYPE_CHECKING:
     from minivllm.runtime.text.tokenizer import Tokenizer
@@ -44,7 +44,7 @@ def router(serving: Serving) -> APIRouter:
         name = new_id("cmpl")
         requests = await _requests(serving, body, name)
         answer = _Answer(serving, body, choose_answer_id(name, "cmpl", body), [one.request_id for one in requests])
-        return await respond(serving, request, requests, answer, stream=bool(body.stream))
+        return await serving.respond(request, requests, answer, stream=bool(body.stream))
 
     return routes
 
@@ -81,16 +81,16 @@ class _Answer:
         outputs = [self._shown(output) for output in outputs]
         choices = [self._choice(output, one, is_first=True, offset=0) for output in outputs for one in output.outputs]
         answer = self._piece(choices)
-        answer.usage = usage(*count_tokens(outputs))
+        answer.usage = TokenCount.of(outputs).to_usage()
         return answer
 
     async def events(self, generation: Generation, request: Request) -> AsyncGenerator[bytes, None]:
-        count = sse.TokenCount(self._body.stream_options)
+        streamed = StreamCount(self._body.stream_options)
         offsets: dict[int, int] = {}
         try:
             async for whole in generation:
                 output = self._shown(whole)
-                count.add(output)
+                streamed.add(output)
                 for one in output.outputs:
                     index = self._first_index[output.request_id] + one.index
                     choice = self._choice(output, one, is_first=index not in offsets, offset=offsets.get(index, 0))
@@ -100,14 +100,14 @@ class _Answer:
                     # A token whose text is held back says nothing yet.
                     if choice.text or choice.finish_reason or choice.logprobs or choice.token_ids:
                         piece = self._piece([choice])
-                        piece.usage = count.so_far
-                        yield sse.event(piece, count.include_usage)
-            if count.include_usage:
+                        piece.usage = streamed.usage_so_far
+                        yield sse.event(piece, streamed.include_usage)
+            if streamed.include_usage:
                 last = self._piece([])
-                last.usage = count.total
+                last.usage = streamed.count.to_usage()
                 yield sse.event(last, True)
         finally:
-            count.note_in(request)
+            streamed.count.note_in(request)
 
     def _shown(self, output: RequestOutput) -> RequestOutput:
         """Without its tokens, for a client that wants none."""

@@ -23,7 +23,8 @@ from minivllm.server.generation import Generation
 from minivllm.server.http.json_body import AnyTypeRoute
 from minivllm.server.protocol.other import GenerateRequest, GenerateResponse
 from minivllm.server.service import NewRequest
-from minivllm.server.serving import Serving, count_tokens, new_id, note_tokens
+from minivllm.server.serving import Serving, new_id
+from minivllm.server.usage import TokenCount
 
 DEFAULT_MAX_TOKENS = 16
 NDJSON = "application/x-ndjson"
@@ -62,7 +63,7 @@ def _text(output: RequestOutput) -> bytes:
 async def _pieces(generation: Generation, delimiter: bytes, request: Request) -> AsyncGenerator[bytes, None]:
     try:
         async for output in generation:
-            note_tokens(request, *count_tokens([output]))
+            TokenCount.of([output]).note_in(request)
             yield _text(output) + delimiter
     except Exception as error:
         _log.warning("a stream broke off", exc_info=error)

@@ -22,7 +22,7 @@ from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 from minivllm.errors import ModelError, ModelIntegrityError, UnsupportedModelError
 from minivllm.runtime.checkpoint.gguf_conversion import check_convertible, convert_gguf, converted_bytes
 from minivllm.runtime.checkpoint.gguf_file import read_gguf_header
-from minivllm.runtime.store.progress import silent
+from minivllm.runtime.progress import silent
 
 ARCHITECTURES = ["llama", "qwen2", "qwen3"]
 

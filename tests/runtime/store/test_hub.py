@@ -19,8 +19,8 @@ from minivllm.errors import (
     UnknownModelError,
     UnsupportedModelError,
 )
+from minivllm.runtime.progress import silent
 from minivllm.runtime.store.hub import Hub, HubUnreachableError
-from minivllm.runtime.store.progress import silent
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 

@@ -11,8 +11,9 @@ import pytest
 from support.patience import SOON
 
 from minivllm.errors import ModelError, NotEnoughDiskSpaceError
-from minivllm.runtime.store.model_cache import ModelCache, default_cache_root, directory_bytes
-from minivllm.runtime.store.progress import silent
+from minivllm.runtime.paths import default_cache_root
+from minivllm.runtime.progress import silent
+from minivllm.runtime.store.model_cache import ModelCache, directory_bytes
 
 FILES = ["config.json", "minivllm.json", "model.safetensors"]
 

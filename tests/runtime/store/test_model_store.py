@@ -18,10 +18,10 @@ from minivllm.errors import (
     UnknownModelError,
     UnsupportedModelError,
 )
+from minivllm.runtime.progress import silent
 from minivllm.runtime.store.hub import HubUnreachableError
 from minivllm.runtime.store.model_cache import ModelCache
 from minivllm.runtime.store.model_store import SMOLLM2_HUB_ID, ModelStore
-from minivllm.runtime.store.progress import silent
 from minivllm.runtime.store.pypi_wheel import PinnedWheel
 
 

@@ -23,11 +23,6 @@ IN_A_ROW = 28
 """Layers of Qwen3-0.6B."""
 
 
-def median_seconds(function: Callable[[], object], device: torch.device, num_runs: int) -> float:
-    """The median of `seconds_of_runs`."""
-    return statistics.median(seconds_of_runs(function, device, num_runs))
-
-
 def seconds_of_runs(function: Callable[[], object], device: torch.device, num_runs: int) -> list[float]:
     """The time of each of `num_runs` runs, after a warm-up that also compiles."""
     for _ in range(WARM_UP_RUNS if device.type == "cuda" else 1):

@@ -1,7 +1,6 @@
-"""How long model work tells what it is doing: one sentence at a time, to a callable.
+"""How loading and downloading say what they are doing: one sentence at a time, to a callable.
 
-Knows nothing of terminals beyond standard error. Never standard output: its last line belongs to the
-command (`minivllm model path`, `--json`), and a stray sentence there would break a script.
+The default writes to standard error. The last line of standard output belongs to the command (`minivllm model path`, `--json`).
 """
 
 import sys

@@ -1,0 +1,85 @@
+"""Check options against their own annotations: the type, the choices and the range of each field.
+
+A range is written where the field is, as in `Annotated[int, Meta(ge=1)]`. msgspec does the checking, and this module
+makes the sentence that says what to change. Rules about two fields at once stay with their class.
+"""
+
+from functools import cache
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Meta
+
+Positive = Annotated[int, Meta(ge=1)]
+
+_REFUSALS = (msgspec.ValidationError, AttributeError)
+"""`AttributeError`: for a dict, msgspec takes whatever has `__getitem__` to have `keys`, too; numpy's numbers do not."""
+
+
+def check_fields(options: object, error: type[Exception]) -> None:
+    """Raise `error`, in one sentence, for the first field of a dataclass whose value its annotation rules out."""
+    struct = _struct(type(options))
+    values = {name: _plain(getattr(options, name)) for name in struct.__struct_fields__}
+    try:
+        msgspec.convert(values, struct)
+    except _REFUSALS:
+        for name, hint in _hints(type(options)).items():
+            _check(name, getattr(options, name), hint, error)
+
+
+@cache
+def _hints(cls: type) -> dict[str, Any]:
+    return get_type_hints(cls, include_extras=True)
+
+
+@cache
+def _struct(cls: type) -> type[msgspec.Struct]:
+    return msgspec.defstruct(cls.__name__, list(_hints(cls).items()))
+
+
+def _plain(value: object) -> object:
+    """For msgspec, numpy's floats are no floats."""
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    return float(value) if isinstance(value, float) else value
+
+
+def _check(name: str, value: object, hint: Any, error: type[Exception]) -> None:
+    try:
+        msgspec.convert(_plain(value), hint)
+        return
+    except _REFUSALS:
+        pass
+    wanted = _without_none(hint)
+    if get_origin(wanted) is list and isinstance(value, list):
+        for one in value:
+            _check(name, one, get_args(wanted)[0], error)
+    if get_origin(wanted) is dict and isinstance(value, dict):
+        for key, one in value.items():
+            _check(f"{name} key", key, get_args(wanted)[0], error)
+            _check(f"{name} value", one, get_args(wanted)[1], error)
+    raise error(f"{name} must be {_in_words(wanted)}; got {value!r}.")
+
+
+def _without_none(hint: Any) -> Any:
+    if get_origin(hint) in (Union, UnionType):
+        return next(one for one in get_args(hint) if one is not NoneType)
+    return hint
+
+
+def _in_words(hint: Any) -> str:
+    if get_origin(hint) is Literal:
+        return f"one of {', '.join(get_args(hint))}"
+    if get_origin(hint) is not Annotated:
+        kind = get_origin(hint) or hint
+        words = {bool: "True or False", int: "a whole number", float: "a finite number", str: "a string"}
+        return words.get(kind, f"a {kind.__name__}")
+    kind, meta = get_args(hint)
+    return meta.description or f"{_in_words(kind)}, {_range(meta)}"
+
+
+def _range(meta: Meta) -> str:
+    if meta.gt is not None:
+        return f"over {meta.gt:g} and at most {meta.le:g}"
+    return f"at least {meta.ge}" if meta.le is None else f"from {meta.ge} to {meta.le}"

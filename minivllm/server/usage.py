@@ -1,0 +1,68 @@
+"""How many tokens an answer cost, for its `usage` field and for the request's line in the log."""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from fastapi import Request
+
+from minivllm.outputs import RequestOutput
+from minivllm.server.protocol.base import PromptTokensDetails, StreamOptions, Usage
+
+
+class TokenCount(NamedTuple):
+    """Tokens of all prompts and outputs of an answer."""
+
+    num_prompt: int
+    num_output: int
+    num_cached: int
+    """Of the prompts' tokens, those that came from the prefix cache."""
+
+    @classmethod
+    def of(cls, outputs: Iterable[RequestOutput]) -> "TokenCount":
+        """From the last output of each request."""
+        return cls(
+            sum(len(output.prompt_token_ids) for output in outputs),
+            sum(len(one.token_ids) for output in outputs for one in output.outputs),
+            sum(output.num_cached_tokens for output in outputs),
+        )
+
+    def note_in(self, request: Request) -> None:
+        """Put the numbers into the request's line in the log."""
+        fields: dict[str, Any] = request.scope["state"]["log"]
+        fields |= {
+            "prompt_tokens": self.num_prompt,
+            "completion_tokens": self.num_output,
+            "cached_tokens": self.num_cached,
+        }
+
+    def to_usage(self) -> Usage:
+        return Usage(
+            prompt_tokens=self.num_prompt,
+            completion_tokens=self.num_output,
+            total_tokens=self.num_prompt + self.num_output,
+            prompt_tokens_details=PromptTokensDetails(cached_tokens=self.num_cached),
+        )
+
+
+class StreamCount:
+    """Counts what has been streamed so far."""
+
+    def __init__(self, options: StreamOptions | None) -> None:
+        self.include_usage = bool(options and options.include_usage)
+        self._continuous = self.include_usage and bool(options and options.continuous_usage_stats)
+        self._prompts: dict[str, tuple[int, int]] = {}
+        self._num_output = 0
+
+    def add(self, output: RequestOutput) -> None:
+        self._prompts[output.request_id] = (len(output.prompt_token_ids), output.num_cached_tokens)
+        self._num_output += sum(len(one.token_ids) for one in output.outputs)
+
+    @property
+    def count(self) -> TokenCount:
+        prompts = self._prompts.values()
+        return TokenCount(sum(tokens for tokens, _ in prompts), self._num_output, sum(cached for _, cached in prompts))
+
+    @property
+    def usage_so_far(self) -> Usage | None:
+        """For a chunk on the way: None, unless the client wants it in each."""
+        return self.count.to_usage() if self._continuous else None
