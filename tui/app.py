@@ -253,7 +253,7 @@ class DashboardApp(App[str]):
         self.time_keys.slide(message.part)
 
     def next_recording(self) -> None:
-        """Leave with "next", so that whoever opened this recording opens the next one."""
+        """Leave with "next": the caller then opens the next recording."""
         if self._has_next:
             self.exit("next")
         else:

@@ -28,7 +28,7 @@ from minivllm.tui.widgets.frame.panel import Panel
 class Host(App):
     """One screen and the keys, at the end of a run."""
 
-    CSS_PATH = "../../tui/dashboard.tcss"
+    CSS_PATH = "../../../tui/dashboard.tcss"
     BINDINGS = bindings()
 
     def __init__(self, stage, steps: int) -> None:
