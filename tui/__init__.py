@@ -9,6 +9,6 @@ the event stream.
     answers/   why, what changed, and the source of a decision
     draw/      from styled text to cells
     widgets/   the panels, by subject; screens/ puts them together
-    keys/      commands, keys and the palette
+    keys/      the table of commands, and what each key does
     vllm/      the screen for a real vLLM
 """

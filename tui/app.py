@@ -1,10 +1,12 @@
 """`DashboardApp`: takes events from a source and shows what they say.
 
-Fifteen times a second it lets the transport take in what has come, and has the screen in front draw the moment that
-the transport stands at. It never asks the engine anything and the engine never waits for it. What a person can do is
-in `commands`; the methods that do it are here, in `moves` (in time), in `actions` (those that open a window) and in `engine_actions`. The easy thing to get wrong is
-the end: `show_summary` is called from the engine's thread while the last events are still in the source, so the
-summary is only noted there and shown once the source is empty.
+Fifteen times a second the transport takes in what has come, and the screen in front draws the
+moment that the transport is at. The dashboard never asks the engine anything, and the engine never
+waits for it.
+
+What a person can do is one table, `keys/commands.py`: each row calls a method of one of the app's
+parts, `time_keys`, `look_keys`, `engine_keys` or `windows`. The app itself draws frames and says
+sentences.
 
     source = InProcessSource(header)
     engine.subscribe(source.put)
@@ -23,26 +25,31 @@ from textual.binding import Binding, BindingType
 
 from minivllm.errors import EventLogError
 from minivllm.events.recording.log import LogWriter
-from minivllm.tui.actions import NO_FOCUS, Actions
+from minivllm.tui.answers.notices import Notices
 from minivllm.tui.context import Context, Summary
 from minivllm.tui.control import EngineControl
-from minivllm.tui.draw.ascii import to_ascii
-from minivllm.tui.draw.theme import DARK, LIGHT, Palette, plain
-from minivllm.tui.engine_actions import EngineActions
-from minivllm.tui.keys.commands import bindings
+from minivllm.tui.draw.portable import to_ascii
+from minivllm.tui.draw.theme import DARK, LIGHT, plain
+from minivllm.tui.keys.commands import COMMANDS, bindings, run_command
+from minivllm.tui.keys.engine_keys import EngineKeys
+from minivllm.tui.keys.look_keys import LookKeys
 from minivllm.tui.keys.palette import CommandList
 from minivllm.tui.keys.signals import leave_on_signals
+from minivllm.tui.keys.time_keys import TimeKeys
+from minivllm.tui.keys.windows import Windows
 from minivllm.tui.lesson import LessonControl
-from minivllm.tui.moves import Moves
 from minivllm.tui.screens.base import DashboardScreen
 from minivllm.tui.sources.source import EventSource
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.time.transport import State, Transport
 from minivllm.tui.widgets.frame.panel import Panel
+from minivllm.tui.widgets.frame.timeline import TimeLine
 
 FRAMES_PER_SECOND = 15
 SECONDS_OF_EVENTS = 0.02
 """Most time spent on new events between two frames, so that a flood delays the picture and never the keys."""
+_SECONDS_TO_READ = 5
+_SECONDS_OF_A_DAY = 86_400
 
 SCREENS = {
     "overview": "Overview",
@@ -55,12 +62,14 @@ SCREENS = {
 """Name of a screen, which is also its module in `screens` -> its class; in the order of their keys, 1 to 6."""
 
 
-class DashboardApp(Actions, EngineActions, Moves, App[str]):
+class DashboardApp(App[str]):
     """The dashboard of one engine or one recording."""
 
     CSS_PATH = "dashboard.tcss"
     TITLE = "minivllm"
     COMMANDS: ClassVar = {CommandList}
+    # Textual would bind its own ctrl+p besides, in windows and where a person has chosen another key.
+    ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = bindings()
 
     def __init__(
@@ -100,19 +109,22 @@ class DashboardApp(Actions, EngineActions, Moves, App[str]):
             self.register_theme(plain(theme) if ascii else theme)
         self.theme = DARK.name
         self.set_keymap(keymap or {})
-        self.palette = Palette(dark=True)
         second = None if other is None else Transport(other, "paused")
         self.context = Context(Transport(source, state), control, second=second, ascii=ascii, watch=watch)
         self.context.lesson, self.context.recorder = lesson, recorder
+
+        self.time_keys = TimeKeys(self.context, self.tell, self.draw)
+        self.look_keys = LookKeys(self)
+        self.engine_keys = EngineKeys(self.context, self.tell, self.time_keys, self.push_screen)
+        self.windows = Windows(self)
+        self._notices = Notices(self.context, self.tell)
+
         self._first_screen = screen if lesson is None else "lesson"
         for name in SCREENS if lesson is None else (*SCREENS, "lesson"):
             self.add_mode(name, partial(self._make_screen, name))
         if lesson is not None:
             self.bind("0", "screen('lesson')", description="Lesson", show=False)
         self._summary: Summary | None = None
-        self._visited: list[str] = []
-        self._trouble: str | None = None
-        """The state of the source that was told."""
         self._first_step = first_step
         self._has_next = has_next
         self._follows, self._notice = follows, notice
@@ -144,8 +156,6 @@ class DashboardApp(Actions, EngineActions, Moves, App[str]):
 
     async def on_mount(self) -> None:
         leave_on_signals(self)
-        self.palette = Palette(self.current_theme.dark)
-        self.theme_changed_signal.subscribe(self, lambda theme: self._restyle(theme.dark))
         await self.switch_mode(self._first_screen)
         self.draw()
         if self._notice:
@@ -164,13 +174,10 @@ class DashboardApp(Actions, EngineActions, Moves, App[str]):
             changed = True
         if self.context.second is not None:
             changed |= self.context.second.tick(now, SECONDS_OF_EVENTS)
-        if self.context.control is not None and (refused := self.context.control.messages()):
-            self.tell(" ".join(refused))
         if self._follows and self.context.transport.state == "live" and self.context.transport.source.status.replaced:
             self.exit("next")  # its recording is that engine's alone: the new one begins its own
             return
-        self._tell_trouble()
-        self._tell_cut_answers()
+        self._notices.look()
         summary = self._summary
         holds = summary is not None and summary.holds(self.context.transport.recording.head)
         if self.context.finished is not None and not holds:
@@ -184,7 +191,7 @@ class DashboardApp(Actions, EngineActions, Moves, App[str]):
             self.draw()
 
     def _go_to_first_step(self) -> bool:
-        """Once so much is read; a recording that ends before shows its end."""
+        """True once enough is read to go there; a recording that ends before shows its end."""
         transport = self.context.transport
         if transport.recording.last_step <= self._first_step and transport.source.status.state == "indexing":
             return False
@@ -193,14 +200,18 @@ class DashboardApp(Actions, EngineActions, Moves, App[str]):
         return True
 
     def _handle_exception(self, error: Exception) -> None:
-        """A recording that cannot be read any more ends the dashboard with its sentence; all else is Textual's."""
+        """A recording that cannot be read any more ends the dashboard with its sentence; all else is Textual's.
+
+        Overridden although private: a frame, a key and a resize can all read the recording, and only
+        this method sees the errors of all of them.
+        """
         if isinstance(error, EventLogError):
             self.exit(return_code=1, message=str(error))
         else:
             super()._handle_exception(error)
 
     def _badge_may_change(self) -> bool:
-        """The top line also says what is no event: that the source is lost, that the engine stands still."""
+        """The top line also shows what no event says: the source is lost, the engine is paused."""
         control, transport = self.context.control, self.context.transport
         stands = int(transport.quiet_seconds) if control is None else control.state()
         recorder = self.context.recorder
@@ -210,7 +221,7 @@ class DashboardApp(Actions, EngineActions, Moves, App[str]):
         return changed
 
     def draw(self) -> None:
-        """Show the moment that the transport stands at, on the screen in front."""
+        """Show the moment that the transport is at, on the screen in front."""
         screen = self.dashboard_screen
         if screen is not None and screen.has_panels:  # a frame may come before a new screen has them
             with self.batch_update():
@@ -218,81 +229,67 @@ class DashboardApp(Actions, EngineActions, Moves, App[str]):
 
     @property
     def dashboard_screen(self) -> DashboardScreen | None:
-        """The screen in front, under whatever window stands over it."""
+        """The screen in front, or the one under a window."""
         screen = self.screen_stack[0] if self.screen_stack else None
         return screen if isinstance(screen, DashboardScreen) else None
 
-    def _restyle(self, dark: bool) -> None:
-        self.palette = Palette(dark)
-        for mode in self._screen_stacks.values():
-            for screen in mode:
-                if isinstance(screen, DashboardScreen):
-                    for panel in screen.panels():
-                        panel.restyle(self.palette)
+    # ---- what a person does ----
 
-    # ---- moving between screens, choosing ----
+    async def action_command(self, command_id: str) -> None:
+        """The one action of the app: every key, footer entry and palette entry runs a row of the table."""
+        await run_command(COMMANDS, command_id, self)
 
     async def action_screen(self, name: str) -> None:
-        """Go to another screen."""
-        if name != self.current_mode:
-            self._visited.append(self.current_mode)
-            await self._go(name)
-
-    async def action_back(self) -> None:
-        """Back to the screen before; with nothing to go back to, choose nothing."""
-        if self._notifications:
-            self.clear_notifications()
-        elif self.screen.maximized is not None:
-            self.action_maximize()
-        elif self._visited:
-            await self._go(self._visited.pop())
-        else:
-            self.context.selection.clear()
-            self.draw()
-
-    async def _go(self, name: str) -> None:
-        await self.switch_mode(name)
-        self.call_after_refresh(self.draw)
-
-    def action_cursor(self, by: int) -> None:
-        """Choose the next thing in the focused panel."""
-        if not isinstance(self.focused, Panel):
-            self.tell(NO_FOCUS)
-        elif not self.focused.move_cursor(by):
-            self.tell("There is nothing to choose in this panel now: tab goes to the next one.")
+        """Go to a screen: for the key of a lesson, which is not in the table."""
+        await self.look_keys.screen(name)
 
     async def on_panel_chosen(self, message: Panel.Chosen) -> None:
         self.context.selection.choose(message.target)
         self.draw()
         if message.opened:
-            await self.action_open()
+            await self.look_keys.open()
 
-    async def action_open(self) -> None:
-        """To the screen that is made for what was chosen last."""
-        target = self.context.selection.last
-        made_for = {"block": "blocks", "sequence": "requests", "step": "scheduler", "event": "events"}
-        if target is None:
-            self.tell("Nothing is chosen: tab goes to a panel, ↑ and ↓ choose in it.")
-        else:
-            await self.action_screen(made_for[target.kind])
+    def on_time_line_moved(self, message: TimeLine.Moved) -> None:
+        self.time_keys.slide(message.part)
 
-    def action_maximize(self) -> None:
-        """Give the focused panel the whole screen, or take it back."""
-        if self.screen.maximized is not None:
-            self.screen.minimize()
-        elif isinstance(self.focused, Panel):
-            self.screen.maximize(self.focused)
-        else:
-            self.tell(NO_FOCUS)
-        self.screen.refresh_bindings()  # the bottom line says how to get back
-        self.call_after_refresh(self.draw)
-
-    def action_next_recording(self) -> None:
-        """Leave with "next", so that whoever opened this recording opens the next one."""
+    def next_recording(self) -> None:
+        """Leave with "next": the caller then opens the next recording."""
         if self._has_next:
             self.exit("next")
         else:
             self.tell("There is no other recording: replay takes several.")
 
-    def action_toggle_theme(self) -> None:
+    def toggle_theme(self) -> None:
         self.theme = LIGHT.name if self.theme == DARK.name else DARK.name
+
+    # ---- sentences ----
+
+    def tell(self, sentence: str, title: str = "", *, stays: bool = False) -> None:
+        """Say something beside the picture, for some seconds or until it is closed.
+
+        stays: only closing it takes it away
+        """
+        if stays:
+            self.clear_notifications()
+        self.notify(
+            to_ascii(sentence) if self.context.ascii else sentence,
+            title=title,
+            markup=False,
+            timeout=_SECONDS_OF_A_DAY if stays else _SECONDS_TO_READ,
+        )
+
+    def on_notify(self) -> None:
+        """A new sentence replaces the last one, so that little is hidden, but not one that stays.
+
+        This runs before Textual takes in the new one. `_notifications` and `_unnotify`, because
+        Textual's public `clear_notifications` closes all of them.
+        """
+        for shown in [one for one in self._notifications if one.timeout != _SECONDS_OF_A_DAY]:
+            self._unnotify(shown, refresh=False)
+
+    def close_sentences(self) -> bool:
+        """Close what was said; false if there was nothing to close."""
+        if not self._notifications:
+            return False
+        self.clear_notifications()
+        return True

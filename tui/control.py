@@ -1,10 +1,9 @@
 """What the dashboard may ask of an engine in its own process: stop it, step it, feed it, change its options.
 
-Types and a protocol alone, so that the dashboard needs neither the engine nor torch; `minivllm.cli.serving.engine_control` is
-the real one. A source that only replays or listens has no control, and then there is nothing to press.
-
-The easy thing to get wrong is to expect an answer. Every call returns at once, long before the engine has done what
-it asks; what came of it is seen in the events, and what was refused is read from `messages`.
+Types and a protocol alone, so that the dashboard needs neither the engine nor torch;
+`minivllm.cli.serving.engine_control` is the real one. A source that only replays or listens has no
+control. Every call returns at once, long before the engine has acted: the result is seen in the
+events, and what was refused is read from `messages`.
 """
 
 from typing import NamedTuple, Protocol

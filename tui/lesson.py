@@ -1,11 +1,9 @@
-"""What the dashboard knows of a lesson: pages to show, and the few things that can be asked of whoever teaches.
+"""What the dashboard sees of a lesson: pages to show, and the few things that it can ask of the teacher.
 
-Types and a protocol alone, so that the dashboard needs neither the engine nor the lessons; `minivllm.lessons.teacher.lesson_player`
-is the real one. A page holds words and a place in a recording; the picture beside the words is drawn from the
-events up to that place, like any other.
-
-The easy thing to get wrong is to wait: `forward` and `answer` run the engine and may take seconds, so the screen calls
-them in a thread of their own.
+Types and a protocol alone, so that the dashboard needs neither the engine nor the lessons;
+`minivllm.lessons.teacher.lesson_player` is the real one. A page holds words and a place in a
+recording; the picture beside the words is drawn from the events up to that place, like any other.
+`forward` and `answer` run the engine and may take seconds, so call them in a thread of their own.
 """
 
 from dataclasses import dataclass

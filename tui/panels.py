@@ -1,7 +1,7 @@
-"""The panels that can be shown anywhere, by name: one of them made, or drawn as plain text without a screen.
+"""The panels that can be shown anywhere, by name: made for a screen, or drawn as plain text without one.
 
-Plain text is the same code asked for its lines, so a lesson in a pipe shows what the dashboard would. The easy thing to
-get wrong is the room: a panel fills what it is given, so empty rows at its end are left out.
+Plain text is the same code asked for its lines, so a lesson in a pipe shows what the dashboard
+would. A panel fills the room it is given; here the empty rows at its end are left out.
 """
 
 from importlib import import_module

@@ -13,7 +13,7 @@ from minivllm.lessons.course.course import VIEWS
 from minivllm.lessons.teacher.words import standing_at
 from minivllm.tui.app import DashboardApp
 from minivllm.tui.context import Context
-from minivllm.tui.draw.svg import standalone
+from minivllm.tui.draw.portable import standalone
 from minivllm.tui.draw.text import plural, short_name
 from minivllm.tui.lesson import Page
 from minivllm.tui.panels import picture

@@ -17,7 +17,7 @@ from minivllm.lessons.teacher.lesson_engine import LessonEngine, ModelShelf
 from minivllm.lessons.teacher.progress import Place, Progress
 from minivllm.lessons.teacher.script import Answer, Lesson, Predict, Teacher
 from minivllm.tui.lesson import Page, Stage
-from minivllm.tui.sources.source import InProcessSource
+from minivllm.tui.sources.in_process import InProcessSource
 from minivllm.tui.state.model import MODELS
 
 

@@ -10,7 +10,7 @@ from typing import TextIO
 
 from minivllm.lessons.teacher.lesson_player import LessonPlayer
 from minivllm.lessons.teacher.words import WIDTH, page_picture, without_marks
-from minivllm.tui.draw.ascii import to_ascii
+from minivllm.tui.draw.portable import to_ascii
 from minivllm.tui.draw.wrap import wrap
 from minivllm.tui.lesson import Page
 

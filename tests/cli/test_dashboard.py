@@ -14,7 +14,7 @@ from support.tui.svg_rows import rows_of
 from minivllm.cli import main
 from minivllm.tui.draw.theme import DARK, LIGHT
 from minivllm.tui.sources.http_source import HttpSource
-from minivllm.tui.sources.source import TailSource
+from minivllm.tui.sources.tail import TailSource
 
 ROOT = Path(__file__).parents[2]
 TRACES = ROOT / "docs/assets/traces"

@@ -26,7 +26,7 @@ from minivllm.core.invariants import Violation
 from minivllm.events.recording.recording import Recording
 from minivllm.events.types import EVENT_KINDS, BeamPruned, BeamsFound, RequestFinished
 from minivllm.lessons.scenarios.scenarios import SCENARIOS
-from minivllm.tui.sources.source import InProcessSource
+from minivllm.tui.sources.in_process import InProcessSource
 
 DEMO = ["demo", "--model", "tiny-random", "--headless"]
 

@@ -16,7 +16,7 @@ from minivllm.events.recording.log import LogWriter
 from minivllm.sampling_params import SamplingParams
 from minivllm.tui.app import DashboardApp
 from minivllm.tui.draw.theme import DARK, LIGHT
-from minivllm.tui.sources.source import InProcessSource
+from minivllm.tui.sources.in_process import InProcessSource
 from minivllm.tui.state.model import MODELS
 from minivllm.tui.widgets.frame.boxes import Column, Row
 from minivllm.tui.widgets.frame.panel import Panel

@@ -7,7 +7,7 @@ from rich.console import Console
 from support.tui.driven_app import app_for, drive, settle, told, until
 from textual.pilot import Pilot
 
-from minivllm.tui.draw.ascii import Ascii
+from minivllm.tui.draw.portable import Ascii
 
 
 def test_every_window_is_drawn_in_plain_characters(memory_pressure) -> None:

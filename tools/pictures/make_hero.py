@@ -20,9 +20,9 @@ from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
 from minivllm.tui.app import DashboardApp
-from minivllm.tui.draw.svg import standalone
+from minivllm.tui.draw.portable import standalone
 from minivllm.tui.draw.theme import DARK, LIGHT
-from minivllm.tui.sources.source import ReplaySource
+from minivllm.tui.sources.replay import ReplaySource
 from minivllm.tui.state.model import MODELS
 from minivllm.tui.time.transport import STEPS_PER_SECOND
 

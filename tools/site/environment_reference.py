@@ -53,9 +53,9 @@ FILES: tuple[tuple[str, str, str], ...] = (
     ("`~/minivllm-exercises`", "Your solutions, a file each.", "minivllm.lessons.checker.workspace:default_root"),
     ("`~/.config/minivllm/keys.toml`", "Keys of your own for the dashboard ([Key bindings](keys.md)). It is only read.",
      "minivllm.tui.keys.keymap:default_path"),
-    ("`minivllm-step-N.svg`", "In the folder where you are: what `ctrl+s` saves in the dashboard.", "minivllm.tui.actions"),
+    ("`minivllm-step-N.svg`", "In the folder where you are: what `ctrl+s` saves in the dashboard.", "minivllm.tui.keys.files:save_picture"),
     ("`minivllm-TIME.jsonl`, `minivllm-TIME.perfetto.json`", "In the folder where you are: what `E` saves in the dashboard.",
-     "minivllm.tui.actions"),
+     "minivllm.tui.keys.files:save_recording"),
     ("what `--record FILE` names", "A recording: every event as a line of JSON ([Events](events.md)).", "minivllm.events.recording.log:LogWriter"),
 )  # fmt: skip
 

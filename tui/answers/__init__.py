@@ -1,1 +1,1 @@
-"""The answers of three keys: `w`, why is it so; `D`, what has changed; `s`, the source of a decision."""
+"""Sentences and texts: why is it so (`w`), what has changed (`D`), the source of a decision (`s`), and notices."""

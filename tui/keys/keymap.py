@@ -3,9 +3,9 @@
     "time.step" = "ctrl+right"
     "time.step_back" = "ctrl+left,b"
 
-The ids are those of `commands.COMMANDS` and `LESSON_COMMANDS`. Knows files and names of keys, and nothing of screens. The easy thing to get
-wrong is the key that somebody else has: a command that keeps its usual key counts too, so both are named and nothing is
-half applied.
+The ids are those of `commands.COMMANDS` and `LESSON_COMMANDS`. A key that another command has is an
+error, also where that command keeps its usual key; the sentence names both, and no part of the file
+is applied.
 """
 
 import os

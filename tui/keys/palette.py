@@ -1,8 +1,11 @@
 """The command palette (ctrl+p): every command of the table, found by its name or its help."""
 
+from collections.abc import Awaitable, Callable
+from functools import partial
+
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 
-from minivllm.tui.draw.ascii import to_ascii
+from minivllm.tui.draw.portable import to_ascii
 from minivllm.tui.keys.commands import COMMANDS, Command, key_label
 
 
@@ -20,11 +23,8 @@ class CommandList(Provider):
             if score > 0:
                 yield Hit(score, matcher.highlight(self._name(command)), self._run(command), help=command.help)
 
-    def _run(self, command: Command):
-        async def run() -> None:
-            await self.app.run_action(command.action)
-
-        return run
+    def _run(self, command: Command) -> Callable[[], Awaitable[None]]:
+        return partial(self.app.action_command, command.id)
 
     def _name(self, command: Command) -> str:
         name = f"{command.label} ({key_label(command)})"

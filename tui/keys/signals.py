@@ -1,13 +1,13 @@
-"""`leave_on_signals`: a dashboard that is told to end by its surroundings ends as if by key.
+"""`leave_on_signals`: a dashboard that gets SIGTERM or SIGHUP ends as if by key.
 
-SIGTERM is what `kill` and a closing session send, SIGHUP what a terminal sends that is going away. By default both end
-the process on the spot, and the terminal keeps the other screen, no cursor and the mouse. ctrl+c is a key here and
-comes another way.
+`kill` and a closing session send SIGTERM, a terminal that goes away sends SIGHUP. By default both
+end the process on the spot, and the terminal stays in the alternate screen, without a cursor and
+with mouse reporting on. ctrl+c is a key here and comes another way.
 
-The easy thing to get wrong is a terminal that is really gone. Textual's thread that writes ends by the first write that
-fails; whoever paints next waits for ever until it empties its queue, and an event loop that waits hears no signal. So the
-signals are caught by Python itself, which interrupts that wait, and who has not left after `GRACE` seconds is ended.
-A signal may be caught only in the main thread: an app in a thread of a test simply does without.
+When the terminal is gone, Textual's writer thread ends at its first failing write. The next paint
+then waits forever for that thread's queue, and an event loop that waits sees no signal. So Python's
+own handlers catch the signals, which interrupts that wait, and a process that has not left after
+`GRACE` seconds is ended. Only the main thread may set handlers: an app in a test's thread has none.
 """
 
 import asyncio

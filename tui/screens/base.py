@@ -6,10 +6,12 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.events import Resize
 from textual.screen import Screen
+from textual.theme import Theme
 from textual.widget import Widget
 from textual.widgets import Static
 
 from minivllm.tui.context import Context
+from minivllm.tui.draw.theme import Palette
 from minivllm.tui.widgets.frame.header import Header
 from minivllm.tui.widgets.frame.keybar import KeyBar
 from minivllm.tui.widgets.frame.panel import Panel
@@ -52,8 +54,15 @@ class DashboardScreen(Screen, inherit_bindings=False):
         self._panels = list(self.query(Panel))
         for panel in self.panels():
             panel.context = self.context
-            panel.restyle(self.app.palette)
+        self._restyle(self.app.current_theme)
+        self.app.theme_changed_signal.subscribe(self, self._restyle)
         self.has_panels = True
+
+    def _restyle(self, theme: Theme) -> None:
+        """Paint in the colours of a theme, also while another screen is in front."""
+        palette = Palette(theme.dark)
+        for panel in self.panels():
+            panel.restyle(palette)
 
     def on_resize(self, event: Resize) -> None:
         """Say so where there is too little room for anything."""

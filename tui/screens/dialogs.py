@@ -1,4 +1,4 @@
-"""Small windows over a screen: one that asks for a line of text, one that shows text."""
+"""Small windows over a screen that ask for a line of text or show text, and how an answer is read."""
 
 from collections.abc import Iterable
 from typing import ClassVar, Literal
@@ -16,6 +16,12 @@ from minivllm.tui.control import Question
 
 _ROWS_ABOVE = 6
 """Shown above the row that a text begins near."""
+_MOST_DIGITS = 18
+
+
+def whole_number(text: str) -> int | None:
+    """What a person wrote, if it is a whole number that anything could have."""
+    return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else None
 
 
 class AskScreen(ModalScreen[str | None]):

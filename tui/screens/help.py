@@ -1,8 +1,7 @@
 """Help: what the focused panel shows, all keys, and what the other panels show.
 
-The keys are those that work now: read from the bindings of the screen under this window, so that a person's own keys
-(`keymap`) stand here and not those of the table. The easy thing to get wrong is to ask for them here: over a window, the
-app has no bindings.
+The keys are those that work now, a person's own (`keymap`) included: they are read from the
+bindings of the screen under this window, because over a window the app has no bindings.
 """
 
 from collections import defaultdict
@@ -17,7 +16,7 @@ from textual.content import Content
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
 
-from minivllm.tui.draw.ascii import Ascii, to_ascii
+from minivllm.tui.draw.portable import Ascii, to_ascii
 from minivllm.tui.keys.commands import COMMANDS, LESSON_COMMANDS, readable
 from minivllm.tui.widgets.frame.panel import Panel
 

@@ -1,11 +1,11 @@
 """The Lesson screen: the words of a lesson beside the panels that they are about.
 
-One panel is lit, the others are dim, and all of them are drawn from the events of the engine that the lesson runs, at the place
-where the page stands: going back is time travel. Space and enter go on, `b` goes back, and while a question is
-open what is typed is the guess.
+One panel is lit and the others are dim. All are drawn from the events of the lesson's engine up to
+the page at hand, so going back is time travel. Space and enter go on, `b` goes back, and while a
+question is open, what is typed is the guess.
 
-The easy thing to get wrong is to wait for the engine. The lesson goes on in a thread of its own while the picture follows its
-events; until it is there, keys only say so. When it is there, the steps it took are played, so that they can be seen.
+The lesson runs its engine in a thread of its own, because a page may take seconds; meanwhile keys
+only say so. Then the steps it took are played, so that they can be seen.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,7 +19,7 @@ from textual.widget import Widget
 
 from minivllm.errors import MinivllmError
 from minivllm.tui.context import Context
-from minivllm.tui.keys.commands import LESSON_COMMANDS, as_bindings
+from minivllm.tui.keys.commands import LESSON_COMMANDS, as_bindings, run_command
 from minivllm.tui.lesson import PANEL_NAMES, LessonControl, Page, PanelName, Stage
 from minivllm.tui.panels import make_panel
 from minivllm.tui.screens.base import DashboardScreen
@@ -78,14 +78,18 @@ class LessonScreen(DashboardScreen):
         text.trouble = ""
         text.show_again()
 
-    def action_lesson_next(self) -> None:
+    async def action_command(self, command_id: str) -> None:
+        """What the lesson's own keys do; all others are the app's."""
+        await run_command(LESSON_COMMANDS, command_id, self)
+
+    def next_page(self) -> None:
         """On to the next page, or to what comes of the guess."""
         if self._lesson.page.waits:
             self._run(partial(self._lesson.answer, self._text.typed))
         else:
             self._run(self._lesson.forward)
 
-    def action_lesson_back(self) -> None:
+    def page_back(self) -> None:
         """To the page before."""
         self._run(self._lesson.back)
 

@@ -1,7 +1,7 @@
-"""The key for servers that ask for one: `VLLM_API_KEY`, the environment variable that vLLM's own key comes from.
+"""The key for servers that ask for one: `VLLM_API_KEY`, the environment variable that vLLM reads its own key from.
 
-Not an option, because whoever lists the processes reads a command line; and not `OPENAI_API_KEY`, because that one
-must not be sent to whatever address somebody attaches to.
+It is not an option, because everybody who lists the processes sees a command line; and it is not
+`OPENAI_API_KEY`, because that key must not be sent to any address that somebody attaches to.
 """
 
 import os

@@ -1,11 +1,9 @@
 """`EventStream`: the thread that reads a server's `/events` and comes back when the connection is lost.
 
-`GET /events` answers with server-sent events: `meta` with the header line, perhaps `state` with the engine's
-state, then the events, one a message. After a break it asks again with `Last-Event-ID`. Lines for a recording go into
-a deque; nobody waits for this thread, and it waits for nobody but the server.
-
-The easy thing to get wrong is to end: a thread that waits for a server that says nothing looks at no flag. So
-`close` shuts the socket, and that wakes it.
+`GET /events` answers with server-sent events: `meta` with the header line, perhaps `state` with the
+engine's state, then one event a message. After a break the thread asks again with `Last-Event-ID`.
+Lines for a recording go into a deque, so the dashboard never waits for the thread. `close` shuts
+the socket: a thread that waits for a silent server would not look at a flag.
 """
 
 import contextlib
@@ -20,8 +18,8 @@ from minivllm.events.recording.lines import decode_header, encode_header, state_
 from minivllm.events.recording.stitching import AnotherRunError, Stitcher
 from minivllm.events.types import LogHeader
 from minivllm.tui.sources.api_key import VARIABLE, authorization
+from minivllm.tui.sources.source import SourceStatus
 from minivllm.tui.sources.sse import SseMessage, SseParser
-from minivllm.tui.sources.status import SourceStatus
 
 CONNECT_SECONDS = 5.0
 FIRST_DELAY = 0.5

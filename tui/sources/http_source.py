@@ -1,8 +1,8 @@
 """`HttpSource`: the events of a server, kept in a spool.
 
-The connection is the business of `event_stream.py`, in its own thread; here its lines are moved to an unnamed
-temporary file and indexed, as those of any other source. The easy thing to get wrong is that the header must
-have come before there is anything to show: the constructor waits for it, and `poll` never does.
+`event_stream.py` holds the connection in its own thread; here its lines are moved to an unnamed
+temporary file and indexed, as those of any other source. Without a header there is nothing to
+show, so the constructor waits for it; `poll` never waits.
 """
 
 import time
@@ -14,8 +14,8 @@ from minivllm.events.recording.fold_codec import FOLD
 from minivllm.events.recording.keyframes import V, ViewCodec
 from minivllm.events.recording.recording import Recording
 from minivllm.tui.sources.event_stream import EventStream
+from minivllm.tui.sources.source import SourceStatus
 from minivllm.tui.sources.spool import Spool
-from minivllm.tui.sources.status import SourceStatus
 
 WAIT_SECONDS = 5.0
 BATCH_LINES = 500

@@ -1,10 +1,9 @@
 """`InProcessSource`: the events of an engine in this process.
 
-`put` runs in the engine's thread, between two decisions of the scheduler, so all it does is append to a deque.
-No lock, no wake-up, no limit that could block. `poll`, in the dashboard's thread, takes them out and records
-them in an unnamed temporary file as `--record` would, a full disk included, and the view reads that recording.
-
-The easy thing to get wrong is to show the events themselves: going back in time would then be another road
+`put` runs in the engine's thread, between two decisions of the scheduler, so all it does is append
+to a deque: no lock, no wake-up, no limit that could block. `poll`, in the dashboard's thread, takes
+the events out and records them in an unnamed temporary file as `--record` would, and the view reads
+that recording. The events are never shown directly: going back in time would then use other code
 than going on, and a picture of the past could differ from what was seen.
 """
 
@@ -20,7 +19,7 @@ from minivllm.events.recording.log import LogWriter
 from minivllm.events.recording.recording import Recording
 from minivllm.events.state import EngineState
 from minivllm.events.types import Event, LogHeader
-from minivllm.tui.sources.status import SourceStatus
+from minivllm.tui.sources.source import SourceStatus
 
 BATCH_EVENTS = 500
 """Moved at once: a millisecond's work, so that `poll` keeps to its time."""

@@ -1,7 +1,7 @@
 """`ReplaySource`: a log that is complete, opened at once and indexed while it is already shown.
 
-Reads the file where it lies. The easy thing to get wrong is damage in its middle: what stands before it is
-as good as ever, so it is shown, and the status says where the log ends and why.
+It is read in place. Where it is damaged in its middle, all before the damage is shown, and the
+status says where the log ends and why.
 """
 
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Generic
 from minivllm.events.recording.fold_codec import FOLD
 from minivllm.events.recording.keyframes import V, ViewCodec
 from minivllm.events.recording.recording import Recording
-from minivllm.tui.sources.status import SourceStatus, indexing
+from minivllm.tui.sources.source import SourceStatus, indexing
 
 
 class ReplaySource(Generic[V]):

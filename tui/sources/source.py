@@ -1,30 +1,35 @@
-"""Where the dashboard's events come from.
+"""Where the dashboard's events come from: what a source is, how it reports, and how one is opened.
 
-Every source keeps a *recording*: what came in lies in a file and is indexed bit by bit, so that time travel is the
-same for a running engine, a server, a file that is being written and one that is complete. A source knows
-nothing of screens. The easy thing to get wrong is to wait: the dashboard asks fifteen times a second, with
-`poll`, and gets what is there; waiting for a first line is done before there is a dashboard.
+Every source keeps a *recording*: what came in is stored in a file and indexed bit by bit, so that
+time travel is the same for a running engine, a server, a file that is being written and one that
+is complete. A source never waits: the dashboard calls `poll` fifteen times a second and gets what
+is there. Waiting for a first line is done before there is a dashboard.
 """
 
-from typing import Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from minivllm.events.recording.fold_codec import FOLD
 from minivllm.events.recording.keyframes import V, ViewCodec
 from minivllm.events.recording.recording import Recording
-from minivllm.tui.sources.in_process import InProcessSource
-from minivllm.tui.sources.replay import ReplaySource
-from minivllm.tui.sources.status import SourceState, SourceStatus
-from minivllm.tui.sources.tail import TailSource
 
-__all__ = [
-    "EventSource",
-    "InProcessSource",
-    "ReplaySource",
-    "SourceState",
-    "SourceStatus",
-    "TailSource",
-    "open_source",
-]
+SourceState = Literal["live", "recording", "indexing", "lost", "ended"]
+"""`live`: more may come. `recording`: all is here. `indexing`: there is more in the file than can be shown yet.
+`lost`: the connection is; it is tried again. `ended`: nothing will come any more, and the text says why."""
+
+
+class SourceStatus(NamedTuple):
+    """What to say about a source, in the header of the dashboard."""
+
+    state: SourceState
+    text: str = ""
+    """One short sentence, or nothing."""
+    replaced: bool = False
+    """`ended`, because another engine answers there now: whoever opens it again sees that one."""
+
+
+def indexing(done: int, total: int) -> SourceStatus:
+    """So many bytes of so many can be shown."""
+    return SourceStatus("indexing", f"Reading the log: {100 * done // max(total, 1)} %.")
 
 
 class EventSource(Protocol[V]):
@@ -49,9 +54,15 @@ def open_source(text: str, *, follow: bool, codec: ViewCodec[V] = FOLD) -> Event
     `follow`: the file is still being written (`attach`), or is complete (`replay`). Raises `EventLogError`, in one
     sentence, for what cannot be opened.
     """
+    # Here, because they import this file; and http.client takes longer to import than a small recording to open.
     if text.lower().startswith(("http://", "https://")):
-        # Here, because http.client takes longer to import than a small recording to open.
         from minivllm.tui.sources.http_source import HttpSource
 
         return HttpSource(text, codec=codec)
-    return TailSource(text, codec=codec) if follow else ReplaySource(text, codec=codec)
+    if follow:
+        from minivllm.tui.sources.tail import TailSource
+
+        return TailSource(text, codec=codec)
+    from minivllm.tui.sources.replay import ReplaySource
+
+    return ReplaySource(text, codec=codec)

@@ -1,8 +1,8 @@
 """`Spool`: an unnamed temporary file that keeps the lines of a stream, for a recording to read.
 
-A stream goes by once; time travel needs it again. The file has no name, so it is gone with the process,
-however that ends. The easy thing to get wrong is a full disk: half a line would stay and all after it would be
-damaged, so what cannot be written whole is taken back.
+A stream goes by once; time travel needs it again. The file has no name, so it is gone with the
+process, however that ends. On a full disk a write may store half a line, which would damage all
+after it, so a write that does not fit is taken back.
 """
 
 import tempfile

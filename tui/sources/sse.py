@@ -1,7 +1,7 @@
 """`SseParser`: messages out of a stream of server-sent events.
 
-Only what carries data: comments and the field `retry` are passed over. The easy thing to get wrong is where the
-bytes are cut: a piece may end anywhere, in the middle of a line end too.
+Only what carries data: comments and the field `retry` are passed over. A piece of the stream may
+end anywhere, also in the middle of a line end.
 
 Source: the section "Server-sent events" of the HTML standard; a lone carriage return as a line end is left out.
 """

@@ -1,11 +1,10 @@
-"""`TailSource`: a log that somebody is still writing.
+"""`TailSource`: a log that is still being written.
 
-What is there is copied into a spool, piece by piece as it is indexed, and read from that: whatever happens to
-the file, nothing that was seen is lost, and it can always be rewound to. The price is the disk space of a copy; a
-log that is complete is better opened with `ReplaySource`.
+What is there is copied into a spool as it is indexed, and read from that: whatever happens to the
+file, nothing that was seen is lost, and it can always be rewound to. The price is the disk space of
+a copy; a log that is complete is better opened with `ReplaySource`.
 
-The easy thing to get wrong is to go on after the file was cut short or another took its name. Its lines then
-belong to another run, and a view of both would be of none.
+Reading stops once the file was cut short or replaced: its lines then belong to another run.
 """
 
 import os
@@ -17,8 +16,8 @@ from minivllm.errors import EventLogError
 from minivllm.events.recording.fold_codec import FOLD
 from minivllm.events.recording.keyframes import V, ViewCodec
 from minivllm.events.recording.recording import Recording
+from minivllm.tui.sources.source import SourceStatus, indexing
 from minivllm.tui.sources.spool import Spool
-from minivllm.tui.sources.status import SourceStatus, indexing
 
 WAIT_SECONDS = 5.0
 """For a file that is not there yet, or has no header line yet: whoever writes it may just have been started."""

@@ -1,11 +1,9 @@
 """`KVEventReader`: subscribes to a vLLM engine's KV events, in a thread of its own.
 
-Each batch comes with its number, and a number that is not the next one is news in itself: batches were lost, or the
-engine was started again. The numbers are handed on as they came; what they mean for what is known is decided in
-`vllm_view`. Both wire encodings are read (`minivllm.events.vllm_kv_wire`).
-
-The easy thing to get wrong is that ZeroMQ tells of no connection: to subscribe to nobody succeeds. So there is no
-"lost" here, only "nothing has come yet".
+Each batch has a number. A gap in the numbers is itself news: batches were lost, or the engine was
+started again. The numbers are passed on as they came, and `vllm_view` decides what they mean. Both
+wire encodings are read (`minivllm.events.vllm_kv_wire`). ZeroMQ reports no connection, so there is
+no status "lost" here, only "nothing has come yet".
 """
 
 from collections import deque
@@ -14,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from minivllm.errors import ConfigError, EventLogError
 from minivllm.events.vllm_kv_wire import KVEventBatch, decode_batch
-from minivllm.tui.sources.status import SourceStatus
+from minivllm.tui.sources.source import SourceStatus
 
 if TYPE_CHECKING:
     import zmq

@@ -1,10 +1,8 @@
 """`MetricsReader`: asks a vLLM server for its `/metrics` every second, in a thread of its own.
 
-What comes is one `Scrape`: sums over the server's engines, and the KV cache's use of each. It knows the text format and
-HTTP; what the numbers mean is the business of `vllm_view`.
-
-The easy thing to get wrong is a metric that is not there. Versions of vLLM differ, and a missing name is `None` here and
-never 0: who draws it must say that it is unknown.
+What comes is one `Scrape`: sums over the server's engines, and the KV cache's use of each. This file
+reads the text format over HTTP; `vllm_view` says what the numbers mean. Versions of vLLM differ, so a
+metric that is missing is None and never 0, and is drawn as unknown.
 """
 
 import contextlib
@@ -17,7 +15,7 @@ from urllib.parse import urlsplit
 
 from minivllm.errors import ConfigError, EventLogError
 from minivllm.tui.sources.api_key import VARIABLE, authorization
-from minivllm.tui.sources.status import SourceStatus
+from minivllm.tui.sources.source import SourceStatus
 
 SECONDS_BETWEEN = 1.0
 ANSWER_SECONDS = 5.0

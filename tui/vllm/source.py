@@ -1,10 +1,10 @@
-"""`VllmSource`: what a running vLLM tells, for `attach --vllm`: its metrics, and its KV events if it publishes them.
+"""`VllmSource`: what a running vLLM reports, for `attach --vllm`: metrics, and KV events if it publishes them.
 
-Two threads bring it in; `poll` moves it into the view and never waits, as with the sources of our own events. The easy
-thing to get wrong is to end: both threads are closed, also if the second could not be started.
+Two threads bring it in; `poll` moves it into the view and never waits, as with the sources of our
+own events.
 """
 
-from minivllm.tui.sources.status import SourceStatus
+from minivllm.tui.sources.source import SourceStatus
 from minivllm.tui.vllm.kv import KVEventReader
 from minivllm.tui.vllm.metrics import MetricsReader
 from minivllm.tui.vllm.vllm_view import VllmView

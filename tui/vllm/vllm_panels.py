@@ -1,7 +1,6 @@
-"""The panels of `attach --vllm`: each number as vLLM told it, and the word `unknown` where it did not.
+"""The panels of `attach --vllm`: each number as vLLM reported it, and the word `unknown` where it did not.
 
-They know the view and the room there is. The easy thing to get wrong is to draw a quantile as a point: a histogram tells
-only between which two boundaries it lies, so that is what stands here.
+A quantile is drawn as a range: a histogram says only between which two boundaries it is.
 """
 
 import math
@@ -9,8 +8,8 @@ from typing import ClassVar
 
 from rich.segment import Segment
 
-from minivllm.tui.draw.ascii import to_ascii
 from minivllm.tui.draw.lines import Line, Row, Span
+from minivllm.tui.draw.portable import to_ascii
 from minivllm.tui.draw.text import clean, plural
 from minivllm.tui.vllm.source import VllmSource
 from minivllm.tui.vllm.vllm_view import NamedBlock, Quantile, VllmView

@@ -215,7 +215,7 @@ def _diff(args: argparse.Namespace) -> int:
     if not terminal_attached():
         print(f"In a terminal: minivllm replay {found.engine} --with {found.yours} --step {found.step}   (key 6)")
         return 0
-    from minivllm.tui.sources.source import ReplaySource
+    from minivllm.tui.sources.replay import ReplaySource
     from minivllm.tui.state.model import MODELS
 
     a, b = (ReplaySource(path, codec=MODELS) for path in (found.engine, found.yours))

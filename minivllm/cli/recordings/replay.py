@@ -41,7 +41,7 @@ def _show(args: argparse.Namespace, number: int, unreadable: str) -> str | None:
 
     unreadable: why the one before is not shown
     """
-    from minivllm.tui.sources.source import ReplaySource
+    from minivllm.tui.sources.replay import ReplaySource
     from minivllm.tui.state.model import MODELS
 
     log = args.logs[number]

@@ -15,7 +15,7 @@ from minivllm.events.recording.whole_file import write_whole
 if TYPE_CHECKING:
     from minivllm.tui.app import DashboardApp
     from minivllm.tui.draw.selection import Target
-    from minivllm.tui.sources.source import ReplaySource
+    from minivllm.tui.sources.replay import ReplaySource
     from minivllm.tui.state.model import DashboardModel
 
 _SIZE = re.compile(r"(\d{1,4})x(\d{1,4})")
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
 
 async def _draw(args: argparse.Namespace, size: tuple[int, int]) -> str:
     from minivllm.tui.app import SCREENS, DashboardApp
-    from minivllm.tui.draw.svg import standalone
+    from minivllm.tui.draw.portable import standalone
     from minivllm.tui.draw.text import clean
     from minivllm.tui.draw.theme import LIGHT
     from minivllm.tui.widgets.blocks.xray import XRay
@@ -83,7 +83,7 @@ async def _draw(args: argparse.Namespace, size: tuple[int, int]) -> str:
         transport.to_step(last_step if args.step is None else args.step)
         for what in args.choose:
             app.context.selection.choose(_target(app, what, args.log))
-        await app.action_screen(args.screen)
+        await app.look_keys.screen(args.screen)
         await pilot.pause()
         app.draw()
         for xray in app.screen.query(XRay):
@@ -94,12 +94,13 @@ async def _draw(args: argparse.Namespace, size: tuple[int, int]) -> str:
 
 def _target(app: "DashboardApp", what: str, log: str) -> "Target":
     from minivllm.tui.draw.selection import event
+    from minivllm.tui.keys.windows import named
     from minivllm.tui.time.event_search import index_of
 
     if what[:1] == "e" and what[1:].isdecimal():
         target = None if index_of(app.context.transport.recording, int(what[1:])) is None else event(int(what[1:]))
     else:
-        target = app.named(what)
+        target = named(app.context, what)
     if target is None:
         last_block = len(app.model.fold.blocks) - 1
         raise ConfigError(f"--choose {what}: {log} has no such request, block (b0 to b{last_block}) or event (e993).")
@@ -108,7 +109,7 @@ def _target(app: "DashboardApp", what: str, log: str) -> "Target":
 
 def _open(path: str) -> "ReplaySource[DashboardModel]":
     """The whole of a recording. One that is damaged is shown as far as it goes, and the picture says so."""
-    from minivllm.tui.sources.source import ReplaySource
+    from minivllm.tui.sources.replay import ReplaySource
     from minivllm.tui.state.model import MODELS
 
     source = ReplaySource(path, codec=MODELS)

@@ -113,7 +113,7 @@ class _Demo:
     def run_in_dashboard(self, args: argparse.Namespace, recorder: LogWriter | None) -> None:
         """Show everything until the person leaves, also after the end."""
         from minivllm.cli.serving.engine_control import EngineThreadControl
-        from minivllm.tui.sources.source import InProcessSource
+        from minivllm.tui.sources.in_process import InProcessSource
         from minivllm.tui.state.model import MODELS
 
         source = InProcessSource(self.header, codec=MODELS)

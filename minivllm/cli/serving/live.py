@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from minivllm.tui.sources.source import InProcessSource
+    from minivllm.tui.sources.in_process import InProcessSource
     from minivllm.tui.state.model import MODELS
 
     require_terminal("demo --headless and generate run an engine without one")

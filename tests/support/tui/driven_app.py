@@ -8,7 +8,7 @@ from textual.pilot import Pilot
 
 from minivllm.events import types as ev
 from minivllm.tui.app import DashboardApp
-from minivllm.tui.sources.source import InProcessSource
+from minivllm.tui.sources.in_process import InProcessSource
 from minivllm.tui.state.model import MODELS
 from minivllm.tui.widgets.frame.panel import Panel
 from support.patience import SOON

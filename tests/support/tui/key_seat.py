@@ -49,9 +49,9 @@ class Seat:
         while len(app.screen_stack) > 1:
             app.pop_screen()
         await settle(self.pilot)
-        await app._go("overview")
+        await app.look_keys.go("overview")
         app.clear_notifications()
-        app._visited.clear()
+        app.look_keys.visited.clear()
         app.context.selection.clear()
         app.context.event_filter = ""
         self.transport.marks.clear()

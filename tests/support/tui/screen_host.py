@@ -14,8 +14,9 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 
 from minivllm.tui.context import Context
-from minivllm.tui.draw.theme import DARK, LIGHT, Palette
-from minivllm.tui.keys.commands import bindings
+from minivllm.tui.draw.theme import DARK, LIGHT
+from minivllm.tui.keys.commands import COMMANDS, bindings, run_command
+from minivllm.tui.keys.look_keys import LookKeys
 from minivllm.tui.screens.base import DashboardScreen
 from minivllm.tui.widgets.frame.panel import Panel
 
@@ -33,18 +34,17 @@ class ScreenHost(App[None]):
         self.register_theme(DARK)
         self.register_theme(LIGHT)
         self.theme = DARK.name
-        self.palette = Palette(dark=True)
         self.set_keymap(keymap or {})
         self.context = context
+        self.look_keys = LookKeys(self)
         self.shown = screen(context)
 
     async def on_mount(self) -> None:
         await self.push_screen(self.shown)
         self.shown.draw()
 
-    def action_cursor(self, by: int) -> None:
-        if isinstance(self.focused, Panel):
-            self.focused.move_cursor(by)
+    async def action_command(self, command_id: str) -> None:
+        await run_command(COMMANDS, command_id, self)
 
     def on_panel_chosen(self, message: Panel.Chosen) -> None:
         self.context.selection.choose(message.target)

@@ -11,8 +11,9 @@ from minivllm.events import types as ev
 from minivllm.events.types.kernels import TracedProgram, TracedRead, TracedTile
 from minivllm.tui.context import Context
 from minivllm.tui.draw.selection import Selection
-from minivllm.tui.draw.theme import DARK, Palette
-from minivllm.tui.keys.commands import bindings
+from minivllm.tui.draw.theme import DARK
+from minivllm.tui.keys.commands import COMMANDS, bindings, run_command
+from minivllm.tui.keys.look_keys import LookKeys
 from minivllm.tui.screens.blocks import BlocksScreen
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.time.transport import Transport
@@ -27,13 +28,13 @@ from minivllm.tui.widgets.frame.panel import Panel
 class Host(App):
     """One screen and the keys, at the end of a run."""
 
-    CSS_PATH = "../../tui/dashboard.tcss"
+    CSS_PATH = "../../../tui/dashboard.tcss"
     BINDINGS = bindings()
 
     def __init__(self, stage, steps: int) -> None:
         super().__init__()
         self.register_theme(DARK)
-        self.theme, self.palette = DARK.name, Palette(dark=True)
+        self.theme, self.look_keys = DARK.name, LookKeys(self)
         self.view = DashboardModel(stage.header)
         events = stage.run(steps).events
         for event in events:
@@ -53,9 +54,8 @@ class Host(App):
         await self.push_screen(self.shown)
         self.call_after_refresh(self.shown.draw)
 
-    def action_cursor(self, by: int) -> None:
-        if isinstance(self.focused, Panel):
-            self.focused.move_cursor(by)
+    async def action_command(self, command_id: str) -> None:
+        await run_command(COMMANDS, command_id, self)
 
     def on_panel_chosen(self, message: Panel.Chosen) -> None:
         self.context.selection.choose(message.target)

@@ -13,8 +13,8 @@ from minivllm.events import types as ev
 from minivllm.events.types.kernels import TracedProgram as Program
 from minivllm.events.types.kernels import TracedRead as Read
 from minivllm.events.types.kernels import TracedTile as Tile
-from minivllm.tui.draw.ascii import to_ascii
 from minivllm.tui.draw.lines import targets_of, text_of
+from minivllm.tui.draw.portable import to_ascii
 from minivllm.tui.draw.selection import Selection
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.blocks.mass import Mass, bars_of

@@ -12,10 +12,10 @@ from textual.geometry import Region
 from textual.pilot import Pilot
 
 import minivllm.tui
-from minivllm.tui.draw.ascii import to_ascii
 from minivllm.tui.draw.lines import text_of
+from minivllm.tui.draw.portable import to_ascii
 from minivllm.tui.draw.selection import sequence, step
-from minivllm.tui.draw.theme import DARK, LIGHT, Palette
+from minivllm.tui.draw.theme import DARK, LIGHT
 from minivllm.tui.screens.base import DashboardScreen
 from minivllm.tui.screens.requests import RequestsScreen
 from minivllm.tui.screens.scheduler import SchedulerScreen
@@ -39,7 +39,7 @@ class OneScreen(App[None]):
         super().__init__()
         self.register_theme(DARK)
         self.register_theme(LIGHT)
-        self.theme, self.palette = DARK.name, Palette(dark=True)
+        self.theme = DARK.name
         self.context = standing_at(model)
         self._one = screen
 

@@ -22,7 +22,10 @@ from minivllm.events.fold import fold
 from minivllm.events.recording.lines import encode_event, encode_header
 from minivllm.tui.app import DashboardApp
 from minivllm.tui.sources import event_stream
-from minivllm.tui.sources.source import InProcessSource, ReplaySource, TailSource, open_source
+from minivllm.tui.sources.in_process import InProcessSource
+from minivllm.tui.sources.replay import ReplaySource
+from minivllm.tui.sources.source import open_source
+from minivllm.tui.sources.tail import TailSource
 from minivllm.tui.state.model import MODELS
 
 

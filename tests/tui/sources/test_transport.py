@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support.engine.random_traces import RUNS
 
 from minivllm.events import types as ev
-from minivllm.tui.sources.source import InProcessSource
+from minivllm.tui.sources.in_process import InProcessSource
 from minivllm.tui.state.model import MODELS, DashboardModel
 from minivllm.tui.time.transport import SPEEDS, STEPS_PER_SECOND, Transport
 

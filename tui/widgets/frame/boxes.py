@@ -1,8 +1,8 @@
-"""`Row` and `Column`: boxes that put panels beside and under one another, and are nothing but ground themselves.
+"""`Row` and `Column`: boxes that put panels side by side and one under the other, with nothing of their own.
 
-Textual composes every row of a frame from all widgets that lie there, boxes included, and works out styles, padding and
-borders of each. These have none of it, so a row of one is a strip of blanks. The easy thing to get wrong is the ground: a
-box has none of its own, so it is that of the screen, also after a change of theme.
+Textual composes each row of a frame from all widgets there, boxes included, and works out style,
+padding and border of each. A box here has none of these, so `render_lines` is overridden to give
+blanks in the colour of the screen behind it, read anew each time because the theme may change.
 """
 
 from rich.style import Style

@@ -51,7 +51,10 @@ class Key(NamedTuple):
 
 
 class KeyBar(Footer):
-    """The footer of a dashboard's screen."""
+    """The footer of a dashboard's screen.
+
+    Textual has no public name for an entry of its footer (`FooterKey`), and none for "the bindings are known".
+    """
 
     def compose(self) -> ComposeResult:
         if not self._bindings_ready:

@@ -16,15 +16,15 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.events import Click, MouseScrollDown, MouseScrollUp, Resize
-from textual.filter import ANSIToTruecolor, LineFilter
+from textual.filter import ANSIToTruecolor
 from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
 from minivllm.tui.context import Context
-from minivllm.tui.draw.ascii import to_ascii
 from minivllm.tui.draw.lines import Line, highlight, target_at, targets_of
+from minivllm.tui.draw.portable import to_ascii
 from minivllm.tui.draw.selection import Target
 from minivllm.tui.draw.theme import Palette
 from minivllm.tui.state.model import DashboardModel
@@ -142,14 +142,15 @@ class Panel(Widget, can_focus=True):
         self._painted.clear()
         self._ends = None
 
-    def get_line_filters(self) -> list[LineFilter]:
-        """Without the one that turns a terminal's own colours into exact ones: all of ours are exact."""
-        return [one for one in super().get_line_filters() if not isinstance(one, ANSIToTruecolor)]
-
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Textual's way looks up all styles for each row anew, which was half of a frame. A whole row is kept here instead."""
+        """Whole rows from border to border, kept until they change.
+
+        Overridden because Textual looks up all styles for each row anew, which was half of a frame.
+        """
         size = self.outer_size
-        if self.get_line_filters() or crop != size.region or self.styles.opacity < 1:
+        # The filter that every app has makes a terminal's own colours exact, and all of ours are exact.
+        is_filtered = any(not isinstance(line_filter, ANSIToTruecolor) for line_filter in self.get_line_filters())
+        if is_filtered or crop != size.region or self.styles.opacity < 1:
             return super().render_lines(crop)
         styles = self.styles
         made_for = size, styles.border, styles.background, styles.gutter, self.border_title

@@ -55,7 +55,7 @@ class StepTimer:
 
     def _in_process(self) -> float:
         from minivllm.tui.app import FRAMES_PER_SECOND, DashboardApp
-        from minivllm.tui.sources.source import InProcessSource
+        from minivllm.tui.sources.in_process import InProcessSource
         from minivllm.tui.state.model import MODELS
 
         engine = self._engine

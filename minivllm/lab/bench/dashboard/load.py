@@ -112,7 +112,7 @@ class Flood:
 def flood(recording: Path, num_events: int, events_per_second: float) -> Flood:
     """Put the first events of `recording` into a dashboard at a rate that should be no trouble."""
     from minivllm.tui.app import FRAMES_PER_SECOND, DashboardApp
-    from minivllm.tui.sources.source import InProcessSource
+    from minivllm.tui.sources.in_process import InProcessSource
     from minivllm.tui.state.model import MODELS
 
     replayed = Recording(recording, index=False)

@@ -1,0 +1,71 @@
+"""The keys that look around: `LookKeys` goes to a screen and back, and chooses things in a panel."""
+
+from typing import TYPE_CHECKING
+
+from minivllm.tui.widgets.frame.panel import Panel
+
+if TYPE_CHECKING:
+    from minivllm.tui.app import DashboardApp
+
+_NO_FOCUS = "No panel has the focus: tab goes to one, ↑ and ↓ choose in it."
+
+
+class LookKeys:
+    """Which screen is in front, and what is chosen on it."""
+
+    def __init__(self, app: "DashboardApp") -> None:
+        self._app = app
+        self.visited: list[str] = []
+        """Screens to go back to, the newest last."""
+
+    async def screen(self, name: str) -> None:
+        """Go to another screen; `back` returns from it."""
+        if name != self._app.current_mode:
+            self.visited.append(self._app.current_mode)
+            await self.go(name)
+
+    async def go(self, name: str) -> None:
+        """Put a screen in front and draw it."""
+        await self._app.switch_mode(name)
+        self._app.call_after_refresh(self._app.draw)
+
+    async def back(self) -> None:
+        """Close what lies over the panels, then go back to the screen before, then choose nothing."""
+        if self._app.close_sentences():
+            return
+        if self._app.screen.maximized is not None:
+            self.maximize()
+        elif self.visited:
+            await self.go(self.visited.pop())
+        else:
+            self._app.context.selection.clear()
+            self._app.draw()
+
+    def cursor(self, by: int) -> None:
+        """Choose the next thing in the focused panel."""
+        focused = self._app.focused
+        if not isinstance(focused, Panel):
+            self._app.tell(_NO_FOCUS)
+        elif not focused.move_cursor(by):
+            self._app.tell("There is nothing to choose in this panel now: tab goes to the next one.")
+
+    async def open(self) -> None:
+        """To the screen that is made for what was chosen last."""
+        target = self._app.context.selection.last
+        made_for = {"block": "blocks", "sequence": "requests", "step": "scheduler", "event": "events"}
+        if target is None:
+            self._app.tell("Nothing is chosen: tab goes to a panel, ↑ and ↓ choose in it.")
+        else:
+            await self.screen(made_for[target.kind])
+
+    def maximize(self) -> None:
+        """Give the focused panel the whole screen, or take it back."""
+        screen, focused = self._app.screen, self._app.focused
+        if screen.maximized is not None:
+            screen.minimize()
+        elif isinstance(focused, Panel):
+            screen.maximize(focused)
+        else:
+            self._app.tell(_NO_FOCUS)
+        screen.refresh_bindings()  # the bottom line says how to get back
+        self._app.call_after_refresh(self._app.draw)

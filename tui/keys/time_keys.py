@@ -1,0 +1,100 @@
+"""The keys that move in time: `TimeKeys` asks the transport and has the second recording follow.
+
+No key does nothing in silence. A move that is not possible leaves the picture where it was, so
+each move is compared with the place before it, and the person reads why nothing has changed.
+"""
+
+from collections.abc import Callable
+
+from minivllm.tui.context import Context
+from minivllm.tui.time.transport import Transport
+
+
+class TimeKeys:
+    """Play and pause, steps and events, marks: where in the recording the picture is."""
+
+    def __init__(self, context: Context, tell: Callable[[str], None], draw: Callable[[], None]) -> None:
+        self._context = context
+        self._tell, self._draw = tell, draw
+
+    @property
+    def _transport(self) -> Transport:
+        """Asked for each time: another page of a lesson may bring another recording."""
+        return self._context.transport
+
+    def draw_here(self) -> None:
+        """Draw the moment that the transport is at; the second recording goes to the same step."""
+        if self._context.second is not None:
+            self._context.second.to_step(self._transport.view.fold.step)
+        self._draw()
+
+    def toggle(self) -> None:
+        self._transport.toggle()
+        self.draw_here()
+
+    def step(self, by: int) -> None:
+        self._move(by, self._transport.step)
+
+    def event(self, by: int) -> None:
+        self._move(by, self._transport.event)
+
+    def notable(self, by: int) -> None:
+        self._move(by, self._transport.notable)
+
+    def _move(self, by: int, move: Callable[[int], None]) -> None:
+        transport = self._transport
+        before = transport.position, transport.state
+        move(by)
+        if (transport.position, transport.state) == before:
+            self._tell("This is the beginning." if by < 0 else "There is nothing after this (so far).")
+        self.draw_here()
+
+    def start(self) -> None:
+        self._transport.to_start()
+        self.draw_here()
+
+    def live(self) -> None:
+        self._transport.to_live()
+        self.draw_here()
+
+    def leave_the_past(self) -> None:
+        """To the live end, where the engine takes what a person adds; says so if the picture was elsewhere."""
+        if self._transport.state != "live":
+            step = self._transport.view.fold.step
+            self._transport.to_live()
+            self._tell(f"The picture was at step {step:,}. It is live again now, where the engine takes this.")
+            self.draw_here()
+
+    def slide(self, part: float) -> None:
+        """To the end of the step at this part of the recording, 0 to 1; at 1 to the newest event."""
+        transport = self._transport
+        position = round(part * len(transport.recording))
+        if part == 1:
+            transport.to_live()
+        elif position:
+            transport.to_step(transport.recording.step_of(position))
+        else:
+            transport.to_start()
+        self.draw_here()
+
+    def speed(self, by: int) -> None:
+        transport = self._transport
+        before = transport.speed
+        transport.change_speed(by)
+        if transport.speed == before:
+            self._tell(f"It does not play {'slower' if by < 0 else 'faster'} than {before:g}×.")
+        self.draw_here()
+
+    def mark(self) -> None:
+        mark = self._transport.mark()
+        self._tell(f"Mark {mark.name} is at step {mark.step:,}.")
+        self.draw_here()
+
+    def previous_mark(self) -> None:
+        before = self._transport.position
+        mark = self._transport.to_previous_mark()
+        if mark is None:
+            self._tell("There is no mark yet: m sets one.")
+        elif mark.position == before:
+            self._tell(f"This is mark {mark.name}, and there is no other.")
+        self.draw_here()

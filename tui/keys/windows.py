@@ -1,0 +1,144 @@
+"""The keys that open a window or answer a question: why, source, diff, go to, filter, help, commands."""
+
+from typing import TYPE_CHECKING
+
+from rich.console import RenderableType
+from rich.text import Text
+from textual.command import CommandPalette
+
+from minivllm.tui.answers.code import rule_of, source_of
+from minivllm.tui.answers.diff import difference
+from minivllm.tui.answers.why import why
+from minivllm.tui.context import Context
+from minivllm.tui.draw.portable import Ascii, to_ascii
+from minivllm.tui.draw.selection import Target, block, sequence
+from minivllm.tui.draw.text import clean, fit, short_name
+from minivllm.tui.screens.dialogs import AskScreen, TextScreen, whole_number
+from minivllm.tui.screens.help import HelpScreen
+from minivllm.tui.widgets.frame.panel import Panel
+
+if TYPE_CHECKING:
+    from minivllm.tui.app import DashboardApp
+
+_LONGEST_NAME = 60
+
+
+class Windows:
+    """What opens over a screen. A window that has nothing to show says why in a sentence instead."""
+
+    def __init__(self, app: "DashboardApp") -> None:
+        self._app = app
+
+    @property
+    def _context(self) -> Context:
+        return self._app.context
+
+    @property
+    def _focused(self) -> Panel | None:
+        return self._app.focused if isinstance(self._app.focused, Panel) else None
+
+    def why(self) -> None:
+        """Say in one sentence why the chosen thing is as it is."""
+        model = self._app.model
+        title = f"Why? As of step {model.fold.step:,}; esc closes this"
+        self._app.tell(why(model, self._context.selection), title, stays=True)
+
+    def source(self) -> None:
+        """Show the code that emitted the event in question."""
+        rule = rule_of(self._context, self._focused)
+        if rule is None:
+            self._app.tell("Choose an event or step to one: its source is shown then.")
+            return
+        found = source_of(rule)
+        self._show_text(found.title, found.syntax(dark=self._app.current_theme.dark), found.row)
+
+    def diff(self) -> None:
+        """Show what changed between two marks."""
+        two = self._context.transport.two_marks()
+        if two is None:
+            self._app.tell("Set a mark first (m), go elsewhere, and press D again.")
+            return
+        title = f"From step {two[0].fold.step:,} to step {two[1].fold.step:,}"
+        self._show_text(title, Text("\n".join(difference(*two))))
+
+    def _show_text(self, title: str, body: RenderableType, row: int = 0) -> None:
+        if self._context.ascii:
+            title, body = to_ascii(title), Ascii(body)
+        self._app.push_screen(TextScreen(title, body, row))
+
+    def help(self) -> None:
+        """What the focused panel shows, and all keys."""
+        screen = self._app.dashboard_screen
+        panels = [panel for panel in screen.panels() if panel.display] if screen else []
+        self._app.push_screen(HelpScreen(panels, self._focused, ascii=self._context.ascii))
+
+    def palette(self) -> None:
+        """All commands, to be found by name."""
+        self._app.push_screen(CommandPalette(placeholder="Search for commands"))
+
+    def filter(self) -> None:
+        """Show only events that contain a word."""
+
+        async def apply(answer: str | None) -> None:
+            if answer is None:
+                return
+            self._context.event_filter = answer
+            await self._app.look_keys.screen("events")
+            self._app.draw()
+
+        hint = (
+            "A word of the kind, the request or the block, as in: evicted. "
+            "With ! before it, those that do not. Empty: all."
+        )
+        self._app.push_screen(AskScreen("Show events", hint, self._context.event_filter), apply)
+
+    def goto(self) -> None:
+        """To a step, a request or a block."""
+
+        async def go(answer: str | None) -> None:
+            if answer:
+                await self._go_to(answer)
+
+        hint = "A step (412), a request by its name (ada), or a block (b9)."
+        self._app.push_screen(AskScreen("Go to", hint), go)
+
+    async def _go_to(self, answer: str) -> None:
+        transport = self._context.transport
+        if (step := _step(answer)) is not None:
+            transport.to_step(step)
+            if transport.view.fold.step != step:
+                last = f"they are {transport.recording.first_step:,} to {transport.recording.last_step:,}"
+                self._app.tell(f"There is no step {step:,} in this recording so far ({last}): this is the nearest.")
+        elif (target := named(self._context, answer)) is None:
+            self._app.tell(
+                f"There is no step, request or block called {_short(answer)} in this recording so far: "
+                "write 412, ada or b9."
+            )
+        else:
+            if target.kind == "sequence":
+                # A sample or beam has no arrival of its own: it is shown at the moment on the screen.
+                transport.to_request(target.key.removesuffix(".0"))
+            self._context.selection.choose(target)
+            await self._app.look_keys.open()
+        self._app.time_keys.draw_here()
+
+
+def named(context: Context, name: str) -> Target | None:
+    """The block (b9), the first sequence of the request, or the sequence on the screen that has this name."""
+    view = context.transport.view
+    number = whole_number(name[1:]) if name[:1] == "b" else None
+    if number is not None and number < len(view.fold.blocks):
+        return block(number)
+    if context.transport.recording.arrival(name) is not None:
+        return sequence(f"{name}.0")
+    return next((sequence(seq_id) for seq_id in view.lives.by_sequence if name in (seq_id, short_name(seq_id))), None)
+
+
+def _step(text: str) -> int | None:
+    """The step that is meant by 412, 1,000 or "step 412"."""
+    return whole_number(text.casefold().removeprefix("step").strip().replace(",", ""))
+
+
+def _short(text: str) -> str:
+    """What a person wrote, to be said again."""
+    return fit(clean(text), _LONGEST_NAME) if len(text) > _LONGEST_NAME else clean(text)
