@@ -1,7 +1,8 @@
-"""What the engine hands back: one `RequestOutput` a request, one `CompletionOutput` a sequence.
+"""What is handed up: a `SampledToken` by the model runner, a `RequestOutput` by the engine.
 
-Names and meanings are vLLM's (`vllm/outputs.py`). Plain data: making one never touches the engine,
-and changing one changes nothing there.
+A `RequestOutput` has one `CompletionOutput` for each sequence; names and meanings are vLLM's
+(`vllm/outputs.py`). Plain data: making one never touches the engine, and changing one changes
+nothing there.
 """
 
 from dataclasses import dataclass
@@ -14,9 +15,29 @@ class Logprob:
     logprob: float
     """Natural logarithm of the probability."""
     rank: int
-    """1 is the most likely token."""
-    decoded_token: str
-    """The token's own text."""
+    """1 is the most likely token; of equally likely ones the lower id comes first."""
+    decoded_token: str = ""
+    """The token's own text, which the output processor fills in."""
+
+
+@dataclass(slots=True)
+class SampledToken:
+    """A sequence's next token."""
+
+    token_id: int
+    logprobs: dict[int, Logprob] | None = None
+    """By token id, if asked for: the sampled token first, then the others of the k best, best first."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptTokenLogprob:
+    """What the model thought of one token of a prompt."""
+
+    seq_id: str
+    position: int
+    """1 or more: nothing comes before the first token."""
+    logprobs: dict[int, Logprob]
+    """By token id: the token itself first, then the others of the k best, best first."""
 
 
 @dataclass(slots=True)

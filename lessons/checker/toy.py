@@ -9,12 +9,12 @@ of a real model, first all copies, then all writes of the batch, then all reads.
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
 from zlib import crc32
 
 from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.core.slot_mapping import NOT_WRITTEN, slot_mapping
+from minivllm.outputs import SampledToken
 
 VOCAB_SIZE = 32
 EOS = VOCAB_SIZE - 1
@@ -38,13 +38,6 @@ class ToyTokenizer:
 
     def is_byte_fallback(self, token_id: int) -> bool:
         return False
-
-
-class ToyToken(NamedTuple):
-    """A sampled token; see `minivllm.engine.output_processor.SampledToken`."""
-
-    token_id: int
-    logprobs: None = None
 
 
 class ToyRunner:
@@ -84,6 +77,6 @@ class ToyRunner:
             block = sequence.block_table[position // self._block_size]
             yield self._kv.get(block.block_id * self._block_size + position % self._block_size, 0)
 
-    def sample_tokens(self, plan: SchedulerOutput, logits: list[tuple[Sequence, int]]) -> list[ToyToken]:
+    def sample_tokens(self, plan: SchedulerOutput, logits: list[tuple[Sequence, int]]) -> list[SampledToken]:
         # Never end-of-sequence: how long an answer is says the request.
-        return [ToyToken(digest % EOS) for _, digest in logits]
+        return [SampledToken(digest % EOS) for _, digest in logits]

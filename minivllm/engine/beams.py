@@ -12,9 +12,10 @@ preempted meanwhile brings the same ones again once it is computed; until then i
 from minivllm.core.beam_search import BeamSearch, Candidate, Continuation
 from minivllm.core.request import Request, RequestStatus, Sequence
 from minivllm.core.scheduler import Scheduler
-from minivllm.engine.output_processor import OutputProcessor, SampledToken
+from minivllm.engine.output_processor import OutputProcessor
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
+from minivllm.outputs import SampledToken
 
 
 class BeamDriver:
@@ -59,8 +60,9 @@ class BeamDriver:
     def offer(self, sequence: Sequence, sampled: SampledToken) -> None:
         """Take in the best next tokens of one beam, and move its search on if it was the last to bring them."""
         seq_id = sequence.seq_id
-        # The first entry is the sampled token once more.
-        self._candidates[seq_id] = [Candidate(seq_id, t.token_id, t.logprob) for t in sampled.logprobs[1:]]
+        # The sampled token comes first and may be one more than the best: the rank says which they are.
+        entries = sorted(sampled.logprobs.items(), key=lambda item: item[1].rank)[: sequence.request.num_logprobs]
+        self._candidates[seq_id] = [Candidate(seq_id, token_id, entry.logprob) for token_id, entry in entries]
         beams = list(sequence.request.sequences)  # those that died have left it
         if all(self._is_ready(beam) for beam in beams):
             self._advance(sequence.request, beams)

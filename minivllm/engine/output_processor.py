@@ -14,18 +14,17 @@ Source: vLLM `vllm/v1/engine/output_processor.py`.
 """
 
 from collections.abc import Callable, Iterable
-from collections.abc import Sequence as Seq
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import wraps
-from typing import ParamSpec, Protocol, TypeVar
+from typing import ParamSpec, TypeVar
 
 from minivllm.core.beam_search import Hypothesis
 from minivllm.core.request import Request, Sequence
 from minivllm.engine.detokenizer import IncrementalDetokenizer, TokenDecoder
 from minivllm.engine.stop_strings import StopStringChecker
 from minivllm.errors import RequestFailedError
-from minivllm.outputs import CompletionOutput, Logprob, RequestOutput
+from minivllm.outputs import CompletionOutput, Logprob, PromptTokenLogprob, RequestOutput, SampledToken
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 P = ParamSpec("P")
@@ -33,31 +32,6 @@ T = TypeVar("T")
 
 # Looking up a member of an enum takes longer than the rest of what a request costs that has no output yet.
 _DELTA, _FINAL_ONLY = RequestOutputKind.DELTA, RequestOutputKind.FINAL_ONLY
-
-
-class TokenLogprob(Protocol):
-    """One entry of a position's log-probabilities, as the sampler gives it."""
-
-    token_id: int
-    logprob: float
-    rank: int
-
-
-class SampledToken(Protocol):
-    """What the model runner says of one new token."""
-
-    token_id: int
-    logprobs: Seq[TokenLogprob] | None
-    """The sampled token first, then the most likely ones; None where the request did not ask."""
-
-
-class PromptTokenLogprob(Protocol):
-    """What the model runner says of one token of a prompt."""
-
-    seq_id: str
-    position: int
-    logprobs: Seq[TokenLogprob]
-    """The token itself first, then the most likely ones."""
 
 
 @dataclass(slots=True)
@@ -131,7 +105,7 @@ class OutputProcessor:
         """Take in what the model thought of a prompt's token; what is known already (before a preemption) stays."""
         prompt = self._outputs[judged.seq_id].prompt_logprobs
         if prompt[judged.position] is None:
-            prompt[judged.position] = {entry.token_id: self._logprob(entry) for entry in judged.logprobs}
+            prompt[judged.position] = self._with_texts(judged.logprobs)
 
     def fork(self, parent: Sequence, child: Sequence) -> None:
         """Start the output of a beam that has the tokens of `parent` so far."""
@@ -180,9 +154,9 @@ class OutputProcessor:
             self._catch_up(output, sequence, sequence.num_output_tokens - 1)
             output.num_decoded_tokens += 1
         if sampled.logprobs is not None:
-            output.cumulative_logprob += sampled.logprobs[0].logprob
+            output.cumulative_logprob += sampled.logprobs[sampled.token_id].logprob
         if output.logprobs is not None:
-            output.logprobs.append({entry.token_id: self._logprob(entry) for entry in sampled.logprobs})
+            output.logprobs.append(self._with_texts(sampled.logprobs))
         new = NewText(output.detokenizer.append(sampled.token_id))
         if output.stop_strings is not None:
             checked = output.stop_strings.feed(new.text, may_stop=_may_stop(sequence))
@@ -291,8 +265,10 @@ class OutputProcessor:
             stop_reason=sequence.stop_reason,
         )
 
-    def _logprob(self, entry: TokenLogprob) -> Logprob:
-        return Logprob(entry.logprob, entry.rank, self._decoder.decode([entry.token_id], skip_special_tokens=False))
+    def _with_texts(self, entries: dict[int, Logprob]) -> dict[int, Logprob]:
+        for token_id, entry in entries.items():
+            entry.decoded_token = self._decoder.decode([token_id], skip_special_tokens=False)
+        return entries
 
 
 def _may_stop(sequence: Sequence) -> bool:

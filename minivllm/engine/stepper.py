@@ -32,11 +32,11 @@ from minivllm.core.stop import Stop, check_stop
 from minivllm.engine.beams import BeamDriver
 from minivllm.engine.isolation import IsolatingExecutor
 from minivllm.engine.kernel_tracing import KernelTracer
-from minivllm.engine.output_processor import OutputProcessor, PromptTokenLogprob, SampledToken
+from minivllm.engine.output_processor import OutputProcessor
 from minivllm.errors import InvariantError, RequestFailedError, SamplingError
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
-from minivllm.outputs import RequestOutput
+from minivllm.outputs import PromptTokenLogprob, RequestOutput, SampledToken
 
 if TYPE_CHECKING:
     from minivllm.runtime.attention.xray import DecodeSample
@@ -201,7 +201,7 @@ class Stepper:
             stop = Stop(RequestStatus.FINISHED_STOPPED, new.stop_string)
         self._scheduler.counters.generation_tokens += 1
         if self._bus.active:
-            logprob = sampled.logprobs[0].logprob if sampled.logprobs else None
+            logprob = sampled.logprobs[sampled.token_id].logprob if sampled.logprobs else None
             self._bus.emit(ev.TokenSampled, sequence.seq_id, sampled.token_id, new.text, logprob)
         if stop is not None:
             self.finish(sequence, stop, flush=new.stop_string is None)

@@ -18,6 +18,9 @@ The easy thing to get wrong is the moment. Between two steps the sequences that 
 forks have not copied yet, so memory looks better than it ever was while the model ran. So each step is measured
 when its plan is complete: after its last `step.scheduled`.
 
+`pool_use` counts blocks at one moment. A freed block may still hold what the next prompt begins with,
+so these are counted apart from the empty ones.
+
 Source: sections 3.1 and 6.3 of the PagedAttention paper (Kwon et al., 2023).
 """
 
@@ -171,3 +174,19 @@ class KVUsageMeter:
 def mean(values: list[float]) -> float:
     """The mean over steps; 0 for a run in which nothing ran."""
     return sum(values) / len(values) if values else 0.0
+
+
+class PoolUse(NamedTuple):
+    """How many blocks of the pool are in which condition at one moment."""
+
+    used: int
+    cached: int
+    """Free, but still a hit for a prompt that begins with the same tokens."""
+    empty: int
+
+
+def pool_use(fold: Fold) -> PoolUse:
+    """O(free blocks)."""
+    blocks, num_free = fold.blocks, len(fold.free_queue)
+    cached = sum(blocks[block_id].hash is not None for block_id in fold.free_queue)
+    return PoolUse(len(blocks) - num_free, cached, num_free - cached)

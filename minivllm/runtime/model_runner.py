@@ -22,6 +22,7 @@ from minivllm.clock import MonotonicClock
 from minivllm.config import EngineConfig
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.errors import ConfigError, SamplingError
+from minivllm.outputs import PromptTokenLogprob, SampledToken
 from minivllm.runtime.attention.backend import (
     AttentionBackend,
     choose_attention_backend,
@@ -41,8 +42,8 @@ from minivllm.runtime.kv_cache import (
 from minivllm.runtime.loader import LoadedModel
 from minivllm.runtime.model.custom_ops import DecoderOps, choose_ops
 from minivllm.runtime.model.decoder import Decoder
-from minivllm.runtime.sampling.prompt_logprobs import PromptLogprob, prompt_logprobs
-from minivllm.runtime.sampling.sampler import SampledToken, Sampler
+from minivllm.runtime.sampling.prompt_logprobs import prompt_logprobs
+from minivllm.runtime.sampling.sampler import Sampler
 
 
 class ModelRunner:
@@ -67,7 +68,7 @@ class ModelRunner:
         self._sampler = Sampler(model.tokenizer.eos_token_ids, config.seed)
         self.t_prepare = 0.0
         """Seconds that the last `execute_model` took to lay out its batch."""
-        self.prompt_logprobs: list[PromptLogprob] = []
+        self.prompt_logprobs: list[PromptTokenLogprob] = []
         """Of the last `execute_model`, for the sequences that asked for it."""
         self.record_attention_mass = False
         """Whether `execute_model` also fills `attention_mass`, which costs about half of the attention again."""

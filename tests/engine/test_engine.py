@@ -2,20 +2,21 @@
 
 import numpy as np
 import pytest
-from support.engine.engine_fakes import EOS, FakeRunner, FakeSampledToken, FakeTokenizer, WatchedEngine, expected_output
+from support.engine.engine_fakes import EOS, FakeRunner, FakeTokenizer, WatchedEngine, expected_output
 
 from minivllm import errors
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
+from minivllm.outputs import SampledToken
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 
 def script(engine: WatchedEngine, tokens: list[int]) -> None:
     """Make the model say `tokens`, one a step (for engines with a single sequence)."""
     said = iter(tokens)
-    engine.runner.sample_tokens = lambda plan, logits: [FakeSampledToken(next(said)) for _ in logits]
+    engine.runner.sample_tokens = lambda plan, logits: [SampledToken(next(said)) for _ in logits]
 
 
 def ids(text: str) -> list[int]:

@@ -4,7 +4,7 @@ import random
 
 import pytest
 import torch
-from support.engine.engine_fakes import FakeRunner, FakeSampledToken, FakeTokenizer, WatchedEngine
+from support.engine.engine_fakes import FakeRunner, FakeTokenizer, WatchedEngine
 
 from minivllm.config import EngineConfig
 from minivllm.core.request import Sequence
@@ -13,7 +13,7 @@ from minivllm.engine.engine import LLMEngine
 from minivllm.errors import SamplingError
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
-from minivllm.outputs import RequestOutput
+from minivllm.outputs import RequestOutput, SampledToken
 from minivllm.runtime.loader import LoadedModel, load_model
 from minivllm.runtime.model.decoder import Decoder
 from minivllm.runtime.sampling.sampler import Sampler
@@ -58,7 +58,7 @@ class StormyRunner(FakeRunner):
         self.dice.throw("model")
         return logits
 
-    def sample_tokens(self, plan: SchedulerOutput, logits: list[Sequence]) -> list[FakeSampledToken | SamplingError]:
+    def sample_tokens(self, plan: SchedulerOutput, logits: list[Sequence]) -> list[SampledToken | SamplingError]:
         return [
             SamplingError(f"No token can be sampled for sequence {one.seq_id}: NaN.", one.seq_id)
             if self.dice.throws()

@@ -1,10 +1,11 @@
 """A step in phases: the same step, true after each phase, and safe against what happens in between."""
 
 import pytest
-from support.engine.engine_fakes import FakeSampledToken, WatchedEngine, expected_output
+from support.engine.engine_fakes import WatchedEngine, expected_output
 
 from minivllm.errors import EngineDeadError, StepInProgressError
 from minivllm.events import types as ev
+from minivllm.outputs import SampledToken
 
 
 def pressed_engine() -> WatchedEngine:
@@ -133,7 +134,7 @@ def test_time_between_two_phases_is_nobodys():
 
     engine.add("a", [1, 2, 3])
     engine.runner.execute_model = takes(3.0, None)
-    engine.runner.sample_tokens = takes(0.5, [FakeSampledToken(7)])
+    engine.runner.sample_tokens = takes(0.5, [SampledToken(7)])
     for _ in range(3):
         clock.time += 100.0
         engine.step_phase()

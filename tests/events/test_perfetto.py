@@ -19,11 +19,11 @@ from support.engine.engine_fakes import WatchedEngine
 from minivllm.errors import EventLogError
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
+from minivllm.events.kv_usage import pool_use
 from minivllm.events.perfetto.chrome_trace import ChromeTrace
 from minivllm.events.perfetto.drawn_time import STEP_US, drawn_time
 from minivllm.events.perfetto.export import export_perfetto
 from minivllm.events.perfetto.slot_turns import SlotTurns
-from minivllm.events.pool_use import pool_use
 from minivllm.events.recording.log import LogWriter
 from minivllm.events.recording.reader import EventStream
 

@@ -17,6 +17,7 @@ from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.engine.engine import LLMEngine
 from minivllm.events.types import Event, LogHeader
+from minivllm.outputs import Logprob, SampledToken
 from minivllm.sampling_params import SamplingParams
 
 # Textual's pilot takes a key for done when nothing was computed for a while; a fifth of its while is enough for ours.
@@ -53,23 +54,6 @@ class WordTokenizer:
         return False
 
 
-@dataclass
-class ScriptedLogprob:
-    """One of the most likely next tokens."""
-
-    token_id: int
-    logprob: float
-    rank: int
-
-
-@dataclass
-class ScriptedToken:
-    """A sampled token; with log-probabilities for a beam."""
-
-    token_id: int
-    logprobs: list[ScriptedLogprob] | None = None
-
-
 class ScriptedRunner:
     """Says, for each request, the next word of its answer, and then end-of-sequence.
 
@@ -89,22 +73,22 @@ class ScriptedRunner:
     def execute_model(self, plan: SchedulerOutput) -> list[Sequence]:
         return [sequence for item in plan.scheduled for sequence in item.sampling]
 
-    def sample_tokens(self, plan: SchedulerOutput, logits: list[Sequence]) -> list[ScriptedToken]:
+    def sample_tokens(self, plan: SchedulerOutput, logits: list[Sequence]) -> list[SampledToken]:
         return [
             self._beam(sequence) if sequence.request.params.use_beam_search else self._next(sequence)
             for sequence in logits
         ]
 
-    def _next(self, sequence: Sequence) -> ScriptedToken:
+    def _next(self, sequence: Sequence) -> SampledToken:
         answer = self._answers[sequence.request.request_id][sequence.index :]
-        return ScriptedToken(answer[sequence.num_output_tokens] if sequence.num_output_tokens < len(answer) else EOS)
+        return SampledToken(answer[sequence.num_output_tokens] if sequence.num_output_tokens < len(answer) else EOS)
 
-    def _beam(self, sequence: Sequence) -> ScriptedToken:
+    def _beam(self, sequence: Sequence) -> SampledToken:
         words = sorted(set(self._answers[sequence.request.request_id]))
         start, likely = sum(sequence.token_ids) % len(words), 0.1 + sum(sequence.token_ids[-3:]) % 5
         offered = (words[start:] + words[:start])[: sequence.request.num_logprobs]
-        best = [ScriptedLogprob(token_id, -likely * rank, rank) for rank, token_id in enumerate(offered, start=1)]
-        return ScriptedToken(best[0].token_id, [best[0], *best])
+        best = {token_id: Logprob(-likely * rank, rank) for rank, token_id in enumerate(offered, start=1)}
+        return SampledToken(offered[0], best)
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,17 @@
 """Lives of sequences: when each came, what it did when, how it ended. One of the parts of `histories`.
 
-Plain data with one `apply`, like those. The easy thing to get wrong is growth: of those that have ended only the last
-ones are kept, and of pruned beams none, since a search prunes hundreds.
+Plain data with one `apply`, like those. Of the sequences that have ended only the last ones are kept,
+and of pruned beams none, since a search prunes hundreds.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import msgspec
 
 from minivllm.events import types as ev
+from minivllm.events.ledger import TokenTimes
 from minivllm.tui.state.histories import Preemption
 
 LIVES_KEPT = 64
@@ -17,18 +19,14 @@ LIVES_KEPT = 64
 Phase = Literal["queued", "prefill", "decode", "preempted"]
 
 
-class Life(msgspec.Struct, gc=False):
-    """One sequence from its arrival to its end."""
+@dataclass(slots=True, kw_only=True)
+class Life(TokenTimes):
+    """One sequence from its arrival, or its fork, to its end."""
 
     seq_id: str
     request_id: str
     phases: list[tuple[int, float, Phase]]
     """(first step, time, phase), in order."""
-    first_token: float | None = None
-    """When its first token came."""
-    last_token: float | None = None
-    num_tokens: int = 0
-    """Output tokens."""
     last_token_step: int | None = None
     preemption: Preemption | None = None
     """The last one that it suffered."""
@@ -36,21 +34,6 @@ class Life(msgspec.Struct, gc=False):
     """(step, time, reason)"""
     parent: str | None = None
     """The sequence that it was forked off, or the nearest of that one's ancestors that is still remembered."""
-
-    @property
-    def arrived(self) -> float:
-        return self.phases[0][1]
-
-    @property
-    def time_to_first_token(self) -> float | None:
-        return None if self.first_token is None else self.first_token - self.arrived
-
-    @property
-    def time_per_output_token(self) -> float | None:
-        """Seconds from one token to the next, on average; None before the second."""
-        if self.num_tokens < 2:
-            return None
-        return (self.last_token - self.first_token) / (self.num_tokens - 1)
 
 
 class Lives(msgspec.Struct):
@@ -88,13 +71,9 @@ class Lives(msgspec.Struct):
 
     def _sampled(self, event: ev.TokenSampled) -> None:
         life = self.by_sequence.get(event.seq_id)
-        if life is None:
-            return
-        if life.first_token is None:
-            life.first_token = event.t
-        life.last_token = event.t
-        life.last_token_step = event.step
-        life.num_tokens += 1
+        if life is not None:
+            life.add_token(event.t)
+            life.last_token_step = event.step
 
     def _finished(self, event: ev.RequestFinished) -> None:
         self._end(event, event.reason)
@@ -106,7 +85,8 @@ class Lives(msgspec.Struct):
         self._drop(event.seq_id)  # a search prunes hundreds
 
     def _begin(self, seq_id: str, request_id: str, event: ev.Event, phase: Phase) -> None:
-        self.by_sequence[seq_id] = Life(seq_id, request_id, [(event.step, event.t, phase)])
+        phases = [(event.step, event.t, phase)]
+        self.by_sequence[seq_id] = Life(event.t, seq_id=seq_id, request_id=request_id, phases=phases)
 
     def _enter(self, event: ev.Event, phase: Phase) -> None:
         life = self.by_sequence.get(event.seq_id)

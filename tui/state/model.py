@@ -16,7 +16,7 @@ import msgspec
 
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
-from minivllm.events.pool_use import PoolUse, pool_use
+from minivllm.events.kv_usage import PoolUse, pool_use
 from minivllm.events.recording.fold_codec import FOLD
 from minivllm.events.state import EngineState
 from minivllm.tui.state.block_histories import BlockAge, BlockAges, Lookups

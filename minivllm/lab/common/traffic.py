@@ -19,20 +19,13 @@ from minivllm.engine.engine import LLMEngine
 from minivllm.events.recording.log import LogWriter
 from minivllm.events.state import EngineState
 from minivllm.events.types import Event
+from minivllm.outputs import SampledToken
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 VOCAB_SIZE = 50_000
 MAX_UNFINISHED = 96
 """Requests kept in flight; `MAX_NUM_SEQS` of them run, memory permitting."""
 MAX_NUM_SEQS = 64
-
-
-@dataclass(frozen=True, slots=True)
-class RandomToken:
-    """A sampled token, as the engine expects one of its runner."""
-
-    token_id: int
-    logprobs: None = None
 
 
 class RandomRunner:
@@ -50,8 +43,8 @@ class RandomRunner:
     def execute_model(self, plan: SchedulerOutput) -> None:
         """No model, no logits."""
 
-    def sample_tokens(self, plan: SchedulerOutput, logits: None) -> list[RandomToken]:
-        return [RandomToken(self._rng.randrange(VOCAB_SIZE)) for item in plan.scheduled for _ in item.sampling]
+    def sample_tokens(self, plan: SchedulerOutput, logits: None) -> list[SampledToken]:
+        return [SampledToken(self._rng.randrange(VOCAB_SIZE)) for item in plan.scheduled for _ in item.sampling]
 
 
 class WordTokenizer:

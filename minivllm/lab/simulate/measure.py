@@ -1,4 +1,4 @@
-"""What a person asks before buying, from the lives of the requests and the samples of the steps.
+"""What a person asks before buying, from the times of the requests and the samples of the steps.
 
 Names and definitions are those of `vllm bench serve`: TTFT, TPOT (a mean for each request, without its first token),
 ITL (each gap for itself), E2EL, percentiles as numpy interpolates them, and goodput: requests a second that meet every
@@ -57,16 +57,16 @@ def check_targets(targets: Mapping[str, float], fit: Fit) -> None:
 
 def latencies(replicas: Seq[Replica]) -> dict[str, np.ndarray]:
     """One entry a finished request, in seconds; also what the request was."""
-    lives = [life for replica in replicas for life in replica.finished]
-    rows = [(x.arrival, x.admitted, x.first_token, x.last_token, x.output_tokens, x.priority) for x in lives]
-    arrival, admitted, first, last, output, priority = np.array(rows, dtype=float).T
+    served = [one for replica in replicas for one in replica.finished]
+    rows = [(x.arrived, x.admitted, x.first_token, x.last_token, x.output_tokens, x.arrival.priority) for x in served]
+    arrived, admitted, first, last, output, priority = np.array(rows, dtype=float).T
     with np.errstate(invalid="ignore"):
         tpot = np.where(output > 1, (last - first) / np.maximum(output - 1, 1), 0.0)
     return {
-        "ttft": first - arrival,
+        "ttft": first - arrived,
         "tpot": tpot,
-        "e2el": last - arrival,
-        "queue": admitted - arrival,
+        "e2el": last - arrived,
+        "queue": admitted - arrived,
         "output_tokens": output,
         "priority": priority,
     }
@@ -85,9 +85,9 @@ def summarise(replicas: Seq[Replica], goodput: Mapping[str, float]) -> Answer:
     """All answers for one simulation that has ended."""
     of = latencies(replicas)
     count = len(of["ttft"])
-    began = min(life.arrival for replica in replicas for life in replica.finished)
+    began = min(one.arrived for replica in replicas for one in replica.finished)
     seconds = max(replica.now for replica in replicas) - began
-    prompt_tokens = sum(life.prompt_tokens for replica in replicas for life in replica.finished)
+    prompt_tokens = sum(one.arrival.prompt_tokens for replica in replicas for one in replica.finished)
     output_tokens = int(of["output_tokens"].sum())
     answer: Answer = {
         "completed": count,
@@ -170,7 +170,7 @@ def _imbalance(replicas: Seq[Replica], seconds: float) -> Answer:
     rows = [
         {
             "requests": len(replica.finished),
-            "output_tokens": sum(life.output_tokens for life in replica.finished),
+            "output_tokens": sum(one.output_tokens for one in replica.finished),
             "busy": share,
             "p99_ttft_ms": _percentiles("ttft", _ttft(replica))["p99_ttft_ms"],
         }
@@ -180,4 +180,4 @@ def _imbalance(replicas: Seq[Replica], seconds: float) -> Answer:
 
 
 def _ttft(replica: Replica) -> np.ndarray:
-    return np.array([life.first_token - life.arrival for life in replica.finished])
+    return np.array([one.time_to_first_token for one in replica.finished])

@@ -3,9 +3,8 @@
     begin a step   the scheduler plans it, and the model of time says when it will end
     end a step     each sequence that reached its end gets a token, and those with all their tokens finish
 
-Between the two requests may arrive, as they do at the engine's door. The easy thing to get wrong is that moment: a
-request that comes while a step runs must not be in it, and a router that asks how full a replica is must not see what
-the step will have done when it ends. So a step under way is a state, and nothing is done ahead of time.
+Requests may arrive between the two. One that comes while a step runs must not be in it, and a router that asks how
+full a replica is must not see what the step will have done. So a step under way is a state of its own.
 
 Tokens have no meaning here: all of a request's own tokens are one number, which only has to differ from the others'
 for the prefix cache. What a sequence says is one dot a token.
@@ -27,6 +26,7 @@ from minivllm.engine.inspection import inspect_engine
 from minivllm.errors import RequestTooLargeError, SimulationError
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus, Listener
+from minivllm.events.ledger import TokenTimes
 from minivllm.events.state import EngineState
 from minivllm.lab.simulate.fit import StepTimeModel
 from minivllm.lab.simulate.workload import Arrival
@@ -37,17 +37,14 @@ IDLE_SECONDS = 0.001
 TEXT = "·"
 
 
-@dataclass(slots=True)
-class Life:
+@dataclass(slots=True, kw_only=True)
+class ServedRequest(TokenTimes):
     """What is remembered of one request."""
 
-    arrival: float
-    prompt_tokens: int
+    arrival: Arrival
     output_tokens: int
-    priority: int
+    """As many as it will have: those of its arrival, if the context has room for them."""
     admitted: float | None = None
-    first_token: float | None = None
-    last_token: float | None = None
 
 
 @dataclass(slots=True)
@@ -74,7 +71,7 @@ class Replica:
 
     def __init__(self, config: EngineConfig, times: StepTimeModel) -> None:
         self.config = config
-        self.finished: list[Life] = []
+        self.finished: list[ServedRequest] = []
         self.samples = Samples()
         self.gaps = Gaps()
         self.num_arrived = 0
@@ -82,7 +79,7 @@ class Replica:
         self._bus = EventBus(self._clock)
         self.scheduler = create_scheduler(config, config.num_gpu_blocks_override, config.max_model_len, self._bus)
         self._times = times
-        self._lives: dict[Sequence, Life] = {}
+        self._served: dict[Sequence, ServedRequest] = {}
         self._plan: SchedulerOutput | None = None
         self._last_plan: SchedulerOutput | None = None
         self._ends = 0.0
@@ -100,8 +97,8 @@ class Replica:
         request.arrival_number = self.num_arrived
         self.num_arrived += 1
         output_tokens = min(arrival.output_tokens, self.config.max_model_len - arrival.prompt_tokens)
-        life = Life(arrival.at, arrival.prompt_tokens, output_tokens, arrival.priority)
-        self._lives[request.sequences[0]] = life
+        served = ServedRequest(arrival.at, arrival=arrival, output_tokens=output_tokens)
+        self._served[request.sequences[0]] = served
         self.scheduler.add_request(request)
 
     @property
@@ -136,9 +133,9 @@ class Replica:
             if item.kind == "decode":
                 num_decodes += 1
             if item.starts_fresh:
-                life = self._lives[item.sequence]
-                if life.admitted is None:
-                    life.admitted = now
+                served = self._served[item.sequence]
+                if served.admitted is None:
+                    served.admitted = now
         num_tokens = plan.total_num_scheduled_tokens
         seconds = self._times.seconds(num_tokens, num_decodes, context) if num_tokens else IDLE_SECONDS
         self._ends = now + seconds
@@ -153,7 +150,7 @@ class Replica:
         plan, now, before, began = self._plan, self._ends, self._last_end, self._clock.now()
         self._plan, self._last_end = None, now
         self._clock.advance_to(now)
-        scheduler, lives = self.scheduler, self._lives
+        scheduler, in_service = self.scheduler, self._served
         tells = self._bus.active
         num_tokens = num_usual = 0
         for item in plan.scheduled:
@@ -161,18 +158,20 @@ class Replica:
                 token_id = sequence.token_ids[-1]
                 sequence.append_token(token_id)
                 num_tokens += 1
-                life = lives[sequence]
-                if life.last_token == before:  # nearly all: they had a token in the step before this one
+                served = in_service[sequence]
+                # Inlined `add_token`, which would be a call for each of millions of tokens.
+                if served.last_token == before:  # nearly all: they had a token in the step before this one
                     num_usual += 1
-                elif life.last_token is not None:
-                    self.gaps.seconds.append(now - life.last_token)
+                elif served.last_token is not None:
+                    self.gaps.seconds.append(now - served.last_token)
                     self.gaps.counts.append(1)
                 else:
-                    life.first_token = now
-                life.last_token = now
+                    served.first_token = now
+                served.last_token = now
+                served.num_tokens += 1
                 if tells:
                     self._bus.emit(ev.TokenSampled, sequence.seq_id, token_id, TEXT)
-                if sequence.num_tokens - life.prompt_tokens == life.output_tokens:
+                if served.num_tokens == served.output_tokens:
                     self._finish(sequence)
         if num_usual:
             self.gaps.seconds.append(now - before)
@@ -183,7 +182,7 @@ class Replica:
 
     def _finish(self, sequence: Sequence) -> None:
         self.scheduler.finish(sequence, RequestStatus.FINISHED_LENGTH_CAPPED)
-        self.finished.append(self._lives.pop(sequence))
+        self.finished.append(self._served.pop(sequence))
         # A request and its sequence refer to each other, and collecting a hundred thousand such pairs costs seconds.
         sequence.request.sequences.clear()
 

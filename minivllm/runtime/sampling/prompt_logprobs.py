@@ -9,33 +9,22 @@ each step tells of the tokens *after* its rows, and a prompt cut in chunks loses
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 
 from minivllm.core.scheduler_output import SchedulerOutput
-from minivllm.runtime.sampling.sampler import TokenLogprob, token_logprobs
+from minivllm.outputs import PromptTokenLogprob
+from minivllm.runtime.sampling.sampler import token_logprobs
 
 _ROWS_AT_ONCE = 64
 """Rows of logits in memory at a time: 12 MB of them for a vocabulary of 49,152."""
 
 
-@dataclass(frozen=True, slots=True)
-class PromptLogprob:
-    """What the model thought of one token of a prompt."""
-
-    seq_id: str
-    position: int
-    """1 or more: nothing comes before the first token."""
-    logprobs: list[TokenLogprob]
-    """The token itself first, then the most likely ones."""
-
-
 def prompt_logprobs(
     plan: SchedulerOutput, hidden: torch.Tensor, compute_logits: Callable[[torch.Tensor], torch.Tensor]
-) -> list[PromptLogprob]:
+) -> list[PromptTokenLogprob]:
     """hidden: [num_tokens, hidden_size] of the plan's tokens; compute_logits: rows of it -> [num_rows, vocab_size]"""
-    found: list[PromptLogprob] = []
+    found: list[PromptTokenLogprob] = []
     first_row = 0
     for item in plan.scheduled:
         sequence = item.sequence
@@ -47,7 +36,7 @@ def prompt_logprobs(
                 row = first_row + start - item.start
                 logits = compute_logits(hidden[row : row + stop - start])
                 found += [
-                    PromptLogprob(
+                    PromptTokenLogprob(
                         sequence.seq_id,
                         position + 1,
                         token_logprobs(

@@ -17,12 +17,12 @@ Source: vLLM `vllm/v1/sample/sampler.py`.
 
 import logging
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 
 import torch
 
 from minivllm.core.request import Sequence
 from minivllm.errors import SamplingError
+from minivllm.outputs import Logprob, SampledToken
 from minivllm.runtime.sampling.logits_processors import apply_logits_processors, changes_best_token, to_weights
 from minivllm.runtime.sampling.rng import exponentials, key_for_next_token
 
@@ -33,25 +33,6 @@ _CPU_CHUNK = 200_000
 
 _GPU_CHUNK = 2**24
 """On a GPU few large steps are faster; this only bounds the memory that they take (128 MiB a copy)."""
-
-
-@dataclass(slots=True)
-class TokenLogprob:
-    """One token's log-probability (natural logarithm) at one position."""
-
-    token_id: int
-    logprob: float
-    rank: int
-    """1 is the most likely token; of equally likely ones the lower id comes first."""
-
-
-@dataclass(slots=True)
-class SampledToken:
-    """A sequence's next token."""
-
-    token_id: int
-    logprobs: list[TokenLogprob] | None = None
-    """None unless asked for. The sampled token first, then the k best, which may hold the same entry again."""
 
 
 class Sampler:
@@ -164,16 +145,16 @@ def _chunks(rows: list[int], logits: torch.Tensor) -> Iterator[list[int]]:
         yield rows[start : start + num_rows]
 
 
-def token_logprobs(logits: torch.Tensor, token_id: int, num_best: int) -> list[TokenLogprob]:
-    """Entries for the sampled token and the `num_best` most likely ones, from raw `logits: [vocab]`."""
+def token_logprobs(logits: torch.Tensor, token_id: int, num_best: int) -> dict[int, Logprob]:
+    """By token id: the sampled token, then the `num_best` most likely ones, from raw `logits: [vocab]`."""
     # One row at a time and in float64: the sum's rounding, far under float32's, is then the same in any batch.
     log_total = logits.double().logsumexp(dim=-1)
     score = logits[token_id]
     num_better = (logits > score).sum() + (logits[:token_id] == score).sum()
-    ids = [token_id, *_best_token_ids(logits, num_best)]
-    ranks = [int(num_better) + 1, *range(1, len(ids))]
-    logprobs = (logits[ids].double() - log_total).tolist()
-    return [TokenLogprob(*entry) for entry in zip(ids, logprobs, ranks, strict=True)]
+    best = {best_id: rank for rank, best_id in enumerate(_best_token_ids(logits, num_best), 1)}
+    ranks = {token_id: int(num_better) + 1} | best
+    logprobs = (logits[list(ranks)].double() - log_total).tolist()
+    return {i: Logprob(logprob, rank) for (i, rank), logprob in zip(ranks.items(), logprobs, strict=True)}
 
 
 def _best_token_ids(logits: torch.Tensor, count: int) -> list[int]:

@@ -96,8 +96,8 @@ class EngineMetrics(Collector):
         with self._lock:
             totals = self._totals
             gauges = {
-                "num_requests_running": totals.num_requests_running,
-                "num_requests_waiting": totals.num_requests_waiting,
+                "num_requests_running": len(totals.ledger.running),
+                "num_requests_waiting": len(totals.ledger.sequences) - len(totals.ledger.running),
                 "kv_cache_usage_perc": totals.num_used_blocks / totals.num_blocks,
             }
             counters, ended = dict(totals.counters), dict(totals.request_success)

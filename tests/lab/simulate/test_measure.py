@@ -24,7 +24,7 @@ def test_every_latency_of_the_answer_is_that_of_the_requests():
     replicas = run(crowd, CPU, replicas=2)
     answer = summarise(replicas, {})
     lives = [life for replica in replicas for life in replica.finished]
-    ttft = [1000 * (life.first_token - life.arrival) for life in lives]
+    ttft = [1000 * (life.first_token - life.arrived) for life in lives]
     tpot = [1000 * (life.last_token - life.first_token) / (life.output_tokens - 1) for life in lives]
     for percent in PERCENTILES:
         assert answer[f"p{percent:g}_ttft_ms"] == pytest.approx(np.percentile(ttft, percent))

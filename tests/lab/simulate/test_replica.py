@@ -135,7 +135,7 @@ def test_a_request_that_comes_while_a_step_runs_waits_for_the_next_one():
     (replica,) = run(crowd)
     second, first = sorted(replica.finished, key=lambda life: life.output_tokens)
     assert (first.first_token, first.last_token) == (STEP, 3 * STEP)
-    assert (second.arrival, second.admitted, second.first_token) == (0.5 * STEP, STEP, 2 * STEP)
+    assert (second.arrived, second.admitted, second.first_token) == (0.5 * STEP, STEP, 2 * STEP)
 
 
 def test_a_router_does_not_see_what_the_step_under_way_will_have_done():

@@ -9,9 +9,10 @@ from support.model.sampler_twin import make_sequence
 
 from minivllm.core.request import Sequence
 from minivllm.errors import SamplingError
+from minivllm.outputs import Logprob, SampledToken
 from minivllm.runtime.sampling import sampler as sampler_module
 from minivllm.runtime.sampling.logits_processors import to_weights
-from minivllm.runtime.sampling.sampler import SampledToken, Sampler, best_tokens
+from minivllm.runtime.sampling.sampler import Sampler, best_tokens
 from minivllm.sampling_params import SamplingParams
 
 EOS = 2
@@ -299,48 +300,45 @@ def test_log_probabilities_are_of_the_raw_logits_and_only_for_rows_that_ask():
 
     raw = logits[0].double().log_softmax(dim=-1)
     order = raw.argsort(descending=True).tolist()
-    sampled, *best = asks.logprobs
-    assert (sampled.token_id, sampled.rank) == (8, order.index(8) + 1)
-    assert [entry.token_id for entry in best] == order[:4]
-    assert [entry.rank for entry in best] == [1, 2, 3, 4]
-    for entry in asks.logprobs:
-        assert entry.logprob == pytest.approx(float(raw[entry.token_id]), abs=1e-12)
+    assert list(asks.logprobs) == [8, *order[:4]]
+    assert [entry.rank for entry in asks.logprobs.values()] == [order.index(8) + 1, 1, 2, 3, 4]
+    for token_id, entry in asks.logprobs.items():
+        assert entry.logprob == pytest.approx(float(raw[token_id]), abs=1e-12)
 
 
-def test_the_sampled_token_among_the_best_is_the_identical_entry():
+def test_the_sampled_token_comes_first_with_its_rank_and_is_not_told_twice():
     logits = random_logits(64, 1000)
     sequences = [make_sequence(SamplingParams(seed=i, temperature=0.5, logprobs=20)) for i in range(64)]
     found = 0
     for token in Sampler({EOS})(logits, sequences):
-        sampled, *best = token.logprobs
-        assert sampled.token_id == token.token_id
-        same = [entry for entry in best if entry.token_id == token.token_id]
-        assert same in ([], [sampled])
-        assert bool(same) == (sampled.rank <= 20)
-        found += len(same)
+        (sampled_id, sampled), *others = token.logprobs.items()
+        assert sampled_id == token.token_id
+        is_among_the_best = sampled.rank <= 20
+        assert [entry.rank for _, entry in others] == [r for r in range(1, 21) if r != sampled.rank]
+        assert len(token.logprobs) == (20 if is_among_the_best else 21)
+        found += is_among_the_best
     assert 0 < found < 64
 
 
 def test_zero_log_probabilities_give_the_sampled_token_alone():
     token = Sampler({EOS})(torch.tensor([[0.0, 0.0]]), [make_sequence(SamplingParams(temperature=0.0, logprobs=0))])[0]
-    assert [(entry.token_id, entry.rank) for entry in token.logprobs] == [(0, 1)]
-    assert token.logprobs[0].logprob == math.log(0.5)
+    assert token.logprobs == {0: Logprob(math.log(0.5), 1)}
 
 
 def test_equally_likely_tokens_are_ranked_by_their_ids():
     logits = torch.zeros(1, 40)
     logits[0, 30] = 1.0
     params = SamplingParams(temperature=0.0, logit_bias={7: 9.0}, logprobs=3)
-    sampled, *best = Sampler({EOS})(logits, [make_sequence(params)])[0].logprobs
-    assert (sampled.token_id, sampled.rank) == (7, 9)  # after 30 and the ids 0 to 6
-    assert [entry.token_id for entry in best] == [30, 0, 1]
+    found = Sampler({EOS})(logits, [make_sequence(params)])[0].logprobs
+    assert found[7].rank == 9  # after 30 and the ids 0 to 6
+    assert list(found) == [7, 30, 0, 1]
 
 
 def test_the_probabilities_of_the_whole_vocabulary_add_up_to_one():
     logits = random_logits(1, 20) * 5
     token = Sampler({EOS})(logits, [make_sequence(SamplingParams(temperature=0.0, logprobs=20))])[0]
-    assert math.fsum(math.exp(entry.logprob) for entry in token.logprobs[1:]) == pytest.approx(1.0, abs=1e-12)
-    assert all(entry.logprob <= 0.0 for entry in token.logprobs)
+    assert math.fsum(math.exp(entry.logprob) for entry in token.logprobs.values()) == pytest.approx(1.0, abs=1e-12)
+    assert all(entry.logprob <= 0.0 for entry in token.logprobs.values())
 
 
 # ---- errors ----

@@ -214,7 +214,7 @@ def test_a_pruned_beam_is_no_success_and_leaves_nothing_behind() -> None:
     scrape = Scrape(metrics)
     assert engine.events_of(ev.BeamPruned) and scrape.value("e2e_request_latency_seconds_count") == ended
     assert scrape.value("num_requests_running") == scrape.value("num_requests_waiting") == 0
-    assert metrics._totals._lives == {}
+    assert metrics._totals.ledger.sequences == {}
 
 
 def test_a_request_that_failed_is_counted_as_an_error_and_not_as_an_abort() -> None:

@@ -7,7 +7,6 @@ function of all tokens before it, so a wrong block table or a lost token shows i
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import pairwise
 
@@ -20,7 +19,7 @@ from minivllm.core.slot_mapping import NOT_WRITTEN, slot_mapping
 from minivllm.engine.engine import LLMEngine
 from minivllm.events.fold import Fold
 from minivllm.events.types import Event
-from minivllm.outputs import RequestOutput
+from minivllm.outputs import Logprob, RequestOutput, SampledToken
 from minivllm.sampling_params import SamplingParams
 from support.engine.core_reference import ReferenceCore
 
@@ -49,19 +48,6 @@ class FakeTokenizer:
         return False
 
 
-@dataclass
-class FakeLogprob:
-    token_id: int
-    logprob: float
-    rank: int
-
-
-@dataclass
-class FakeSampledToken:
-    token_id: int
-    logprobs: list[FakeLogprob] | None = None
-
-
 def _draw(token_ids: list[int], salt: int) -> int:
     digest = blake2b(bytes(token_id % 256 for token_id in token_ids), digest_size=4, salt=salt.to_bytes(8, "little"))
     return int.from_bytes(digest.digest(), "little")
@@ -72,11 +58,11 @@ def next_token(token_ids: list[int], vocab_size: int = VOCAB_SIZE - 1, index: in
     return _draw(token_ids, salt=index) % vocab_size
 
 
-def next_logprobs(token_ids: list[int], count: int, vocab_size: int = VOCAB_SIZE) -> list[FakeLogprob]:
+def next_logprobs(token_ids: list[int], count: int, vocab_size: int = VOCAB_SIZE) -> dict[int, Logprob]:
     """The fake model's `count` most likely next tokens, with end-of-sequence among them now and then."""
     scores = {token_id: _draw(token_ids, salt=1000 + token_id) / 2**32 for token_id in range(vocab_size)}
     best = sorted(scores, key=scores.get, reverse=True)[:count]
-    return [FakeLogprob(token_id, 3 * (scores[token_id] - 1.0), rank) for rank, token_id in enumerate(best, 1)]
+    return {token_id: Logprob(3 * (scores[token_id] - 1.0), rank) for rank, token_id in enumerate(best, 1)}
 
 
 def expected_output(prompt: list[int], max_tokens: int, vocab_size: int = VOCAB_SIZE - 1, index: int = 0) -> list[int]:
@@ -92,7 +78,7 @@ def expected_beams(prompt: list[int], search: BeamSearch) -> list[list[int]]:
 
     def candidates(beam: int, token_ids: list[int]) -> list[Candidate]:
         best = next_logprobs(token_ids, search.num_candidates)
-        return [Candidate(beam, entry.token_id, entry.logprob) for entry in best]
+        return [Candidate(beam, token_id, entry.logprob) for token_id, entry in best.items()]
 
     return search_over_lists(prompt, search, candidates)
 
@@ -181,16 +167,19 @@ class FakeRunner:
             written, wanted = self.kv.get(slot), tuple(sequence.token_ids[: position + 1])
             assert written == wanted, f"{sequence!r} reads position {position} in slot {slot}: {written} != {wanted}"
 
-    def sample_tokens(self, plan: SchedulerOutput, logits: list[Sequence]) -> list[FakeSampledToken]:
+    def sample_tokens(self, plan: SchedulerOutput, logits: list[Sequence]) -> list[SampledToken]:
         return [self._sample(sequence) for sequence in logits]
 
-    def _sample(self, sequence: Sequence) -> FakeSampledToken:
+    def _sample(self, sequence: Sequence) -> SampledToken:
         token_id = next_token(sequence.token_ids, self.vocab_size, sequence.index)
         count = sequence.request.num_logprobs
         if count is None:
-            return FakeSampledToken(token_id)
-        own = FakeLogprob(token_id, -1.0 - sequence.index, 1)
-        return FakeSampledToken(token_id, [own, *next_logprobs(sequence.token_ids, count)])
+            return SampledToken(token_id)
+        best = next_logprobs(sequence.token_ids, count)
+        if sequence.request.params.use_beam_search:
+            return SampledToken(token_id, best)
+        own = {token_id: Logprob(-1.0 - sequence.index, 1)}
+        return SampledToken(token_id, own | best | own)
 
 
 class WatchedEngine:
