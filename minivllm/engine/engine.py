@@ -157,7 +157,6 @@ class LLMEngine:
             params,
             prompt=given.text,
             priority=priority,
-            arrival_time=self._clock.now(),
             arrival_number=self._num_arrived,
             cache_salt=given.cache_salt,
         )
