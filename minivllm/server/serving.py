@@ -15,7 +15,7 @@ from typing import Any
 from fastapi import Request, Response
 
 from minivllm.config import EngineConfig
-from minivllm.engine.inputs import Prompt
+from minivllm.engine.requests import Prompt
 from minivllm.errors import InvalidRequestError, PromptTooLongError, UnknownModelNameError
 from minivllm.outputs import RequestOutput
 from minivllm.server.generation import Generation

@@ -5,6 +5,7 @@ from support.engine.engine_fakes import FakeSampledToken, WatchedEngine, expecte
 
 from minivllm.errors import EngineDeadError, StepInProgressError
 from minivllm.events import types as ev
+from minivllm.runtime.step_result import StepResult
 
 
 def pressed_engine() -> WatchedEngine:
@@ -122,7 +123,7 @@ def test_time_between_two_phases_is_nobodys():
             """Moved by hand."""
 
     engine = WatchedEngine()
-    clock = engine.engine._stepper._clock = engine.engine._bus._clock = Clock()
+    clock = engine.engine._stepper.clock = engine.engine._stepper.bus._clock = Clock()
 
     def takes(seconds: float, result: object):
         def call(*args: object) -> object:
@@ -132,7 +133,7 @@ def test_time_between_two_phases_is_nobodys():
         return call
 
     engine.add("a", [1, 2, 3])
-    engine.runner.execute_model = takes(3.0, None)
+    engine.runner.execute_model = takes(3.0, StepResult(logits=None))
     engine.runner.sample_tokens = takes(0.5, [FakeSampledToken(7)])
     for _ in range(3):
         clock.time += 100.0

@@ -14,11 +14,13 @@ from random import Random
 
 from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
+from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.engine.engine import LLMEngine
 from minivllm.events.recording.log import LogWriter
 from minivllm.events.state import EngineState
 from minivllm.events.types import Event
+from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, Watch
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 VOCAB_SIZE = 50_000
@@ -38,20 +40,17 @@ class RandomToken:
 class RandomRunner:
     """In the model runner's place: computes nothing and samples seeded random tokens."""
 
-    t_prepare = 0.0
-    prompt_logprobs = ()
-    record_attention_mass = False
     max_model_len = 4096
 
     def __init__(self, num_blocks: int, seed: int) -> None:
         self.num_blocks = num_blocks
         self._rng = Random(seed)
 
-    def execute_model(self, plan: SchedulerOutput) -> None:
-        """No model, no logits."""
+    def execute_model(self, plan: SchedulerOutput, watch: Watch = WATCH_NOTHING) -> StepResult:
+        return StepResult(logits=None)
 
-    def sample_tokens(self, plan: SchedulerOutput, logits: None) -> list[RandomToken]:
-        return [RandomToken(self._rng.randrange(VOCAB_SIZE)) for item in plan.scheduled for _ in item.sampling]
+    def sample_tokens(self, sequences: list[Sequence], logits: None) -> list[RandomToken]:
+        return [RandomToken(self._rng.randrange(VOCAB_SIZE)) for _ in sequences]
 
 
 class WordTokenizer:
