@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
-from minivllm.engine.inputs import Prompt
+from minivllm.engine.requests import Prompt
 from minivllm.errors import ConfigError, InvalidRequestError, RequestFailedError
 from minivllm.outputs import RequestOutput
 from minivllm.sampling_params import RequestOutputKind, SamplingParams

@@ -4,7 +4,7 @@ For each slot it keeps what was written there, which is the token and a digest o
 digest of what attention would read through the block table. So a wrong table, a block that two sequences write, or
 a copy that was not made, changes the text, and the event log with it: nothing can be wrong in memory and look right.
 
-It follows the protocol `minivllm.engine.stepper.Runner`. The easy thing to get wrong is the order within a step: as in each layer
+It follows the protocol `minivllm.engine.runner.Runner`. The easy thing to get wrong is the order within a step: as in each layer
 of a real model, first all copies, then all writes of the batch, then all reads.
 """
 
@@ -15,6 +15,7 @@ from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.core.slot_mapping import NOT_WRITTEN, slot_mapping
 from minivllm.outputs import SampledToken
+from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, Watch
 
 VOCAB_SIZE = 32
 EOS = VOCAB_SIZE - 1
@@ -43,10 +44,6 @@ class ToyTokenizer:
 class ToyRunner:
     """The model; see the module docstring."""
 
-    t_prepare = 0.0
-    prompt_logprobs = ()
-    record_attention_mass = False
-
     def __init__(self, num_blocks: int, block_size: int, max_model_len: int) -> None:
         self.num_blocks = num_blocks
         self.max_model_len = max_model_len
@@ -56,7 +53,7 @@ class ToyRunner:
     def device_works(self) -> bool:
         return False  # so nothing that raised is tried again: it is the student's code, and has to be seen
 
-    def execute_model(self, plan: SchedulerOutput) -> list[tuple[Sequence, int]]:
+    def execute_model(self, plan: SchedulerOutput, watch: Watch = WATCH_NOTHING) -> StepResult:
         size = self._block_size
         for copy in plan.copies:
             for offset in range(size):
@@ -66,17 +63,18 @@ class ToyRunner:
             for position, slot in enumerate(slots, item.start):
                 if slot != NOT_WRITTEN:
                     self._kv[slot] = crc32(bytes(item.sequence.token_ids[: position + 1]))
-        return [
-            (sequence, crc32(repr([*self._read(sequence, item.start + item.num_tokens), sequence.index]).encode()))
+        digests = [
+            crc32(repr([*self._read(sequence, item.start + item.num_tokens), sequence.index]).encode())
             for item in plan.scheduled
             for sequence in item.sampling
         ]
+        return StepResult(digests)
 
     def _read(self, sequence: Sequence, num_tokens: int) -> Iterator[int]:
         for position in range(num_tokens):
             block = sequence.block_table[position // self._block_size]
             yield self._kv.get(block.block_id * self._block_size + position % self._block_size, 0)
 
-    def sample_tokens(self, plan: SchedulerOutput, logits: list[tuple[Sequence, int]]) -> list[SampledToken]:
+    def sample_tokens(self, sequences: list[Sequence], logits: list[int]) -> list[SampledToken]:
         # Never end-of-sequence: how long an answer is says the request.
-        return [SampledToken(digest % EOS) for _, digest in logits]
+        return [SampledToken(digest % EOS) for digest in logits]

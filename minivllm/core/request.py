@@ -162,7 +162,6 @@ class Request:
         *,
         prompt: str | None = None,
         priority: int = 0,
-        arrival_time: float = 0.0,
         arrival_number: int = 0,
         cache_salt: str | None = None,
     ) -> None:
@@ -172,7 +171,8 @@ class Request:
         self.params = params
         self.priority = priority
         """Lower goes first (vLLM's sense); only the `priority` policy looks at it."""
-        self.arrival_time = arrival_time
+        self.arrival_time = 0.0
+        """Seconds on the engine's clock; the scheduler sets it when it queues the request."""
         self.arrival_number = arrival_number
         """Counts the engine's requests: the order of arrival even where two share one clock reading."""
         # To choose the best of several samples takes their log-probabilities, asked for or not.

@@ -73,8 +73,10 @@ class Scheduler(Preemption):
         if self._bus.active:
             tokens, params = list(request.prompt_token_ids), request.params
             seen = (position, tokens, params.max_tokens, request.priority, request.prompt, params.n)
-            # What is told is what is: a clock goes on meanwhile.
+            # The event's own time, so that a replay and the engine agree on it.
             request.arrival_time = self._bus.emit(ev.RequestArrived, request.request_id, sequence.seq_id, *seen)
+        else:
+            request.arrival_time = self._bus.now()
 
     def finish(self, sequence: Sequence, status: RequestStatus, stop_reason: int | str | None = None) -> None:
         """End a sequence, waiting or running, and release all it holds. The only way out of the scheduler."""

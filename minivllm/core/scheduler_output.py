@@ -33,7 +33,7 @@ class ScheduledSequence:
     """Admitted or resumed in this step: whatever was remembered about its batch slot is stale."""
 
     kind: ScheduledKind = "prefill"
-    """What a view calls it; nothing in the engine asks."""
+    """What views call it, and how the kernel tracer finds decodes; no plan and no token depends on it."""
 
     sampling: list[Sequence] = field(default_factory=list)
     """Who gets a token by it. Nobody, where the chunk stops before the last known token; the sequence itself; or,
@@ -52,6 +52,10 @@ class SchedulerOutput:
     preempted: list[Sequence] = field(default_factory=list)
     copies: list[BlockCopy] = field(default_factory=list)
     """Block copies to be made before the step writes anything; all sources are read before any block is copied to."""
+
+    def sampling_sequences(self) -> list[Sequence]:
+        """The sequences that get a token by this step, in plan order: a row of logits for each."""
+        return [sequence for item in self.scheduled for sequence in item.sampling]
 
     def withdraw(self, sequence: Sequence) -> int:
         """Take a sequence out of the plan; returns the tokens that it had been given."""

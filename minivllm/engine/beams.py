@@ -1,18 +1,18 @@
 """`BeamDriver`: carries out beam searches inside the engine.
 
-`BeamSearch` (core) decides which beams go on; this makes it happen to sequences: a parent that was chosen
-twice forks, one that was not chosen dies, and each survivor gains its token. Forks share every block by
-reference count, so nothing is recomputed and nothing copied until two beams write.
+`BeamSearch` (core) decides which beams continue; this applies it to sequences. A parent that was chosen
+twice forks, a beam that was not chosen ends, and each survivor gains its token. Forks share every block
+by reference count, so nothing is recomputed, and nothing copied until two beams write.
 
-It knows scheduler, outputs and events, and no tensors. The easy thing to get wrong is the lockstep: all
-beams of a request must have brought their candidates before any of them goes on, and a beam that was
-preempted meanwhile brings the same ones again once it is computed; until then its siblings wait.
+The beams of a request advance together: all of them must have brought their candidates first. A beam
+that was preempted meanwhile brings the same candidates again once it is computed; its siblings wait.
 """
 
 from minivllm.core.beam_search import BeamSearch, Candidate, Continuation
 from minivllm.core.request import Request, RequestStatus, Sequence
 from minivllm.core.scheduler import Scheduler
 from minivllm.engine.output_processor import OutputProcessor
+from minivllm.engine.requests import Limits
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
 from minivllm.outputs import SampledToken
@@ -25,14 +25,12 @@ class BeamDriver:
         self,
         scheduler: Scheduler,
         output_processor: OutputProcessor,
-        eos_token_ids: frozenset[int],
-        max_model_len: int,
+        limits: Limits,
         bus: EventBus,
     ) -> None:
         self._scheduler = scheduler
         self._output_processor = output_processor
-        self._eos_token_ids = eos_token_ids
-        self._max_model_len = max_model_len
+        self._limits = limits
         self._bus = bus
         self._searches: dict[str, BeamSearch] = {}
         self._candidates: dict[str, list[Candidate]] = {}
@@ -40,10 +38,10 @@ class BeamDriver:
     def start(self, request: Request) -> None:
         """Begin the search of a request that is about to be queued."""
         params = request.params
-        eos_token_ids = frozenset() if params.ignore_eos else self._eos_token_ids
+        eos_token_ids = frozenset() if params.ignore_eos else self._limits.eos_token_ids
         search = BeamSearch(
             width=params.num_sequences,
-            max_tokens=min(params.max_tokens, self._max_model_len - len(request.prompt_token_ids)),
+            max_tokens=min(params.max_tokens, self._limits.max_model_len - len(request.prompt_token_ids)),
             eos_token_ids=eos_token_ids.union(params.stop_token_ids),
             length_penalty=params.length_penalty,
             early_stopping=params.early_stopping,
@@ -52,7 +50,7 @@ class BeamDriver:
         request.num_logprobs = search.num_candidates
 
     def forget(self, request: Request) -> None:
-        """The request has ended: drop its search and what its beams had brought."""
+        """The request has ended: drop its search and the candidates of its beams."""
         self._searches.pop(request.request_id, None)
         for sequence in request.sequences:
             self._candidates.pop(sequence.seq_id, None)
@@ -63,7 +61,7 @@ class BeamDriver:
         # The sampled token comes first and may be one more than the best: the rank says which they are.
         entries = sorted(sampled.logprobs.items(), key=lambda item: item[1].rank)[: sequence.request.num_logprobs]
         self._candidates[seq_id] = [Candidate(seq_id, token_id, entry.logprob) for token_id, entry in entries]
-        beams = list(sequence.request.sequences)  # those that died have left it
+        beams = list(sequence.request.sequences)  # beams that ended are not in it
         if all(self._is_ready(beam) for beam in beams):
             self._advance(sequence.request, beams)
 
@@ -82,7 +80,7 @@ class BeamDriver:
         by_parent: dict[str, list[Continuation]] = {}
         for continuation in chosen:
             by_parent.setdefault(continuation.beam, []).append(continuation)
-        # The dead first: their slots and blocks are what the forks need.
+        # Prune first: the forks need the slots and blocks of the beams that end.
         for beam in beams:
             if beam.seq_id not in by_parent:
                 self._prune(beam)
@@ -112,7 +110,7 @@ class BeamDriver:
             self._bus.emit(ev.TokenSampled, beam.seq_id, continuation.token_id, text, continuation.score)
 
     def _finish(self, request: Request, beams: list[Sequence], search: BeamSearch) -> None:
-        """The search is over: its hypotheses are the output, and no beam is needed any more."""
+        """The search is over: its hypotheses are the output, and its beams end."""
         found = self._output_processor.set_beams_found(request, search.hypotheses)
         if self._bus.active:
             texts, logprobs = [one.text for one in found], [one.cumulative_logprob for one in found]

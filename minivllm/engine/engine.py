@@ -1,12 +1,12 @@
-"""`LLMEngine`: one step of serving, and the only place where all parts meet.
+"""`LLMEngine`: the front door of one engine. Requests go in, steps run, outputs and events come out.
 
-    the door (requests in and out) -> `Stepper`: schedule, execute, sample -> outputs, events, `inspect()`
+    request -> check_request -> Stepper: schedule, execute, sample -> outputs, events, `inspect()`
 
-The engine builds the parts, checks requests at the door and answers questions; `minivllm.engine.stepper` carries out the
-step. It is not thread-safe: one thread owns it (`minivllm.engine.engine_thread`).
+The engine checks requests and answers questions; `minivllm.engine.stepper` owns the parts and carries
+out the step. It is not thread-safe: one thread owns it (`minivllm.engine.engine_thread`).
 
-The easy thing to get wrong is half a step. If a phase raises, tokens are already counted as computed
-and blocks are named that nobody wrote, so the engine declares itself dead and says so from then on.
+If a phase raises, tokens count as computed and blocks have names although nobody wrote them. So the
+engine declares itself dead, and every later call says so.
 
 Source: vLLM `vllm/v1/engine/llm_engine.py`, `core.py`.
 """
@@ -23,13 +23,12 @@ from minivllm.config import EngineConfig
 from minivllm.core.admission import refuse_if_too_large
 from minivllm.core.assembly import create_scheduler
 from minivllm.core.request import Request
-from minivllm.engine.beams import BeamDriver
-from minivllm.engine.inputs import Prompt, read_prompt
 from minivllm.engine.inspection import inspect_engine
 from minivllm.engine.live_options import change_option
 from minivllm.engine.output_processor import OutputProcessor
-from minivllm.engine.request_validation import RequestValidator
-from minivllm.engine.stepper import Runner, Stepper
+from minivllm.engine.requests import Limits, Prompt, RequestValidator, read_prompt
+from minivllm.engine.runner import Runner
+from minivllm.engine.stepper import Stepper
 from minivllm.errors import EngineDeadError, StepInProgressError
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus, Listener
@@ -50,12 +49,13 @@ _RECORDED_OPTIONS = (
 class LLMEngine:
     """A model, its KV cache and its scheduler, moved on by `step()`.
 
-    Made by `from_config`, or by `from_model` where several engines share a model; the parts given one by one are for tests:
+    Use `from_config`, or `from_model` if several engines share a model. The constructor takes the parts
+    one by one, for tests:
 
-    - `config`: the options, which `runner` (the model with its KV cache) and `tokenizer` must have been made by.
-    - `clock`: tells the time of every event, in seconds; by default the system's monotonic clock.
+    - `config`: the options; `runner` (the model with its KV cache) and `tokenizer` must fit them.
+    - `clock`: gives the time of every event, in seconds; by default the system's monotonic clock.
 
-    Raises `ConfigError` if prompts must stay whole and a step cannot hold the longest. One thread owns an engine.
+    Raises `ConfigError` if prompts must stay whole and a step cannot hold the longest.
     """
 
     config: EngineConfig
@@ -68,28 +68,21 @@ class LLMEngine:
     def __init__(
         self, config: EngineConfig, runner: Runner, tokenizer: Tokenizer, *, clock: Clock | None = None
     ) -> None:
+        clock = clock or MonotonicClock()
+        bus = EventBus(clock)
+        limits = Limits(runner.max_model_len, tokenizer.eos_token_ids, tokenizer.vocab_size)
         self.config = config
         self.tokenizer = tokenizer
-        self.max_model_len = runner.max_model_len
-        self._runner = runner
-        self._clock = clock or MonotonicClock()
-        self._bus = EventBus(self._clock)
-        self._scheduler = create_scheduler(config, runner.num_blocks, runner.max_model_len, self._bus)
-        self._validator = RequestValidator(config, tokenizer.vocab_size, tokenizer.eos_token_ids, runner.max_model_len)
-        self._output_processor = OutputProcessor(tokenizer)
-        self._beams = BeamDriver(
-            self._scheduler, self._output_processor, tokenizer.eos_token_ids, runner.max_model_len, self._bus
-        )
+        self.max_model_len = limits.max_model_len
+        self._validator = RequestValidator(config, limits)
         self._stepper = Stepper(
             runner,
-            self._scheduler,
-            self._output_processor,
-            self._beams,
-            eos_token_ids=tokenizer.eos_token_ids,
-            max_model_len=runner.max_model_len,
+            create_scheduler(config, runner.num_blocks, runner.max_model_len, bus),
+            OutputProcessor(tokenizer),
+            limits,
             check_invariants=config.check_invariants,
-            clock=self._clock,
-            bus=self._bus,
+            clock=clock,
+            bus=bus,
         )
         self._num_arrived = 0
         self._dead_because: BaseException | None = None
@@ -135,21 +128,17 @@ class LLMEngine:
         Raises a subclass of `InvalidRequestError`, before anything has changed, if it can never be served, and
         `EngineDeadError` after a step that failed.
         """
-        request = self.check_request(request_id, prompt, params, priority)
-        self._output_processor.add_sequence(request.sequences[0])
-        if params.use_beam_search:
-            self._beams.start(request)
-        self._scheduler.add_request(request)
+        self._stepper.add(self.check_request(request_id, prompt, params, priority))
         self._num_arrived += 1
 
     def check_request(self, request_id: str, prompt: Prompt, params: SamplingParams, priority: int = 0) -> Request:
         """What `add_request` would queue for this `request_id`, `prompt`, `params` and `priority`; raises as it does.
 
-        Nothing changes: for those who add several or none.
+        Changes nothing, so a caller can check several requests before it adds any.
         """
         self._raise_if_dead()
         given = read_prompt(prompt, self.tokenizer)
-        scheduler = self._scheduler
+        scheduler = self._stepper.scheduler
         self._validator.check(request_id, given.token_ids, params, priority, scheduler.requests, scheduler.slots.limit)
         request = Request(
             request_id,
@@ -157,7 +146,6 @@ class LLMEngine:
             params,
             prompt=given.text,
             priority=priority,
-            arrival_time=self._clock.now(),
             arrival_number=self._num_arrived,
             cache_salt=given.cache_salt,
         )
@@ -169,34 +157,34 @@ class LLMEngine:
 
         Raises `StepInProgressError` between two phases of a step.
         """
-        request = self._scheduler.requests.get(request_id)
+        request = self._stepper.scheduler.requests.get(request_id)
         if request is None or self._dead_because is not None:
             return None
         self._raise_if_in_step("abort the request")
         self._stepper.abort(request)
-        return self._output_processor.make_output(request)
+        return self._stepper.output_processor.make_output(request)
 
     def has_unfinished_requests(self) -> bool:
         """Whether any request waits or runs: whether another `step()` has something to do."""
-        return bool(self._scheduler.requests)
+        return bool(self._stepper.scheduler.requests)
 
     # ---- the step ----
 
     def step(self) -> list[RequestOutput]:
-        """Plan and run one step, or what is left of it; the outputs of the requests that gained a token (by their
-        `output_kind`). An empty list if there is nothing to do.
+        """Run one step, or what is left of it. Returns the outputs of the requests that gained a token (by their
+        `output_kind`), or an empty list if there is nothing to do.
 
-        Raises `EngineDeadError` after a step that failed; whatever the model raises, which makes the engine dead, passes through.
-        A request that fails alone raises nothing: its output has an `error`.
+        A request that fails alone raises nothing: its output has an `error`. If the model is broken, this raises
+        what the model raised and the engine is dead; every later step raises `EngineDeadError`.
         """
         while (outputs := self.step_phase()) is None:
             pass
         return outputs
 
     def step_phase(self) -> list[RequestOutput] | None:
-        """Run the next phase of a step (see `minivllm.engine.stepper`): the outputs if the step has ended with it, else None.
+        """Run the next phase of a step (see `minivllm.engine.stepper`): the outputs if this ends the step, else None.
 
-        Between two phases requests may be added, and events and `inspect()` are true. Aborts and options have to wait.
+        Between two phases requests may be added, and events and `inspect()` agree; aborts and options have to wait.
         Raises as `step` does.
         """
         self._raise_if_dead()
@@ -235,39 +223,41 @@ class LLMEngine:
         """
         self._raise_if_dead()
         self._raise_if_in_step("change the option")
-        change_option(self._scheduler, self.config, self.max_model_len, self._bus, name, value)
+        change_option(self._stepper.scheduler, self.config, self.max_model_len, self._stepper.bus, name, value)
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` with every event from now on, in the engine's thread; the result ends that."""
-        return self._bus.subscribe(listener)
+        return self._stepper.bus.subscribe(listener)
 
     def record_attention_mass(self, on: bool) -> None:
-        """From the next step on tell an event `attention.mass` for each scheduled sequence (`on`), or no longer. Off at first."""
-        self._stepper.tells_attention_mass = self._runner.record_attention_mass = on
+        """If `on`, emit an event `attention.mass` for each scheduled sequence, from the next step on. Off at first."""
+        self._stepper.records_attention_mass = on
 
     def trace_kernel(self, seq_id: str) -> None:
-        """Tell one event `kernel.traced` for the next decode of the sequence `seq_id` (see `minivllm.engine.kernel_tracing`).
+        """Emit one event `kernel.traced` for the next decode of the sequence `seq_id` (see `minivllm.engine.kernel_tracing`).
 
         Raises `InvalidRequestError` if there is no such sequence, and `EngineDeadError`.
         """
         self._raise_if_dead()
-        self._stepper.tracer.ask(seq_id, self._scheduler.requests)
+        self._stepper.tracer.ask(seq_id, self._stepper.scheduler.requests)
 
     def inspect(self) -> EngineState:
         """The whole state as plain data, equal to the fold of all events so far, after each phase. O(blocks + tokens)."""
-        return inspect_engine(self._scheduler, self._stepper.last_plan, self._output_processor.visible_text)
+        stepper = self._stepper
+        return inspect_engine(stepper.scheduler, stepper.last_plan, stepper.output_processor.visible_text)
 
     def log_header(self) -> ev.LogHeader:
         """The first line of a recording that starts now."""
+        clock = self._stepper.clock
         return ev.LogHeader(
             engine=__version__,
             model=self.config.model,
-            clock=self._clock.name,
+            clock=clock.name,
             # A recording on the virtual clock must not change from run to run.
-            wall=time.time() if self._clock.name == "monotonic" else 0.0,
-            mono=self._clock.now(),
-            first_seq=self._bus.next_seq,
-            num_blocks=self._runner.num_blocks,
+            wall=time.time() if clock.name == "monotonic" else 0.0,
+            mono=clock.now(),
+            first_seq=self._stepper.bus.next_seq,
+            num_blocks=self._stepper.runner.num_blocks,
             block_size=self.config.block_size,
             max_num_seqs=self.config.max_num_seqs,
             max_num_batched_tokens=self.config.max_num_batched_tokens,

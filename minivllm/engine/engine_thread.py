@@ -25,8 +25,8 @@ from typing import TypeVar
 
 from minivllm.clock import MonotonicClock
 from minivllm.engine.engine import LLMEngine
-from minivllm.engine.inputs import Prompt
 from minivllm.engine.mailbox import Mailbox
+from minivllm.engine.requests import Prompt
 from minivllm.errors import EngineDeadError, RequestFailedError
 from minivllm.events import types as ev
 from minivllm.outputs import RequestOutput

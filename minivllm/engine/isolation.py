@@ -1,111 +1,110 @@
-"""`IsolatingExecutor`: a plan through the model; if the model raises, each sequence alone, to find whom it raises for.
+"""`IsolatingExecutor`: runs a plan through the model; if the model raises, one sequence at a time.
 
-Nothing has been sampled yet, and keys and values that are written again are the same in the same slots. So a step can be
-tried again in pieces: who can be run alone goes on as if nothing had happened, who cannot fails.
+Nothing has been sampled yet, and running a token again writes the same keys and values into the same
+slots. So a step that failed can be tried again in pieces: each sequence that runs alone continues as
+if nothing had happened, and each one that raises again fails.
 
-One who stands alone in its step fails as well, and this cannot tell a bad request from a broken model. But a broken model
-must not look healthy: if the device has stopped working, or too many fail in a row and nobody succeeds between them,
-what the model raised first is raised, and the engine is dead.
+Two kinds of sequences and copies need care:
 
-Knows the plan and the runner; ending and preempting is left to the stepper. Two things are easy to get wrong:
-  - A sequence of the same plan may read blocks that the failing one was to write. It cannot be run, and has done nothing wrong.
-  - Block copies are part of a step, and nobody knows whether they were made before the model raised. They are made again with
-    the first piece, unless the step may have written over what they copied from; then the step is lost.
+- A sequence may read blocks that a failing sequence of the same plan was to write. It is stranded:
+  it cannot run in this step, but it has done nothing wrong, so it is preempted and computed again.
+- Nobody knows whether the plan's block copies were made before the model raised. They are made again
+  with the first piece, unless the step may have overwritten what they copy from; then the step is lost.
+
+If the device has stopped working, or too many sequences fail in a row, the model is broken and not the
+requests: what it raised first is raised again, and the engine is dead.
 """
 
-from __future__ import annotations
-
 import logging
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from minivllm.core.block_pool import KVCacheBlock
 from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
+from minivllm.engine.runner import Runner
 from minivllm.errors import InvariantError
-
-if TYPE_CHECKING:
-    from minivllm.engine.stepper import Runner
+from minivllm.runtime.step_result import StepResult, Watch
 
 MAX_FAILED_IN_A_ROW = 3
-"""Sequences that may fail, with no success between, before it is the model and not they.
+"""Sequences that may fail, with no success between them, before the model counts as broken.
 
-As often as OpenAI's client sends one request that gets a 500, if nobody tells it otherwise: one bad request, alone on the
+OpenAI's client sends a request that gets a 500 three times by default: one bad request, alone on the
 server, must not end it.
 """
 
 _log = logging.getLogger("minivllm.engine.engine")
 
 
+class Part(NamedTuple):
+    """A piece of a plan that the model has run."""
+
+    plan: SchedulerOutput
+    result: StepResult
+
+
 @dataclass(slots=True)
 class Executed:
     """What became of a plan."""
 
-    parts: list[tuple[SchedulerOutput, Any]] = field(default_factory=list)
-    """Pieces of the plan, in its order, with the logits of each; the whole plan, if all went well."""
+    parts: list[Part] = field(default_factory=list)
+    """The whole plan; or, if the model raised, the pieces that ran, in the order of the plan."""
     failed: list[Sequence] = field(default_factory=list)
-    """The model raises for them."""
+    """Sequences for which the model raises."""
     stranded: list[Sequence] = field(default_factory=list)
-    """They, and those just forked from them, read what the failed ones should have written."""
+    """Sequences, with their new forks, that read what the failed ones should have written."""
     unwritten: set[KVCacheBlock] = field(default_factory=set)
-    """The blocks that the failed and the stranded were to write in this step."""
-    t_prepare: float = 0.0
-    prompt_logprobs: list[Any] = field(default_factory=list)
-    attention_mass: list[tuple[Sequence, list[float]]] = field(default_factory=list)
+    """Blocks that the failed and the stranded sequences were to write in this step."""
+
+    @property
+    def t_prepare(self) -> float:
+        """Seconds spent on laying out batches."""
+        return sum(part.result.t_prepare for part in self.parts)
 
 
 class IsolatingExecutor:
-    """Runs the plans of one engine, and remembers how many sequences have failed since one succeeded."""
+    """Runs the plans of one engine. Counts how many sequences have failed since one succeeded."""
 
     def __init__(self, runner: Runner, block_size: int) -> None:
         self._runner = runner
         self._block_size = block_size
         self._num_failed_in_a_row = 0
 
-    def execute(self, plan: SchedulerOutput) -> Executed:
-        """Run `plan`, whole or in pieces. Raises what the model raised if it is the model that is broken."""
+    def execute(self, plan: SchedulerOutput, watch: Watch) -> Executed:
+        """Run `plan`, whole or in pieces. Raises what the model raised if the model is broken."""
         done = Executed()
         try:
-            self._run(plan, done)
+            done.parts.append(Part(plan, self._runner.execute_model(plan, watch)))
         except (AssertionError, InvariantError):
-            raise  # a bug of the engine, and nobody's request
+            raise  # a bug of the engine, not of a request
         except Exception as error:
             if _overwrites_a_source(plan, self._block_size) or not self._runner.device_works():
                 raise
             _log.exception("the model failed on a step; its sequences are run one by one")
-            self._runner.watched_decodes = []  # indices into the whole plan; who watches asks again
-            self._run_one_by_one(plan, done)
+            # `watch.decodes` are indices into the whole plan; the tracer asks again in the next step.
+            self._run_one_by_one(plan, replace(watch, decodes=()), done)
             if not done.parts and self._num_failed_in_a_row + len(done.failed) > MAX_FAILED_IN_A_ROW:
                 raise error
         self._num_failed_in_a_row = 0 if done.parts else self._num_failed_in_a_row + len(done.failed)
         return done
 
-    def _run_one_by_one(self, plan: SchedulerOutput, done: Executed) -> None:
-        # Writers stand before those who share their blocks: who is admitted finds only what was planned before it.
+    def _run_one_by_one(self, plan: SchedulerOutput, watch: Watch, done: Executed) -> None:
+        # Writers come before the sequences that share their blocks: an admission finds only blocks planned before it.
         for item in plan.scheduled:
             if not done.unwritten.isdisjoint(item.sequence.block_table):
                 done.stranded += [item.sequence, *item.sampling[1:]]
             else:
-                # Once one piece is done the copies are; made again they would undo what was written into them.
+                # The first piece makes the copies; made again, they would undo what was written into them.
                 copies = [] if done.parts else plan.copies
                 piece = SchedulerOutput(plan.step, plan.budget, [item], item.num_tokens, copies=copies)
                 try:
-                    self._run(piece, done)
+                    done.parts.append(Part(piece, self._runner.execute_model(piece, watch)))
                     continue
                 except Exception:
                     fields = {"sequence": item.sequence.seq_id}
                     _log.exception("the model fails on one sequence", extra={"fields": fields})
                     done.failed.append(item.sequence)
             done.unwritten.update(_blocks_written(item, self._block_size))
-
-    def _run(self, plan: SchedulerOutput, done: Executed) -> None:
-        runner = self._runner
-        done.parts.append((plan, runner.execute_model(plan)))
-        done.t_prepare += runner.t_prepare
-        done.prompt_logprobs += runner.prompt_logprobs
-        if runner.record_attention_mass:
-            sequences = [item.sequence for item in plan.scheduled]
-            done.attention_mass += zip(sequences, runner.attention_mass, strict=True)
 
 
 def _blocks_written(item: ScheduledSequence, block_size: int) -> set[KVCacheBlock]:
@@ -115,10 +114,15 @@ def _blocks_written(item: ScheduledSequence, block_size: int) -> set[KVCacheBloc
 
 
 def _overwrites_a_source(plan: SchedulerOutput, block_size: int) -> bool:
-    """Whether a block was given up, copied from and taken anew, all in this step.
+    """Whether the step may have overwritten a block that one of its copies reads.
 
-    Who takes a block anew fills it by a copy or from its first slot. A source that its owner goes on writing keeps what
-    was copied; the rest of the copy is written by the copy's owner before it is read.
+    A new owner fills a block by a copy, or from its first slot on:
+
+        step 7: A gives up block 3;  copy 3 -> 9;  B takes block 3 and writes it from slot 0
+
+    After a failure in the middle of that, block 3 may hold A's content or B's, so 3 -> 9 cannot be
+    made again. If the owner of block 3 only continues to write it, the slots that were copied stay
+    as they are, and the owner of block 9 writes the others before it reads them.
     """
     taken = {copy.dst for copy in plan.copies}
     for item in plan.scheduled:

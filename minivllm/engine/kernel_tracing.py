@@ -1,13 +1,13 @@
-"""`KernelTracer`: the kernel x-ray of a running sequence, told as an event.
+"""`KernelTracer`: the kernel x-ray of a running sequence, reported as an event.
 
-Somebody names a sequence; at its next decode the runner keeps the queries, keys and values that one layer's
-attention reads, and the interpreted kernel is run over them once more and watched. So what is shown is the
-engine's own data and the kernel's own way through it, whatever backend the engine attends with.
+Somebody names a sequence. At its next decode the runner keeps the queries, keys and values that one
+layer's attention reads; then the interpreted kernel runs over them once more and is watched. So the
+x-ray shows the engine's own data and the kernel's own way through it, with any attention backend.
 
-The engine waits for it, most of a second the first time: it is asked for by a person, and an answer that came
-some steps later would make a recording depend on the machine's speed. Where Triton is not installed the answer is a
-recording that is shipped with minivllm, and says so. The easy thing to get wrong is silence: a sequence
-may end before it decodes, and Triton may refuse. Each question is answered by exactly one event, which then says why not.
+The engine waits for the trace, most of a second the first time: a person asked for it, and an answer
+some steps later would make a recording depend on the machine's speed. Where Triton is not installed,
+the answer is a recording that is shipped with minivllm, and says so. Each question is answered by
+exactly one event; if the sequence ends before it decodes, or Triton fails, the event says why.
 """
 
 from __future__ import annotations
@@ -25,18 +25,15 @@ from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
 
 if TYPE_CHECKING:
-    from minivllm.engine.stepper import Runner
     from minivllm.runtime.attention.xray import DecodeSample
 
 
 class KernelTracer:
-    """Answers who asks for traces, between the phases of a step."""
+    """Answers requests for traces, between the phases of a step."""
 
-    def __init__(self, runner: Runner, bus: EventBus) -> None:
-        self._runner = runner
+    def __init__(self, bus: EventBus) -> None:
         self._bus = bus
         self._asked: list[str] = []
-        self._watched: list[str] = []
 
     def ask(self, seq_id: str, requests: Mapping[str, Request]) -> None:
         """Trace the next decode of this sequence. Raises `InvalidRequestError`, in one sentence."""
@@ -45,38 +42,31 @@ class KernelTracer:
         if seq_id not in self._asked:
             self._asked.append(seq_id)
 
-    def watch(self, plan: SchedulerOutput) -> None:
-        """Before a plan is executed: have the runner keep what the asked-for decodes in it read."""
+    def decodes_to_watch(self, plan: SchedulerOutput) -> tuple[int, ...]:
+        """Indices into the plan's sequences: the decodes among those that somebody asked for."""
         if not self._asked or not self._bus.active:
-            return
+            return ()
         decodes = {item.sequence.seq_id: i for i, item in enumerate(plan.scheduled) if item.kind == "decode"}
-        self._watched = [seq_id for seq_id in self._asked if seq_id in decodes]
-        self._runner.watched_decodes = [decodes[seq_id] for seq_id in self._watched]
+        return tuple(decodes[seq_id] for seq_id in self._asked if seq_id in decodes)
 
-    def tell(self) -> None:
-        """After it: trace them."""
-        if not self._watched:
+    def trace(self, seq_id: str, sample: DecodeSample) -> None:
+        """Answer for a sequence whose decode was watched."""
+        self._asked.remove(seq_id)
+        if find_spec("triton") is None:
+            self._answer_from_recording(seq_id, sample)
             return
-        # No sample at all: the model raised, and its sequences were run one by one. They are watched in the next step.
-        watched = self._watched if self._runner.decode_samples else []
-        for seq_id, sample in zip(watched, self._runner.decode_samples, strict=True):
-            self._asked.remove(seq_id)
-            if find_spec("triton") is None:
-                self._answer_from_recording(seq_id, sample)
-                continue
-            from minivllm.runtime.attention.xray import trace_decode
+        from minivllm.runtime.attention.xray import trace_decode
 
-            try:
-                programs = msgspec.convert(trace_decode(sample), list[ev.TracedProgram], from_attributes=True)
-            except KernelTraceError as error:
-                self._answer(seq_id, sample.layer, sample.num_tokens, [], str(error))
-            else:
-                self._answer(seq_id, sample.layer, sample.num_tokens, programs)
-        self._watched, self._runner.watched_decodes, self._runner.decode_samples = [], [], []
+        try:
+            programs = msgspec.convert(trace_decode(sample), list[ev.TracedProgram], from_attributes=True)
+        except KernelTraceError as error:
+            self._answer(seq_id, sample.layer, sample.num_tokens, [], str(error))
+        else:
+            self._answer(seq_id, sample.layer, sample.num_tokens, programs)
 
     def forget_ended(self, requests: Mapping[str, Request]) -> None:
-        """Answer for those who have ended without the decode that was waited for."""
-        for seq_id in [one for one in self._asked if not _is_unfinished(one, requests)]:
+        """Answer for the sequences that have ended before the decode that was to be traced."""
+        for seq_id in [seq_id for seq_id in self._asked if not _is_unfinished(seq_id, requests)]:
             self._asked.remove(seq_id)
             self._answer(seq_id, 0, 0, [], f"{seq_id} has ended before its next decode.")
 

@@ -1,13 +1,12 @@
-"""Live options: what may be changed while the engine runs, and what a change must not do.
+"""Options that may change while the engine runs: the token budget and the number of sequences.
 
-The token budget and the number of sequences, up to what the engine was built with: buffers, CUDA graphs and
-batch rows are sized by that. A change is made between two steps and told as an event.
+Both can go up to what the engine was built with, since buffers, CUDA graphs and batch rows have that
+size. A change is made between two steps and emitted as an event.
 
-The easy thing to get wrong is whom a change would leave standing. A request that was let in must still be able to
-run to its end: one with several samples or beams needs a slot for each at once, and with chunked prefill off a
-step must hold the longest prompt. A lower `max_num_seqs` takes nothing from those who run; there are only no
-newcomers until they are few enough. Whoever runs meanwhile ends by itself, or, as a beam, waits for a preempted sibling:
-that one stands first in the queue or behind somebody more important, for whom the scheduler makes room.
+No change may block an admitted request for ever. A request with several samples or beams needs a slot
+for each of them at once, and with chunked prefill off a step must hold the longest prompt. A lower
+`max_num_seqs` takes nothing from running sequences; admissions stop until enough of them have ended.
+A beam that waits for a preempted sibling is no deadlock: the scheduler makes room for that sibling.
 """
 
 from typing import get_args

@@ -30,6 +30,10 @@ class EventBus:
         self.step = 0
         """Number of the step in progress, or of the last one; the engine moves it."""
 
+    def now(self) -> float:
+        """The time that an event would get, in seconds on the engine's clock."""
+        return self._clock.now()
+
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` with every event from now on; the returned function ends that."""
         self._listeners = (*self._listeners, listener)

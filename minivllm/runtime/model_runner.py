@@ -1,10 +1,10 @@
 """`ModelRunner`: carries out a plan, one forward pass for all its sequences.
 
-It owns what lives on the device: the KV cache (through its attention backend) and the batch rows. It decides
-nothing about scheduling and changes no sequence.
+It owns what is on the device: the KV cache (through its attention backend) and the rows of the
+batch. It decides nothing about scheduling and changes no sequence.
 
-The thing that is easy to get wrong is the size of the cache. On CUDA a forward pass of the largest step is
-measured before the cache takes the rest of the memory; guessing instead ends in an out-of-memory error
+On CUDA the size of the KV cache is measured: a forward pass of the largest possible step runs
+first, and the cache takes the memory that is left. A guess would end in an out-of-memory error
 hours later, in the first step that is really full.
 
 Source: vLLM `vllm/v1/worker/gpu_model_runner.py`, `gpu_worker.py` (`determine_available_memory`).
@@ -20,17 +20,17 @@ import torch
 
 from minivllm.clock import MonotonicClock
 from minivllm.config import EngineConfig
+from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.errors import ConfigError, SamplingError
-from minivllm.outputs import PromptTokenLogprob, SampledToken
+from minivllm.outputs import SampledToken
 from minivllm.runtime.attention.backend import (
     AttentionBackend,
     choose_attention_backend,
     get_attention_backend,
     has_decode_graphs,
 )
-from minivllm.runtime.attention.mass import AttentionMassMeter
-from minivllm.runtime.attention.xray import DecodeSample, DecodeSampler
+from minivllm.runtime.attention.watcher import AttentionWatcher
 from minivllm.runtime.cuda_graphs import DecodeGraphs
 from minivllm.runtime.input_batch import NOT_WRITTEN, CommonAttentionMetadata, InputBatch, ModelInput, check_copies
 from minivllm.runtime.kv_cache import (
@@ -44,6 +44,7 @@ from minivllm.runtime.model.custom_ops import DecoderOps, choose_ops
 from minivllm.runtime.model.decoder import Decoder
 from minivllm.runtime.sampling.prompt_logprobs import prompt_logprobs
 from minivllm.runtime.sampling.sampler import Sampler
+from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, Watch
 
 
 class ModelRunner:
@@ -66,22 +67,10 @@ class ModelRunner:
         self._decode_graphs = self._make_decode_graphs() if has_decode_graphs(self.attention_backend) else None
         self._batch = InputBatch(config.max_num_seqs, self.max_model_len, config.block_size)
         self._sampler = Sampler(model.tokenizer.eos_token_ids, config.seed)
-        self.t_prepare = 0.0
-        """Seconds that the last `execute_model` took to lay out its batch."""
-        self.prompt_logprobs: list[PromptTokenLogprob] = []
-        """Of the last `execute_model`, for the sequences that asked for it."""
-        self.record_attention_mass = False
-        """Whether `execute_model` also fills `attention_mass`, which costs about half of the attention again."""
-        self.attention_mass: list[list[float]] = []
-        """Of the last `execute_model` that recorded it: a share of each block of each sequence, in plan order."""
-        self.watched_decodes: list[int] = []
-        """Indices into the next plan: decodes of which `execute_model` keeps a `DecodeSample`."""
-        self.decode_samples: list[DecodeSample] = []
-        """Of the last `execute_model` that was to keep any."""
 
     @torch.inference_mode()
-    def execute_model(self, plan: SchedulerOutput) -> torch.Tensor:
-        """Logits of the sequences that sample, [num_sampling_sequences, vocab_size] in float32, in plan order."""
+    def execute_model(self, plan: SchedulerOutput, watch: Watch = WATCH_NOTHING) -> StepResult:
+        """Run the plan's tokens through the model, and look at its attention as `watch` says."""
         begin = self._now()
         inputs = self._batch.prepare(plan)
         if self._config.check_invariants:
@@ -89,15 +78,20 @@ class ModelRunner:
             check_copies(plan.copies, self.num_blocks)
         if plan.copies:
             self._attention.copy_blocks(plan.copies)
-        run = self._prepare(inputs)
+        watcher = self._make_watcher(inputs, watch)
+        run = self._prepare(inputs, watcher)
         sampling_rows = None if inputs.samples_every_row else self._tensor(inputs.sampling_rows)
-        self.t_prepare = self._now() - begin
+        t_prepare = self._now() - begin
         hidden = run()
-        self.prompt_logprobs = prompt_logprobs(plan, hidden, partial(self._model.decoder.compute_logits, ops=self._ops))
+        compute_logits = partial(self._model.decoder.compute_logits, ops=self._ops)
+        judged = prompt_logprobs(plan, hidden, compute_logits)
         # The LM head is the largest matrix of a small model, so only rows that sample go through it.
         if sampling_rows is not None:
             hidden = hidden.index_select(0, sampling_rows)
-        return self._model.decoder.compute_logits(hidden, self._ops)
+        logits = compute_logits(hidden)
+        if watcher is None:
+            return StepResult(logits, t_prepare, judged)
+        return StepResult(logits, t_prepare, judged, watcher.attention_mass, watcher.decode_samples)
 
     def device_works(self) -> bool:
         """Whether the device still takes work. After an assert in a kernel or an illegal address CUDA takes none, for good."""
@@ -108,51 +102,44 @@ class ModelRunner:
                 return False
         return True
 
-    def _prepare(self, inputs: ModelInput) -> Callable[[], torch.Tensor]:
-        """Put a step's inputs on the device; what is returned runs the decoder: hidden states [num_tokens, hidden_size]."""
-        graphs, is_watched = self._decode_graphs, self.record_attention_mass or bool(self.watched_decodes)
-        if graphs is not None and graphs.accepts(inputs) and not is_watched:
+    def _make_watcher(self, inputs: ModelInput, watch: Watch) -> AttentionWatcher | None:
+        if not watch.decodes and not watch.attention_mass:
+            return None
+        return AttentionWatcher(watch, inputs.attention, self._attention, self._config.block_size, self._model.device)
+
+    def _prepare(self, inputs: ModelInput, watcher: AttentionWatcher | None) -> Callable[[], torch.Tensor]:
+        """Put a step's inputs on the device. Returns what runs the decoder: hidden states [num_tokens, hidden_size]."""
+        graphs = self._decode_graphs
+        if watcher is None and graphs is not None and graphs.accepts(inputs):
             graphs.set_batch(inputs)
             return graphs.run
         token_ids, positions = self._tensor(inputs.token_ids), self._tensor(inputs.positions)
         metadata = self._attention.build(inputs.attention)
-        if is_watched:
-            return partial(self._run_watched, token_ids, positions, metadata, inputs.attention)
+        if watcher is not None:
+            return partial(self._run_watched, token_ids, positions, metadata, watcher)
         return partial(self._forward, token_ids, positions, metadata)
 
     def _run_watched(
-        self, token_ids: torch.Tensor, positions: torch.Tensor, metadata: Any, common: CommonAttentionMetadata
+        self, token_ids: torch.Tensor, positions: torch.Tensor, metadata: Any, watcher: AttentionWatcher
     ) -> torch.Tensor:
-        """As `_run_decoder`, and fills `attention_mass` and `decode_samples`, if they were asked for."""
-        attention, device, block_size = self._attention, self._model.device, self._config.block_size
-        mass = None
-        if self.record_attention_mass:
-            mass = AttentionMassMeter(common, block_size, device, attention.attention_mass)
-        sampler = DecodeSampler(common, self.watched_decodes, block_size)
+        """As `_run_decoder`, and shows each layer to `watcher`."""
 
         def attend(layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-            output = attention.forward(layer, q, k, v, metadata)
-            if mass is not None:
-                mass.add_layer(q, attention.key_cache(layer))
-            sampler.add_layer(layer, q, attention.key_cache(layer), attention.value_cache(layer))
+            output = self._attention.forward(layer, q, k, v, metadata)
+            watcher.add_layer(layer, q)
             return output
 
-        # Who watches wants queries as they are compared, so they are rotated before the backend sees them.
-        ops = replace(self._ops, attention_rotates=False)
-        hidden = self._model.decoder(token_ids, positions, attend, ops)
-        if mass is not None:
-            self.attention_mass = mass.result()
-        self.decode_samples = sampler.samples
-        return hidden
+        # A watcher needs the rotated queries, so they are rotated before the backend gets them.
+        return self._model.decoder(token_ids, positions, attend, replace(self._ops, attention_rotates=False))
 
     def _tensor(self, array: np.ndarray) -> torch.Tensor:
         # Ordinary memory is read before the call returns, so nothing has to wait for the device.
         return torch.from_numpy(array).to(self._model.device, non_blocking=True)
 
     @torch.inference_mode()
-    def sample_tokens(self, plan: SchedulerOutput, logits: torch.Tensor) -> list[SampledToken | SamplingError]:
-        """The next token of each sequence that samples, in plan order, or why it has none."""
-        return self._sampler.sample_each(logits, [sequence for item in plan.scheduled for sequence in item.sampling])
+    def sample_tokens(self, sequences: list[Sequence], logits: torch.Tensor) -> list[SampledToken | SamplingError]:
+        """The next token of each sequence, or why it has none. logits: [num_seqs, vocab_size], a row for each."""
+        return self._sampler.sample_each(logits, sequences)
 
     # ---- the size of the KV cache ----
 

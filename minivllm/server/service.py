@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 
 from minivllm.engine.engine import LLMEngine
 from minivllm.engine.engine_thread import EngineThread
-from minivllm.engine.inputs import Prompt
+from minivllm.engine.requests import Prompt
 from minivllm.errors import (
     EngineDeadError,
     InvalidRequestError,

@@ -17,7 +17,7 @@ from fastapi import Request, Response
 from pydantic import BaseModel
 
 from minivllm.config import EngineConfig
-from minivllm.engine.inputs import Prompt
+from minivllm.engine.requests import Prompt
 from minivllm.errors import InvalidRequestError, PromptTooLongError, UnknownModelNameError
 from minivllm.outputs import RequestOutput
 from minivllm.server.generation import Generation

@@ -12,6 +12,7 @@ from minivllm.events.recording.recording import Recording
 from minivllm.lab.compare import plot
 from minivllm.lab.compare.measure import measure_recording
 from minivllm.runtime.model_runner import ModelRunner
+from minivllm.runtime.step_result import Watch
 
 SIDE_KEYS = {
     "kv_waste",
@@ -54,9 +55,9 @@ def test_two_configurations_run_the_same_trace_and_stand_side_by_side(capsys, tm
 def test_what_else_the_machine_does_is_no_time_of_either_side(capsys, monkeypatch: pytest.MonkeyPatch):
     run_step, put_aside_s = ModelRunner.execute_model, 0.2
 
-    def put_aside(self: ModelRunner, plan: SchedulerOutput):
+    def put_aside(self: ModelRunner, plan: SchedulerOutput, watch: Watch):
         time.sleep(put_aside_s)  # as the system does it to a thread, when it lets others run
-        return run_step(self, plan)
+        return run_step(self, plan, watch)
 
     arguments = ("--scenario", "long-and-short", "--a", "sequential", "--b", "continuous")
     monkeypatch.setattr(ModelRunner, "execute_model", put_aside)

@@ -177,12 +177,12 @@ def test_an_engine_that_dies_says_so_once_and_every_key_after_that_says_why_noth
     engine = fake_engine()
     reached, go_on = threading.Event(), threading.Event()
 
-    def explode(plan: object) -> None:
+    def explode(*args: object) -> None:
         reached.set()
         go_on.wait(SOON)
         raise ValueError("the model broke")
 
-    engine._runner.execute_model, engine._runner.device_lost = explode, True
+    engine._stepper.runner.execute_model, engine._stepper.runner.device_lost = explode, True
     watched = Watched(engine)
     watched.thread.start()
     control = watched.control

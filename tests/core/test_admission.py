@@ -3,9 +3,14 @@
 import pytest
 from support.engine.engine_fakes import WatchedEngine, expected_output
 
-from minivllm.clock import MonotonicClock
+from minivllm.clock import MonotonicClock, SimulatedClock
+from minivllm.config import EngineConfig
+from minivllm.core.assembly import create_scheduler
+from minivllm.core.request import Request
 from minivllm.errors import ConfigError
 from minivllm.events import types as ev
+from minivllm.events.bus import EventBus
+from minivllm.sampling_params import SamplingParams
 
 
 def admissions(engine: WatchedEngine) -> list[tuple[int, str]]:
@@ -120,6 +125,17 @@ class TestSequential:
 
 class TestBatchDelay:
     """The clock of these engines stands at 0.01 s times the steps taken."""
+
+    @pytest.mark.parametrize("watched", [False, True])
+    def test_a_request_arrives_when_it_is_queued_whether_or_not_anybody_watches(self, watched: bool):
+        clock = SimulatedClock()
+        bus = EventBus(clock)
+        if watched:
+            bus.subscribe(lambda event: None)
+        request = Request("a", [1, 2, 3], SamplingParams())
+        clock.advance_to(5.0)
+        create_scheduler(EngineConfig(), 10, 64, bus).add_request(request)
+        assert request.arrival_time == 5.0
 
     def test_the_first_one_waits_for_company_until_the_delay_is_over(self):
         engine = WatchedEngine(batch_delay=0.03, batch_size=3)

@@ -104,7 +104,7 @@ def test_dead_beams_leave_their_request():
         engine.step()
         assert all(len(request.sequences) <= 3 for request in engine.scheduler.requests.values())
     assert engine.fold.counters.forked_sequences > 20
-    assert engine.engine._output_processor._outputs == {}, "and their texts go with them"
+    assert engine.engine._stepper.output_processor._outputs == {}, "and their texts go with them"
 
 
 def test_no_length_penalty_that_the_door_lets_in_breaks_a_long_search():

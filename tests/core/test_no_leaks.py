@@ -9,14 +9,15 @@ from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
 from minivllm.core.invariants import check_invariants
 from minivllm.engine.engine import LLMEngine
+from minivllm.runtime.step_result import StepResult
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 
 class QuickRunner(FakeRunner):
     """Without the read-back, which costs more than all the rest."""
 
-    def execute_model(self, plan):
-        return [sequence for item in plan.scheduled for sequence in item.sampling]
+    def execute_model(self, plan, watch):
+        return StepResult(logits=None)
 
 
 @pytest.mark.parametrize("policy", ["fcfs", "priority"])
@@ -43,13 +44,13 @@ def test_thousands_of_random_requests_with_aborts_leak_no_block(policy, number):
         done = {output.request_id for output in engine.step()}
         live = [request_id for request_id in live if request_id not in done]
 
-    scheduler = engine._scheduler
+    scheduler = engine._stepper.scheduler
     pool = scheduler.kv_cache_manager.pool
     assert pool.num_free_blocks == len(pool.blocks) == 40
     assert all(block.ref_cnt == 0 for block in pool.blocks)
     assert (len(scheduler.waiting), scheduler.running, scheduler.requests) == (0, [], {})
     assert scheduler.slots.num_free == 16
-    assert engine._output_processor._outputs == {}
+    assert engine._stepper.output_processor._outputs == {}
     assert check_invariants(scheduler) == []
     counters = scheduler.counters
     assert counters.finished_requests + counters.aborted_requests == number

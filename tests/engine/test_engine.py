@@ -16,7 +16,7 @@ from minivllm.sampling_params import RequestOutputKind, SamplingParams
 def script(engine: WatchedEngine, tokens: list[int]) -> None:
     """Make the model say `tokens`, one a step (for engines with a single sequence)."""
     said = iter(tokens)
-    engine.runner.sample_tokens = lambda plan, logits: [SampledToken(next(said)) for _ in logits]
+    engine.runner.sample_tokens = lambda sequences, logits: [SampledToken(next(said)) for _ in sequences]
 
 
 def ids(text: str) -> list[int]:
@@ -326,7 +326,7 @@ class TestFailure:
         engine = WatchedEngine()
         engine.add("a", [1, 2, 3])
 
-        def explode(plan):
+        def explode(*args):
             raise ValueError("no more memory")
 
         engine.runner.execute_model, engine.runner.device_lost = explode, True

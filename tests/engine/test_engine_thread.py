@@ -31,13 +31,13 @@ class BreakableRunner(FakeRunner):
         self.broken = False
         self.in_step, self.go_on = threading.Event(), threading.Event()
 
-    def execute_model(self, plan):
+    def execute_model(self, plan, watch):
         if self.broken:
             self.in_step.set()
             self.go_on.wait(SOON)
             self.device_lost = True
             raise ModelBrokeError("the model broke")
-        return super().execute_model(plan)
+        return super().execute_model(plan, watch)
 
     def break_down(self) -> None:
         self.broken = True
@@ -164,11 +164,11 @@ def test_when_the_engine_fails_everybody_who_waits_hears_of_it():
     thread.start()
     thread.pause().result(SOON)
     waiting = [thread.add_request(name, PROMPT, params(50)) for name in "ab"]
-    engine._runner.broken = True
+    engine._stepper.runner.broken = True
     waiting += [thread.step(), thread.step()]
-    assert engine._runner.in_step.wait(SOON)
+    assert engine._stepper.runner.in_step.wait(SOON)
     waiting += [thread.add_request("c", PROMPT, params()), thread.call(lambda engine: None)]  # behind the failing step
-    engine._runner.go_on.set()
+    engine._stepper.runner.go_on.set()
     wait((thread.ended,), SOON)
     for future in waiting:
         with pytest.raises(EngineDeadError, match="the model broke") as caught:
@@ -183,13 +183,13 @@ def test_when_the_engine_fails_everybody_who_waits_hears_of_it():
 
 def test_leaving_the_context_raises_what_ended_the_engine():
     with pytest.raises(ModelBrokeError), EngineThread(make_engine(BreakableRunner)) as thread:
-        thread.call(lambda engine: engine._runner.break_down()).result(SOON)
+        thread.call(lambda engine: engine._stepper.runner.break_down()).result(SOON)
         wait((thread.add_request("a", PROMPT, params()),), SOON)
 
 
 def test_leaving_the_context_does_not_hide_the_callers_own_error():
     with pytest.raises(KeyError), EngineThread(make_engine(BreakableRunner)) as thread:
-        thread.call(lambda engine: engine._runner.break_down()).result(SOON)
+        thread.call(lambda engine: engine._stepper.runner.break_down()).result(SOON)
         wait((thread.add_request("a", PROMPT, params()),), SOON)
         raise KeyError
 

@@ -161,8 +161,8 @@ def test_when_a_phase_fails_everybody_who_waits_hears_of_it(failing):
         go_on.wait(SOON)
         raise ModelBrokeError("the model broke")
 
-    setattr(engine._runner, failing, explode)
-    engine._runner.device_lost = True
+    setattr(engine._stepper.runner, failing, explode)
+    engine._stepper.runner.device_lost = True
     thread = EngineThread(engine)
     thread.start()
     waiting = [paused_after(thread, 1 if failing == "execute_model" else 2)]

@@ -7,7 +7,6 @@ from support.engine.engine_fakes import FakeRunner, FakeTokenizer, WatchedEngine
 from minivllm import LLM, SamplingParams
 from minivllm.config import EngineConfig
 from minivllm.core.request import Sequence
-from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.engine.engine import LLMEngine
 from minivllm.engine.engine_thread import EngineThread
 from minivllm.errors import RequestFailedError, SamplingError
@@ -25,12 +24,12 @@ class FailingRunner(FakeRunner):
     fails: tuple[str, ...] = ()
     after = 3
 
-    def sample_tokens(self, plan: SchedulerOutput, logits: list[Sequence]) -> list:
+    def sample_tokens(self, sequences: list[Sequence], logits: None) -> list:
         return [
             SamplingError(f"{one.seq_id} has NaN.", one.seq_id)
             if one.seq_id in self.fails and one.num_output_tokens >= self.after
             else self._sample(one)
-            for one in logits
+            for one in sequences
         ]
 
 
@@ -70,7 +69,7 @@ def test_samples_and_beams_fail_together() -> None:
     assert outputs["beams"].error == "beams.0 has NaN."
     assert engine.token_ids("good") == expected_output([3, *PROMPT], 10)
     assert engine.pool.num_free_blocks == 60
-    assert engine.engine._output_processor._outputs == {}
+    assert engine.engine._stepper.output_processor._outputs == {}
 
 
 def test_nobody_finds_the_blocks_of_a_request_that_failed() -> None:
@@ -161,7 +160,7 @@ def test_keys_and_values_that_are_no_numbers_cost_their_request_alone_even_after
     engine.step()
     table = engine.inspect().sequences["sick.0"].block_table
     for layer in range(model.config.num_hidden_layers):
-        engine._runner._attention.value_cache(layer)[table[0]] = bad
+        engine._stepper.runner._attention.value_cache(layer)[table[0]] = bad
     mixed = run(engine, {"a": 3, "b": 4}, temperature=temperature)
     assert "sick.0" in mixed["sick"].error and "NaN" in mixed["sick"].error
     assert [mixed[name].outputs for name in "ab"] == [alone[name].outputs for name in "ab"]
@@ -169,7 +168,7 @@ def test_keys_and_values_that_are_no_numbers_cost_their_request_alone_even_after
     later = run(engine, {"a": 3, "sick": 5, "c": 6, "b": 4}, temperature=temperature)
     assert [one.error for one in later.values()] == [None] * 4
     assert [later[name].outputs for name in "ab"] == [alone[name].outputs for name in "ab"]
-    assert engine._scheduler.kv_cache_manager.pool.num_free_blocks == 24
+    assert engine._stepper.scheduler.kv_cache_manager.pool.num_free_blocks == 24
 
 
 def test_a_logits_step_that_raises_costs_the_request_that_asked_for_it(monkeypatch: pytest.MonkeyPatch) -> None:

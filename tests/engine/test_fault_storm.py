@@ -17,6 +17,7 @@ from minivllm.outputs import RequestOutput, SampledToken
 from minivllm.runtime.loader import LoadedModel, load_model
 from minivllm.runtime.model.decoder import Decoder
 from minivllm.runtime.sampling.sampler import Sampler
+from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, Watch
 from minivllm.runtime.text.tokenizer import Tokenizer
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
@@ -52,18 +53,18 @@ class Dice:
 class StormyRunner(FakeRunner):
     dice: Dice
 
-    def execute_model(self, plan: SchedulerOutput) -> list[Sequence]:
+    def execute_model(self, plan: SchedulerOutput, watch: Watch = WATCH_NOTHING) -> StepResult:
         self.dice.throw("model")
-        logits = super().execute_model(plan)
+        result = super().execute_model(plan, watch)
         self.dice.throw("model")
-        return logits
+        return result
 
-    def sample_tokens(self, plan: SchedulerOutput, logits: list[Sequence]) -> list[SampledToken | SamplingError]:
+    def sample_tokens(self, sequences: list[Sequence], logits: None) -> list[SampledToken | SamplingError]:
         return [
             SamplingError(f"No token can be sampled for sequence {one.seq_id}: NaN.", one.seq_id)
             if self.dice.throws()
             else self._sample(one)
-            for one in logits
+            for one in sequences
         ]
 
 
@@ -87,7 +88,7 @@ def storm(seed: int, rate: float, num_blocks: int) -> tuple[WatchedEngine, set[s
     engine.runner.__class__ = StormyRunner
     engine.runner.dice = dice
     tokenizer = StormyTokenizer(dice)
-    engine.engine._output_processor._decoder = tokenizer
+    engine.engine._stepper.output_processor._decoder = tokenizer
     dice.rate = rate
     aborted = set()
     for i in range(NUM_REQUESTS):
@@ -134,9 +135,9 @@ def test_in_a_storm_only_those_concerned_fail_and_the_others_get_their_very_toke
     for output in engine.outputs.values():
         assert output.error is None or (len(output.error) < 200 and "/" not in output.error)
     assert engine.pool.num_free_blocks == num_blocks
-    assert engine.engine._output_processor._outputs == {}
-    assert engine.engine._output_processor._beams_found == {}
-    assert engine.engine._beams._searches == engine.engine._beams._candidates == {}
+    assert engine.engine._stepper.output_processor._outputs == {}
+    assert engine.engine._stepper.output_processor._beams_found == {}
+    assert engine.engine._stepper.beams._searches == engine.engine._stepper.beams._candidates == {}
 
 
 # ---- with a real model ----
@@ -203,7 +204,7 @@ def test_a_storm_in_a_real_model_sampler_and_tokenizer_costs_those_concerned(mon
         assert [one.token_ids for one in outputs[name].outputs] == [one.token_ids for one in calm[name].outputs]
         assert [one.text for one in outputs[name].outputs] == [one.text for one in calm[name].outputs]
     assert all("/" not in outputs[name].error for name in failed)
-    assert engine._scheduler.kv_cache_manager.pool.num_free_blocks == 60
+    assert engine._stepper.scheduler.kv_cache_manager.pool.num_free_blocks == 60
     dice.rate = 0.0
     again = run_real(engine, fold)
     assert {name: one.outputs[0].token_ids for name, one in again.items()} == {

@@ -5,7 +5,6 @@ import torch
 from support.engine.engine_fakes import FakeRunner, WatchedEngine, expected_output
 
 from minivllm.config import EngineConfig
-from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import BlockCopy, SchedulerOutput
 from minivllm.engine.engine import LLMEngine
 from minivllm.engine.isolation import MAX_FAILED_IN_A_ROW
@@ -13,6 +12,7 @@ from minivllm.errors import EngineDeadError
 from minivllm.events import types as ev
 from minivllm.outputs import RequestOutput
 from minivllm.runtime.loader import load_model
+from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, Watch
 from minivllm.sampling_params import SamplingParams
 
 PROMPT = [7, 1, 2, 3, 4, 5, 6, 7, 8]
@@ -24,15 +24,15 @@ class BrokenRunner(FakeRunner):
     after = 0
     late = False
 
-    def execute_model(self, plan: SchedulerOutput) -> list[Sequence]:
+    def execute_model(self, plan: SchedulerOutput, watch: Watch = WATCH_NOTHING) -> StepResult:
         sequences = [item.sequence for item in plan.scheduled]
         raises = any(one.request.request_id == "bad" and one.num_output_tokens >= self.after for one in sequences)
         if raises and not self.late:
             raise RuntimeError("a bug in /home/somebody/model.py")
-        logits = super().execute_model(plan)
+        result = super().execute_model(plan, watch)
         if raises:
             raise RuntimeError("a bug in /home/somebody/model.py")
-        return logits
+        return result
 
 
 def broken_engine(late: bool = False, **options: object) -> WatchedEngine:
@@ -69,7 +69,7 @@ def test_the_request_that_the_model_raises_for_fails_and_the_others_get_their_to
         assert engine.token_ids(name) == expected_output(prompt, 12)
     assert [event.error for event in engine.events_of(ev.RequestAborted)] == ["The model failed on bad.0."]
     assert engine.pool.num_free_blocks == num_blocks
-    assert engine.engine._output_processor._outputs == {}
+    assert engine.engine._stepper.output_processor._outputs == {}
 
 
 @pytest.mark.parametrize("late", [False, True])
@@ -129,10 +129,10 @@ def test_samples_and_beams_copy_their_blocks_once_whoever_fails_beside_them(late
 
 def test_a_step_too_large_for_the_memory_is_run_in_pieces_and_nobody_fails() -> None:
     class SmallRunner(FakeRunner):
-        def execute_model(self, plan: SchedulerOutput) -> list[Sequence]:
+        def execute_model(self, plan: SchedulerOutput, watch: Watch = WATCH_NOTHING) -> StepResult:
             if len(plan.scheduled) > 1:
                 raise torch.OutOfMemoryError("CUDA out of memory")
-            return super().execute_model(plan)
+            return super().execute_model(plan, watch)
 
     engine = WatchedEngine()
     engine.runner.__class__ = SmallRunner
@@ -142,6 +142,34 @@ def test_a_step_too_large_for_the_memory_is_run_in_pieces_and_nobody_fails() -> 
     for i in range(4):
         assert outputs[f"r{i}"].error is None
         assert engine.token_ids(f"r{i}") == expected_output([i, *PROMPT], 8)
+
+
+def test_in_a_step_that_is_run_in_pieces_mass_is_measured_and_traces_wait_for_the_next() -> None:
+    watches: list[tuple[int, Watch]] = []
+
+    class SmallRunner(FakeRunner):
+        def execute_model(self, plan: SchedulerOutput, watch: Watch = WATCH_NOTHING) -> StepResult:
+            watches.append((len(plan.scheduled), watch))
+            if len(plan.scheduled) > 1:
+                raise torch.OutOfMemoryError("CUDA out of memory")
+            super().execute_model(plan, watch)
+            return StepResult(None, attention_mass=[[1.0] for _ in plan.scheduled if watch.attention_mass])
+
+    engine = WatchedEngine()
+    for name in ("a", "b"):
+        engine.add(name, PROMPT)
+    engine.step()
+    engine.runner.__class__ = SmallRunner
+    engine.engine.record_attention_mass(True)
+    engine.engine.trace_kernel("b.0")
+    engine.step()
+    engine.step()
+    assert watches == 2 * [(2, Watch((1,), True)), (1, Watch((), True)), (1, Watch((), True))]
+    assert [event.seq_id for event in engine.events_of(ev.AttentionMass)] == 2 * ["a.0", "b.0"]
+    engine.engine.record_attention_mass(False)
+    engine.run()
+    assert watches[-1] == (1, Watch())
+    assert engine.token_ids("a") == expected_output(PROMPT, 8)
 
 
 @pytest.mark.parametrize("late", [False, True])
@@ -155,7 +183,7 @@ def test_one_who_stands_alone_in_its_step_fails_and_the_next_is_served(late: boo
     assert len(outputs["bad"].outputs[0].token_ids) == when
     assert engine.pool.num_free_blocks == 100
     assert engine.pool.cached_blocks() == {}, "what it has written is not to be trusted"
-    assert engine.engine._output_processor._outputs == {}
+    assert engine.engine._stepper.output_processor._outputs == {}
     engine.add("next", PROMPT, max_tokens=12)
     assert run_by_phases(engine)["next"].num_cached_tokens == 0
     assert engine.token_ids("next") == expected_output(PROMPT, 12)
@@ -177,7 +205,7 @@ def test_a_model_that_fails_for_everybody_ends_the_engine_of_what_was_raised_fir
     engine = WatchedEngine()
     attempts = iter(range(100))
 
-    def execute(plan: SchedulerOutput) -> None:
+    def execute(*args: object) -> None:
         raise RuntimeError(f"attempt {next(attempts)}")
 
     engine.runner.execute_model = execute
@@ -196,7 +224,7 @@ def test_a_model_that_fails_for_everybody_ends_the_engine_of_what_was_raised_fir
 @pytest.mark.parametrize("count", [MAX_FAILED_IN_A_ROW, MAX_FAILED_IN_A_ROW + 1])
 def test_those_who_fail_together_count_as_if_they_failed_one_after_another(count: int) -> None:
     engine = WatchedEngine()
-    whole, engine.runner.execute_model = engine.runner.execute_model, lambda plan: 1 // 0
+    whole, engine.runner.execute_model = engine.runner.execute_model, lambda *args: 1 // 0
     for i in range(count):
         engine.add(f"r{i}", [i, *PROMPT])
     if count > MAX_FAILED_IN_A_ROW:
@@ -301,4 +329,4 @@ def test_a_real_model_that_raises_for_one_sequence_gives_the_others_the_same_tok
     assert mixed["bad"].error == "The model failed on bad.0."
     texts = {name: [one.token_ids for one in mixed[name].outputs] for name in "ab"}
     assert texts == {name: [one.token_ids for one in alone[name].outputs] for name in "ab"}
-    assert engine._scheduler.kv_cache_manager.pool.num_free_blocks == 24
+    assert engine._stepper.scheduler.kv_cache_manager.pool.num_free_blocks == 24

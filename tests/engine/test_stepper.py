@@ -6,6 +6,7 @@ from support.engine.engine_fakes import WatchedEngine, expected_output
 from minivllm.errors import EngineDeadError, StepInProgressError
 from minivllm.events import types as ev
 from minivllm.outputs import SampledToken
+from minivllm.runtime.step_result import StepResult
 
 
 def pressed_engine() -> WatchedEngine:
@@ -123,7 +124,7 @@ def test_time_between_two_phases_is_nobodys():
             """Moved by hand."""
 
     engine = WatchedEngine()
-    clock = engine.engine._stepper._clock = engine.engine._bus._clock = Clock()
+    clock = engine.engine._stepper.clock = engine.engine._stepper.bus._clock = Clock()
 
     def takes(seconds: float, result: object):
         def call(*args: object) -> object:
@@ -133,7 +134,7 @@ def test_time_between_two_phases_is_nobodys():
         return call
 
     engine.add("a", [1, 2, 3])
-    engine.runner.execute_model = takes(3.0, None)
+    engine.runner.execute_model = takes(3.0, StepResult(logits=None))
     engine.runner.sample_tokens = takes(0.5, [SampledToken(7)])
     for _ in range(3):
         clock.time += 100.0

@@ -124,10 +124,10 @@ def test_a_request_that_the_model_fails_for_has_the_text_of_its_tokens(engine, m
     add(engine)
     run(engine, 5)
 
-    def fail(plan: object) -> None:
+    def fail(*args: object) -> None:
         raise RuntimeError("broken")
 
-    monkeypatch.setattr(engine._runner, "execute_model", fail)
+    monkeypatch.setattr(engine._stepper.runner, "execute_model", fail)
     (output,) = engine.step()
     assert output.error is not None
     assert (output.outputs[0].text, len(output.outputs[0].token_ids)) == (EXPECTED[:5], 5)
@@ -147,13 +147,13 @@ def test_a_token_that_has_no_text_fails_its_request_alone_and_inspecting_it_is_s
     outputs = run(engine)
     assert "could not be turned into text" in outputs["r"].error
     assert outputs["good"].error is None
-    assert engine._output_processor._outputs == {}
+    assert engine._stepper.output_processor._outputs == {}
 
 
 def test_special_tokens_are_left_out_of_text_that_waited_or_not_as_asked_for(engine, monkeypatch) -> None:
     tokens = [*range(10, 15), EOS, *range(20, 20 + LENGTH)]
     monkeypatch.setattr(
-        engine._runner,
+        engine._stepper.runner,
         "_sample",
         lambda sequence: type("Token", (), {"token_id": tokens[sequence.num_output_tokens], "logprobs": None}),
     )

@@ -7,6 +7,7 @@ from support.engine.engine_fakes import WatchedEngine
 
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.events.kv_usage import KVUsageMeter
+from minivllm.runtime.step_result import Watch
 
 
 def watched(**options: object) -> tuple[WatchedEngine, KVUsageMeter]:
@@ -92,14 +93,14 @@ def test_used_slots_are_those_that_a_naive_twin_finds_in_the_engine(seed):
     found: list[tuple[int, int, int]] = []
     execute = engine.runner.execute_model
 
-    def look_and_execute(plan: SchedulerOutput):
+    def look_and_execute(plan: SchedulerOutput, watch: Watch):
         slots, blocks = set(), set()
         for sequence in engine.scheduler.running:
             for position in range(max(sequence.num_computed_tokens, sequence.num_cached_tokens)):
                 slots.add((sequence.block_table[position // 4].block_id, position % 4))
             blocks |= {block.block_id for block in sequence.block_table}
         found.append((len(slots), len(blocks), len({s.request.request_id for s in engine.scheduler.running})))
-        return execute(plan)
+        return execute(plan, watch)
 
     engine.runner.execute_model = look_and_execute
     rng = Random(seed)

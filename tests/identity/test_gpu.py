@@ -113,16 +113,16 @@ def test_steps_of_decodes_alone_are_replayed_and_steps_with_chunks_are_not(tiny_
 def test_a_forward_pass_never_waits_for_the_device(tiny_random_path, backend):
     config = EngineConfig(model="tiny-random", device="cuda", num_gpu_blocks_override=64, attention_backend=backend)
     engine = LLMEngine.from_config(config)
-    runner, original = engine._runner, engine._runner.execute_model
+    runner, original = engine._stepper.runner, engine._stepper.runner.execute_model
     params = SamplingParams(temperature=0, max_tokens=8, ignore_eos=True)
 
     watched = []
 
-    def execute_model(plan):
+    def execute_model(plan, watch):
         watched.append(plan)
         torch.cuda.set_sync_debug_mode("error")  # from here on a wait is an exception
         try:
-            return original(plan)
+            return original(plan, watch)
         finally:
             torch.cuda.set_sync_debug_mode("default")
 

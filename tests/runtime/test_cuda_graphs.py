@@ -18,6 +18,7 @@ from minivllm.runtime import cuda_graphs
 from minivllm.runtime.cuda_graphs import DecodeGraphs, padded_sizes
 from minivllm.runtime.input_batch import CommonAttentionMetadata, ModelInput
 from minivllm.runtime.static_inputs import StaticInputs
+from minivllm.runtime.step_result import Watch
 
 __all__ = ["one_thread"]
 
@@ -84,7 +85,7 @@ def test_padding_is_never_read_and_never_written(custom_ops, monkeypatch) -> Non
     backend.kv_cache[:, :, others] = float("nan")
     before = backend.kv_cache.clone()
     backend._static.block_tables[3:] = 10**6
-    logits = run.runner.execute_model(plan)
+    logits = run.runner.execute_model(plan).logits
 
     plain = PlannedRunner(load_into_ours(make_peer("llama")))
     for sequence, row in zip(few, logits, strict=True):
@@ -127,11 +128,9 @@ def test_a_step_with_a_chunk_and_a_step_that_is_measured_are_not_padded(monkeypa
     first, second = run.new([1, 2, 3]), run.new([4])
     run.run((first, 3), (second, 1))
     assert ran == []
-    run.runner.record_attention_mass = True
     first.append_token(5)
-    run.run((first, 1))
-    assert (ran, len(run.runner.attention_mass)) == ([], 1)
-    run.runner.record_attention_mass = False
+    result = run.runner.execute_model(run.plan((first, 1)), Watch(attention_mass=True))
+    assert (ran, len(result.attention_mass)) == ([], 1)
     first.append_token(6)
     run.run((first, 1))
     assert ran == [4]

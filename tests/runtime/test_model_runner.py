@@ -16,6 +16,7 @@ from minivllm.core.scheduler_output import BlockCopy
 from minivllm.core.slot_mapping import slot_mapping
 from minivllm.errors import ConfigError, InvariantError
 from minivllm.runtime.input_batch import CommonAttentionMetadata, InputBatch, check_copies
+from minivllm.runtime.step_result import Watch
 
 
 @pytest.fixture(scope="module")
@@ -117,8 +118,8 @@ def test_one_token_is_sampled_for_each_sequence_that_samples(decoder) -> None:
     run = PlannedRunner(decoder)
     one, unfinished, two = run.new(prompt(5)), run.new(prompt(50, seed=1)), run.new(prompt(9, seed=2))
     plan = run.plan((one, 5), (unfinished, 20), (two, 9))
-    logits = run.runner.execute_model(plan)
-    sampled = run.runner.sample_tokens(plan, logits)
+    logits = run.runner.execute_model(plan).logits
+    sampled = run.runner.sample_tokens(plan.sampling_sequences(), logits)
     assert [token.token_id for token in sampled] == logits.argmax(dim=-1).tolist()
 
 
@@ -135,12 +136,23 @@ def test_what_a_dead_sequence_left_in_a_block_cannot_reach_the_next_one(decoder,
         logits = run.run(*((sequence, 1) for sequence in sequences))
 
 
+def test_a_result_holds_what_this_call_was_to_watch_and_nothing_of_the_call_before(decoder) -> None:
+    run = PlannedRunner(decoder)
+    one, two = run.new(prompt(9)), run.new(prompt(5, seed=1))
+    watched = run.runner.execute_model(run.plan((one, 8), (two, 5)), Watch(attention_mass=True))
+    assert [len(mass) for mass in watched.attention_mass] == [2, 2] and watched.decode_samples == []
+    watched = run.runner.execute_model(run.plan((one, 1)), Watch(decodes=(0,)))
+    assert [sample.num_tokens for sample in watched.decode_samples] == [9] and watched.attention_mass == []
+    two.append_token(7)
+    result = run.runner.execute_model(run.plan((two, 1)))
+    assert (result.attention_mass, result.decode_samples) == ((), ())
+
+
 def test_the_time_to_lay_out_a_batch_is_measured_on_the_injected_clock(decoder) -> None:
     run = PlannedRunner(decoder)
     ticks = iter([10.0, 10.5])
     run.runner._now = lambda: next(ticks)
-    run.run((run.new(prompt(3)), 3))
-    assert run.runner.t_prepare == 0.5
+    assert run.runner.execute_model(run.plan((run.new(prompt(3)), 3))).t_prepare == 0.5
 
 
 # ---- sizes ----

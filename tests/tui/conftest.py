@@ -18,6 +18,7 @@ from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.engine.engine import LLMEngine
 from minivllm.events.types import Event, LogHeader
 from minivllm.outputs import Logprob, SampledToken
+from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, Watch
 from minivllm.sampling_params import SamplingParams
 
 # Textual's pilot takes a key for done when nothing was computed for a while; a fifth of its while is enough for ours.
@@ -61,22 +62,19 @@ class ScriptedRunner:
     some beams have several children and others none.
     """
 
-    t_prepare = 0.0
-    record_attention_mass = False
-    prompt_logprobs = ()
     max_model_len = 100_000
 
     def __init__(self, num_blocks: int, answers: dict[str, list[int]]) -> None:
         self.num_blocks = num_blocks
         self._answers = answers
 
-    def execute_model(self, plan: SchedulerOutput) -> list[Sequence]:
-        return [sequence for item in plan.scheduled for sequence in item.sampling]
+    def execute_model(self, plan: SchedulerOutput, watch: Watch = WATCH_NOTHING) -> StepResult:
+        return StepResult(logits=None)
 
-    def sample_tokens(self, plan: SchedulerOutput, logits: list[Sequence]) -> list[SampledToken]:
+    def sample_tokens(self, sequences: list[Sequence], logits: None) -> list[SampledToken]:
         return [
             self._beam(sequence) if sequence.request.params.use_beam_search else self._next(sequence)
-            for sequence in logits
+            for sequence in sequences
         ]
 
     def _next(self, sequence: Sequence) -> SampledToken:

@@ -231,7 +231,7 @@ def test_more_work_after_the_end_takes_the_summary_away_and_a_new_one_comes_afte
         await until(pilot, lambda: "FINISHED" in drawn(app, "header")[0])
         engine = shared_prefix.engine
         engine.add_request("more", "What is salt made of ?", SamplingParams(max_tokens=3))
-        engine._runner._answers["more"] = [1, 2, 3]
+        engine._stepper.runner._answers["more"] = [1, 2, 3]
         engine.step()
         for event in shared_prefix.events[before:]:
             put(app, event)

@@ -41,8 +41,8 @@ def run(report: StageFile, *, dry_run: bool, model: str | None, recording: Path)
         {
             "key": key,
             "model": name,
-            "device": str(engine._runner._model.device),
-            "attention_backend": engine._runner.attention_backend,
+            "device": str(engine._stepper.runner._model.device),
+            "attention_backend": engine._stepper.runner.attention_backend,
             "recording": recording.name,
             "seconds": seconds,
             "runs": [seconds],

@@ -97,7 +97,7 @@ def _measure_batch(engine: LLMEngine, plan: Plan, batch: int) -> dict[str, Any]:
     busy = statistics.median(summary["busy"])
     return {
         "prompt_tokens": sum(prompt_lens),
-        "attention_backend": engine._runner.attention_backend,
+        "attention_backend": engine._stepper.runner.attention_backend,
         "runs": runs,
         **summary,
         # The device's idle share of the steps that were profiled, and of those that were not.
@@ -148,10 +148,10 @@ def _profile(engine: LLMEngine, batch: int, num_steps: int) -> list[dict[str, An
     activities = [ProfilerActivity.CPU]
     if torch.cuda.is_available():
         activities.append(ProfilerActivity.CUDA)
-    runner = engine._runner
+    runner = engine._stepper.runner
     watched = [
         (engine, "step", "step"),
-        (engine._scheduler, "schedule", "schedule"),
+        (engine._stepper.scheduler, "schedule", "schedule"),
         (runner, "execute_model", "model"),
         (runner, "_prepare", "prepare"),
         (runner, "sample_tokens", "sample"),

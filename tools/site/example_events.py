@@ -76,7 +76,7 @@ def _engine_lines() -> list[str]:
         engine.step()
     engine.add_request("zoe", "Hello, world", greedy)
     engine.step()
-    engine._scheduler.kv_cache_manager.pool.blocks[0].ref_cnt += 1
+    engine._stepper.scheduler.kv_cache_manager.pool.blocks[0].ref_cnt += 1
     with suppress(InvariantError):
         engine.step()
     log.flush()

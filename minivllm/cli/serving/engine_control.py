@@ -14,7 +14,7 @@ from concurrent.futures import Future
 
 from minivllm.engine.engine import LLMEngine
 from minivllm.engine.engine_thread import EngineThread
-from minivllm.engine.inputs import TokensPrompt
+from minivllm.engine.requests import TokensPrompt
 from minivllm.errors import EmptyPromptError, EngineDeadError, MinivllmError
 from minivllm.outputs import RequestOutput
 from minivllm.sampling_params import SamplingParams

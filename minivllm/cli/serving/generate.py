@@ -19,7 +19,7 @@ from minivllm.cli.options import add_engine_options, add_sampling_options, engin
 from minivllm.cli.terminal import note, print_json, show
 from minivllm.clock import MonotonicClock
 from minivllm.engine.engine import LLMEngine
-from minivllm.engine.inputs import Prompt
+from minivllm.engine.requests import Prompt
 from minivllm.errors import InvalidRequestError
 from minivllm.outputs import CompletionOutput, Logprob, RequestOutput
 from minivllm.sampling_params import RequestOutputKind, SamplingParams

@@ -45,7 +45,7 @@ class StepEnd(Event, tag="step.end"):
     """The model, from token ids to logits."""
     t_sample: float
     """Choosing tokens, and what follows from them: texts, stops, ends."""
-    rule: ClassVar[str] = "minivllm.engine.stepper:Stepper._run_step"
+    rule: ClassVar[str] = "minivllm.engine.stepper:Stepper._sample"
 
 
 class OptionChanged(Event, tag="engine.option_changed"):
@@ -69,7 +69,7 @@ class AttentionMass(Event, tag="attention.mass"):
     seq_id: str
     mass: list[float]
     """In the order of the block table as far as the model has read it; sums to 1."""
-    rule: ClassVar[str] = "minivllm.engine.stepper:Stepper._run_step"
+    rule: ClassVar[str] = "minivllm.engine.stepper:Stepper._execute"
 
 
 class TokenSampled(Event, tag="token.sampled"):
@@ -90,7 +90,7 @@ class TextFlushed(Event, tag="token.text_flushed"):
     seq_id: str
     text: str
     """All that was held back."""
-    rule: ClassVar[str] = "minivllm.engine.stepper:Stepper.finish"
+    rule: ClassVar[str] = "minivllm.engine.stepper:Stepper._finish"
 
 
 class InvariantViolated(Event, tag="invariant.violated"):

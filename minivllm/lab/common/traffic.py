@@ -14,12 +14,14 @@ from random import Random
 
 from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
+from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.engine.engine import LLMEngine
 from minivllm.events.recording.log import LogWriter
 from minivllm.events.state import EngineState
 from minivllm.events.types import Event
 from minivllm.outputs import SampledToken
+from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, Watch
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 VOCAB_SIZE = 50_000
@@ -31,20 +33,17 @@ MAX_NUM_SEQS = 64
 class RandomRunner:
     """In the model runner's place: computes nothing and samples seeded random tokens."""
 
-    t_prepare = 0.0
-    prompt_logprobs = ()
-    record_attention_mass = False
     max_model_len = 4096
 
     def __init__(self, num_blocks: int, seed: int) -> None:
         self.num_blocks = num_blocks
         self._rng = Random(seed)
 
-    def execute_model(self, plan: SchedulerOutput) -> None:
-        """No model, no logits."""
+    def execute_model(self, plan: SchedulerOutput, watch: Watch = WATCH_NOTHING) -> StepResult:
+        return StepResult(logits=None)
 
-    def sample_tokens(self, plan: SchedulerOutput, logits: None) -> list[SampledToken]:
-        return [SampledToken(self._rng.randrange(VOCAB_SIZE)) for item in plan.scheduled for _ in item.sampling]
+    def sample_tokens(self, sequences: list[Sequence], logits: None) -> list[SampledToken]:
+        return [SampledToken(self._rng.randrange(VOCAB_SIZE)) for _ in sequences]
 
 
 class WordTokenizer:

@@ -221,7 +221,7 @@ def make_request(number: int, arrival: Arrival) -> Request:
     shared = [] if arrival.prefix_group is None else [2**32 - 1 - arrival.prefix_group] * arrival.prefix_tokens
     prompt = shared + [own] * (arrival.prompt_tokens - len(shared))
     params = _params(arrival.output_tokens)
-    return Request(str(number), prompt, params, priority=arrival.priority, arrival_time=arrival.at)
+    return Request(str(number), prompt, params, priority=arrival.priority)
 
 
 @lru_cache(maxsize=4096)

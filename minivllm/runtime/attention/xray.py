@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +63,7 @@ class DecodeSample:
 class DecodeSampler:
     """Keeps the samples of one forward pass; shown every layer after its attention, when all keys are written."""
 
-    def __init__(self, common: CommonAttentionMetadata, sequences: list[int], block_size: int) -> None:
+    def __init__(self, common: CommonAttentionMetadata, sequences: Sequence[int], block_size: int) -> None:
         """sequences: indices into the step's plan; each has one token in it"""
         self.samples: list[DecodeSample] = []
         self._common = common

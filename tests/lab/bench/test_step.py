@@ -144,7 +144,7 @@ def test_watching_changes_no_token_and_leaves_no_trace(engine: LLMEngine) -> Non
                 outputs = engine.step()
         return [output.outputs[0].token_ids for output in outputs]
 
-    decoder = engine._runner._model.decoder
+    decoder = engine._stepper.runner._model.decoder
     assert tokens(is_watched=False) == tokens(is_watched=True)
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in decoder.modules())
     assert "step" not in vars(engine) and "compute_logits" not in vars(decoder)
@@ -162,7 +162,7 @@ def test_points_cover_prompts_chunks_with_context_decodes_and_both_at_once(engin
 
 
 def test_all_weights_count_but_the_table_of_a_model_that_has_another_head(engine: LLMEngine) -> None:
-    model = engine._runner._model
+    model = engine._stepper.runner._model
     with safe_open(resolve_model("tiny-random") / "model.safetensors", "pt") as file:
         sizes = {name: file.get_tensor(name).numel() for name in file.keys()}  # noqa: SIM118 (it is no dict)
     table = sizes["model.embed_tokens.weight"]
@@ -178,7 +178,7 @@ def test_a_trace_holds_operations_inside_the_engines_own_steps(engine: LLMEngine
     steps = [r for r in records if r.get("cat") == "step"]
     marked = [r for r in records if r.get("cat") == "user_annotation" and r["name"].startswith("step ")]
     products = [r for r in records if r.get("name") == "gate_up_proj"]
-    num_layers = len(engine._runner._model.decoder.layers)
+    num_layers = len(engine._stepper.runner._model.decoder.layers)
     assert len(steps) == len(marked) and len(products) == num_layers * len(steps)
     for step, mark in zip(steps, marked, strict=True):
         # The engine's step lies in the call that made it, to what the system may take away between two looks at a clock.

@@ -9,9 +9,13 @@ import torch
 from minivllm import SamplingParams
 from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
+from minivllm.core.request import Request
+from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
 from minivllm.engine.engine import LLMEngine
+from minivllm.engine.kernel_tracing import KernelTracer
 from minivllm.errors import EngineDeadError, InvalidRequestError, KernelTraceError
 from minivllm.events import types as ev
+from minivllm.events.bus import EventBus
 from minivllm.events.fold import Fold
 from minivllm.kernels.mode import INTERPRETED
 from minivllm.runtime.attention import xray
@@ -142,18 +146,18 @@ def test_the_sample_holds_the_very_queries_and_keys_of_the_model(model, keep_sam
 
 
 @interpreted
-def test_a_process_of_its_own_gives_the_same_trace_and_a_log_keeps_it(model, monkeypatch):
+def test_a_process_of_its_own_gives_the_same_trace_and_a_log_keeps_it(model, keep_samples, monkeypatch):
     run = Run(model)
     run.step(), run.step()
-    samples, here = [], xray.trace_here
+    here = xray.trace_here
     monkeypatch.setattr(xray, "trace_here", lambda sample: 1 / 0)
-    monkeypatch.setattr(xray, "_interprets_here", lambda: samples.append(run.runner.decode_samples[0]))
+    monkeypatch.setattr(xray, "_interprets_here", lambda: False)
     run.engine.trace_kernel("long.0")
     run.step()
-    (traced,) = run.traces()
+    (traced,), (sample,) = run.traces(), keep_samples
     assert traced.problem is None
-    assert traced.programs == msgspec.convert(here(samples[0]), list[ev.TracedProgram], from_attributes=True)
-    check(traced, samples[0], run.fold.sequences["long.0"].block_table)
+    assert traced.programs == msgspec.convert(here(sample), list[ev.TracedProgram], from_attributes=True)
+    check(traced, sample, run.fold.sequences["long.0"].block_table)
     assert msgspec.json.decode(msgspec.json.encode(traced), type=ev.AnyEvent) == traced
 
 
@@ -181,6 +185,17 @@ def test_an_interpreter_that_fails_is_a_problem_and_no_end_of_the_engine(model, 
         xray.trace_decode(run.runner)
 
 
+def test_a_decode_is_traced_and_a_chunk_of_one_prompt_token_is_not():
+    bus = EventBus(VirtualClock())
+    bus.subscribe(lambda event: None)
+    tracer, request = KernelTracer(bus), Request("a", [1, 2, 3], SamplingParams())
+    tracer.ask("a.0", {"a": request})
+    last_of_prompt = ScheduledSequence(request.sequences[0], start=2, num_tokens=1, kind="prefill")
+    decode = ScheduledSequence(request.sequences[0], start=3, num_tokens=1, kind="decode")
+    assert tracer.decodes_to_watch(SchedulerOutput(1, 8, [last_of_prompt])) == ()
+    assert tracer.decodes_to_watch(SchedulerOutput(2, 8, [decode])) == (0,)
+
+
 def test_who_ends_before_a_decode_gets_an_answer_too(model):
     run = Run(model)
     run.engine.trace_kernel("short.0")
@@ -198,7 +213,7 @@ def test_a_question_that_can_never_be_answered_is_refused_in_one_sentence(model,
     for nobody in ("nobody.0", "long.1", "long", ""):
         with pytest.raises(InvalidRequestError, match="choose one that runs"):
             run.engine.trace_kernel(nobody)
-    monkeypatch.setattr(run.runner, "execute_model", lambda plan: 1 / 0)
+    monkeypatch.setattr(run.runner, "execute_model", lambda *args: 1 / 0)
     monkeypatch.setattr(run.runner, "device_works", lambda: False)
     with pytest.raises(ZeroDivisionError):
         run.engine.step()

@@ -221,9 +221,9 @@ def test_a_request_that_failed_is_counted_as_an_error_and_not_as_an_abort() -> N
     engine, metrics = watched()
     assert Scrape(metrics).value("request_success_total", finished_reason="error") == 0
     whole = engine.runner.sample_tokens
-    engine.runner.sample_tokens = lambda plan, logits: [
+    engine.runner.sample_tokens = lambda sequences, logits: [
         SamplingError("NaN", one.seq_id) if one.seq_id == "bad.0" else token
-        for one, token in zip(logits, whole(plan, logits), strict=True)
+        for one, token in zip(sequences, whole(sequences, logits), strict=True)
     ]
     engine.add("bad", [1, 2, 3])
     engine.add("good", [4, 5, 6])

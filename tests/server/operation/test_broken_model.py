@@ -6,10 +6,10 @@ import httpx2
 import pytest
 from support.server.live_server import LiveServer, fake_engine, serving, wait_for
 
-from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.engine.isolation import MAX_FAILED_IN_A_ROW
 from minivllm.events.fold import Fold
+from minivllm.runtime.step_result import StepResult, Watch
 
 POISON = "~"
 """The model raises for whoever has it in the prompt."""
@@ -21,11 +21,11 @@ def live():
         whole = live.runner.execute_model
         poison = live.engine.tokenizer.encode(POISON)[0]
 
-        def execute(plan: SchedulerOutput) -> list[Sequence]:
-            logits = whole(plan)  # everything is written by then
+        def execute(plan: SchedulerOutput, watch: Watch) -> StepResult:
+            result = whole(plan, watch)  # everything is written by then
             if any(poison in item.sequence.token_ids[: item.sequence.num_prompt_tokens] for item in plan.scheduled):
                 raise RuntimeError("a kernel at /home/somebody/kernel.py refused")
-            return logits
+            return result
 
         live.runner.execute_model = execute
         yield live

@@ -251,10 +251,10 @@ def test_a_model_that_raises_for_one_request_costs_that_one() -> None:
         live.runner.gate.clear()
         whole = live.runner.execute_model
 
-        def execute(plan):
+        def execute(plan, watch):
             if any("gen-bad" in item.sequence.seq_id for item in plan.scheduled):
                 raise RuntimeError("CUDA error in /home/somebody/kernel.py")
-            return whole(plan)
+            return whole(plan, watch)
 
         live.runner.execute_model = execute
         good = [pool.submit(post, live, LONG | {"prompt": prompt}) for prompt in ("one", "two")]

@@ -15,7 +15,6 @@ from support.server.live_server import GatedRunner, LiveServer, fake_engine, ser
 from support.tui.polled_sources import all_events, poll_until
 
 from minivllm.core.request import Sequence
-from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.engine.engine import LLMEngine
 from minivllm.errors import EventLogError, SamplingError
 from minivllm.events import types as ev
@@ -188,18 +187,18 @@ def test_a_number_that_is_no_event_is_refused_in_the_shape_of_all_errors() -> No
 class PartlySick(GatedRunner):
     """Has no token for a sequence whose prompt begins with `!`, once it has three."""
 
-    def sample_tokens(self, plan: SchedulerOutput, logits: list[Sequence]) -> list:
+    def sample_tokens(self, sequences: list[Sequence], logits: None) -> list:
         return [
             SamplingError(f"No token can be sampled for sequence {one.seq_id}: NaN.", one.seq_id)
             if one.token_ids[0] == 1 and one.num_output_tokens >= 3
             else self._sample(one)
-            for one in logits
+            for one in sequences
         ]
 
 
 def sick_engine() -> LLMEngine:
     engine = fake_engine()
-    engine._runner.__class__ = PartlySick
+    engine._stepper.runner.__class__ = PartlySick
     return engine
 
 

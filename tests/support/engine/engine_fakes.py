@@ -20,6 +20,7 @@ from minivllm.engine.engine import LLMEngine
 from minivllm.events.fold import Fold
 from minivllm.events.types import Event
 from minivllm.outputs import Logprob, RequestOutput, SampledToken
+from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, Watch
 from minivllm.sampling_params import SamplingParams
 from support.engine.core_reference import ReferenceCore
 
@@ -101,9 +102,6 @@ def search_over_lists(
 class FakeRunner:
     """Stands in for the model runner; see the module docstring."""
 
-    t_prepare = 0.0
-    prompt_logprobs = ()
-    record_attention_mass = False
     device_lost = False
 
     def __init__(self, num_blocks: int, block_size: int, max_model_len: int = 10_000, vocab_size: int = 99) -> None:
@@ -116,7 +114,7 @@ class FakeRunner:
         """The engine's running sequences, whoever is in the plan: whose slots are to be watched."""
         self.num_tokens_run = 0
 
-    def execute_model(self, plan: SchedulerOutput) -> list[Sequence]:
+    def execute_model(self, plan: SchedulerOutput, watch: Watch = WATCH_NOTHING) -> StepResult:
         copied = [(copy.dst, self.block(copy.src)) for copy in plan.copies]
         for dst, content in copied:
             for offset, entry in enumerate(content):
@@ -133,7 +131,7 @@ class FakeRunner:
             self.num_tokens_run += item.num_tokens
         for item in plan.scheduled:
             self._read_back(item.sequence, item.start + item.num_tokens)
-        return [sequence for item in plan.scheduled for sequence in item.sampling]
+        return StepResult(logits=None)
 
     def device_works(self) -> bool:
         return not self.device_lost
@@ -167,8 +165,8 @@ class FakeRunner:
             written, wanted = self.kv.get(slot), tuple(sequence.token_ids[: position + 1])
             assert written == wanted, f"{sequence!r} reads position {position} in slot {slot}: {written} != {wanted}"
 
-    def sample_tokens(self, plan: SchedulerOutput, logits: list[Sequence]) -> list[SampledToken]:
-        return [self._sample(sequence) for sequence in logits]
+    def sample_tokens(self, sequences: list[Sequence], logits: None) -> list[SampledToken]:
+        return [self._sample(sequence) for sequence in sequences]
 
     def _sample(self, sequence: Sequence) -> SampledToken:
         token_id = next_token(sequence.token_ids, self.vocab_size, sequence.index)
@@ -254,7 +252,7 @@ class WatchedEngine:
 
     @property
     def scheduler(self):
-        return self.engine._scheduler
+        return self.engine._stepper.scheduler
 
     @property
     def pool(self):

@@ -150,4 +150,4 @@ class PlannedRunner:
 
     def run(self, *work: tuple[Sequence, int]) -> torch.Tensor:
         """Logits of the sequences that reached their last token: [num_sampling_sequences, vocab_size]"""
-        return self.runner.execute_model(self.plan(*work))
+        return self.runner.execute_model(self.plan(*work)).logits

@@ -14,10 +14,10 @@ import httpx2
 from openai import OpenAI
 
 from minivllm.config import EngineConfig
-from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.engine.engine import LLMEngine
 from minivllm.events import types as ev
+from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, Watch
 from minivllm.server.assemble import assemble
 from minivllm.server.feeds.event_hub import EventHub
 from minivllm.server.feeds.kv_feed import BatchSink
@@ -41,7 +41,7 @@ class GatedRunner(FakeRunner):
         self.entered = threading.Event()
         """Set while a step stands at the gate."""
 
-    def execute_model(self, plan: SchedulerOutput) -> list[Sequence]:
+    def execute_model(self, plan: SchedulerOutput, watch: Watch = WATCH_NOTHING) -> StepResult:
         self.entered.set()
         if not self.gate.wait(SOON):
             raise TimeoutError("the test forgot to open the gate")
@@ -50,7 +50,7 @@ class GatedRunner(FakeRunner):
         time.sleep(self.seconds_per_step)
         if self.fail is not None:
             raise self.fail
-        return super().execute_model(plan)
+        return super().execute_model(plan, watch)
 
 
 class ChattyTokenizer(FakeTokenizer):
@@ -89,11 +89,11 @@ class LiveServer:
 
     @property
     def runner(self) -> GatedRunner:
-        return self.engine._runner
+        return self.engine._stepper.runner
 
     @property
     def num_free_blocks(self) -> int:
-        return self.engine._scheduler.kv_cache_manager.pool.num_free_blocks
+        return self.engine._stepper.scheduler.kv_cache_manager.pool.num_free_blocks
 
     def http(self, **options: object) -> httpx2.Client:
         headers = {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
@@ -163,8 +163,8 @@ def serving(
         wait_for(lambda: server.started)
         yield live
     finally:
-        if isinstance(engine._runner, GatedRunner):
-            engine._runner.gate.set()
+        if isinstance(engine._stepper.runner, GatedRunner):
+            engine._stepper.runner.gate.set()
         if thread.is_alive() and not server.should_exit:
             live.begin_exit()
         thread.join(SOON)

@@ -136,7 +136,7 @@ def test_one_that_runs_without_tokens_is_told_that_the_budget_was_used_up(memory
     # Only a live option can do that: the budget is lowered below the number of those that run.
     run = memory_pressure.run(8)
     model = folded(run)
-    run.engine._scheduler.max_num_batched_tokens = 2
+    run.engine._stepper.scheduler.max_num_batched_tokens = 2
     for one in run.run(1).events[model.fold.last_seq + 1 :]:
         model.apply(one)
     got = {item.seq_id for item in model.fold.scheduled}

@@ -8,6 +8,7 @@ from support.tui.drawn_blocks import expected_cells, read_cells
 
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.events import types as ev
+from minivllm.runtime.step_result import StepResult, Watch
 from minivllm.tui.draw.lines import text_of
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.blocks.blockmap import BlockMap, lay_out
@@ -61,7 +62,7 @@ def test_every_block_that_a_step_writes_into_is_touched_in_that_step(
     stage = request.getfixturevalue(scenario)
     size, written = stage.header.block_size, {}
 
-    def execute(plan: SchedulerOutput) -> list:
+    def execute(plan: SchedulerOutput, watch: Watch) -> StepResult:
         """The blocks that the model runner would write into, read off the plan that it gets."""
         written[plan.step] = {
             item.sequence.block_table[position // size].block_id
@@ -69,9 +70,9 @@ def test_every_block_that_a_step_writes_into_is_touched_in_that_step(
             for position in range(item.start, item.start + item.num_tokens)
             if position >= item.sequence.num_cached_tokens
         }
-        return [sequence for item in plan.scheduled for sequence in item.sampling]
+        return StepResult(logits=None)
 
-    monkeypatch.setattr(stage.engine._runner, "execute_model", execute)
+    monkeypatch.setattr(stage.engine._stepper.runner, "execute_model", execute)
     model = DashboardModel(stage.header)
     for event in stage.run().events:
         model.apply(event)

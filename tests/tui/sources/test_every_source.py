@@ -114,7 +114,7 @@ def test_keys_steer_a_real_engine_and_what_is_drawn_follows() -> None:
 
 
 def test_an_engine_that_fails_is_told_and_its_last_moment_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(FakeRunner, "sample_tokens", lambda self, plan, logits: 1 / 0)
+    monkeypatch.setattr(FakeRunner, "sample_tokens", lambda self, sequences, logits: 1 / 0)
     with pytest.raises(ZeroDivisionError), engine_in_a_thread() as (app, _):
 
         async def script(pilot: Pilot) -> None:

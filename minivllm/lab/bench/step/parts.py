@@ -40,11 +40,11 @@ LINEAR_PARTS = ("qkv_proj", "o_proj", "gate_up_proj", "down_proj", "head")
 @contextmanager
 def watch(engine: LLMEngine, watcher: PartWatcher) -> Iterator[None]:
     """Let `watcher` see the parts of `engine`'s steps."""
-    runner, output_processor = engine._runner, engine._output_processor
+    runner, output_processor = engine._stepper.runner, engine._stepper.output_processor
     decoder = runner._model.decoder
     methods = [
         (engine, "step", "step"),
-        (engine._scheduler, "schedule", "schedule"),
+        (engine._stepper.scheduler, "schedule", "schedule"),
         # What lies around the decoder in there are the step's arrays and their way to the device.
         (runner, "execute_model", "prepare"),
         (runner._attention, "forward", "attention"),

@@ -1,0 +1,184 @@
+"""From what a caller gives to a request that can be served: reading prompts, checking requests.
+
+`read_prompt` turns a prompt of any shape into token ids. `RequestValidator` then checks the request
+against the engine's `Limits`, before anything is queued, allocated or emitted; each refusal is one
+sentence that says what to change. Every token id is checked here, on the host: an id outside the
+vocabulary would index past the end of a tensor and kill the engine.
+
+One check is elsewhere, because it needs the block pool: whether the KV cache could ever hold the
+request (`minivllm.core.admission.refuse_if_too_large`).
+
+Source of the shapes of prompts: vLLM `vllm/inputs/`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from operator import index
+from reprlib import repr as short_repr
+from typing import TYPE_CHECKING, NamedTuple, NotRequired, TypedDict
+
+from minivllm.config import EngineConfig
+from minivllm.errors import (
+    DuplicateRequestError,
+    EmptyPromptError,
+    InvalidRequestError,
+    InvalidSamplingParamsError,
+    PromptTooLongError,
+    TokenOutOfVocabularyError,
+)
+from minivllm.sampling_params import SamplingParams
+
+if TYPE_CHECKING:
+    from minivllm.runtime.text.tokenizer import Tokenizer
+
+
+class TextPrompt(TypedDict):
+    """A prompt as text; the engine tokenizes it."""
+
+    prompt: str
+    cache_salt: NotRequired[str]
+    """Prompts with different salts never share a block: keeps one user from finding out, by time, what another sent."""
+
+
+class TokensPrompt(TypedDict):
+    """A prompt as token ids, taken as they are; `prompt` is their text, to be shown and never tokenized."""
+
+    prompt_token_ids: list[int]
+    prompt: NotRequired[str]
+    cache_salt: NotRequired[str]
+
+
+Prompt = str | TextPrompt | TokensPrompt
+
+
+class ReadPrompt(NamedTuple):
+    """A prompt as the engine takes it."""
+
+    text: str | None
+    token_ids: list[int]
+    cache_salt: str | None
+
+
+def read_prompt(prompt: Prompt, tokenizer: Tokenizer) -> ReadPrompt:
+    """The text, token ids and salt of a caller's prompt. Raises `InvalidRequestError` if it is not a prompt."""
+    fields = prompt if isinstance(prompt, dict) else {"prompt": prompt}
+    if unknown := sorted(map(str, fields.keys() - TokensPrompt.__annotations__.keys())):
+        known = ", ".join(TokensPrompt.__annotations__)
+        raise InvalidRequestError(f"A prompt has no field {unknown[0]!r}: its fields are {known}.")
+    text, salt = fields.get("prompt"), fields.get("cache_salt")
+    if salt is not None and (not isinstance(salt, str) or not salt):
+        raise InvalidRequestError(f"cache_salt must be a non-empty string; got {short_repr(salt)}.")
+    if "prompt_token_ids" in fields:
+        return ReadPrompt(text, _as_token_ids(fields["prompt_token_ids"]), salt)
+    if not isinstance(text, str):
+        # The usual mistake is a bare list of ids, and it may be thousands long.
+        raise InvalidRequestError(
+            'A prompt is text, {"prompt": text} or {"prompt_token_ids": ids}, so put a bare list of ids into the last of '
+            f"these; got {short_repr(prompt)}."
+        )
+    return ReadPrompt(text, tokenizer.encode(text), salt)
+
+
+def _as_token_ids(given: object) -> list[int]:
+    """A list of plain ints from anything that holds whole numbers (a list, a tuple, a numpy array)."""
+    try:
+        # `index` takes every kind of whole number and no float; True and False are mistakes, not 1 and 0.
+        return [_not_a_bool(value) for value in given]
+    except TypeError:
+        raise InvalidRequestError(f"prompt_token_ids must be a list of whole numbers; got {given!r:.200}.") from None
+
+
+def _not_a_bool(value: object) -> int:
+    if isinstance(value, bool):
+        raise TypeError
+    return index(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the model and its tokenizer set for every sequence of one engine."""
+
+    max_model_len: int
+    """Most tokens of a sequence, prompt and output."""
+    eos_token_ids: frozenset[int]
+    vocab_size: int
+
+
+class RequestValidator:
+    """Checks requests against the options and limits of one engine."""
+
+    def __init__(self, config: EngineConfig, limits: Limits) -> None:
+        self._config = config
+        self._limits = limits
+
+    def check(
+        self,
+        request_id: str,
+        token_ids: list[int],
+        params: SamplingParams,
+        priority: int,
+        unfinished: Collection[str],
+        max_num_seqs: int,
+    ) -> None:
+        """Raise the `InvalidRequestError` that applies, if any. `max_num_seqs`: as it is now."""
+        if not isinstance(request_id, str) or not request_id:
+            raise InvalidRequestError(f"The request id must be a non-empty string; got {request_id!r}.")
+        if request_id in unfinished:
+            raise DuplicateRequestError(
+                f"Request id {request_id!r} is in use by an unfinished request: choose another, or wait for it to end."
+            )
+        if not isinstance(params, SamplingParams):
+            raise InvalidSamplingParamsError(f"params must be a SamplingParams; got {type(params).__name__}.")
+        self._check_priority(priority)
+        self._check_num_sequences(params.num_sequences, max_num_seqs)
+        self._check_prompt(request_id, token_ids)
+        self._check_ids("logit_bias", params.logit_bias or ())
+        self._check_ids("stop_token_ids", params.stop_token_ids)
+        limits = self._limits
+        if params.min_tokens and len(limits.eos_token_ids.union(params.stop_token_ids)) >= limits.vocab_size:
+            raise InvalidSamplingParamsError(
+                "stop_token_ids leaves no token that may come before min_tokens: name fewer ids or set min_tokens to 0."
+            )
+
+    def _check_priority(self, priority: int) -> None:
+        if not isinstance(priority, int) or isinstance(priority, bool):
+            raise InvalidRequestError(f"priority must be a whole number, lower goes first; got {priority!r}.")
+        if priority != 0 and self._config.scheduling_policy != "priority":
+            raise InvalidRequestError(
+                f"priority is {priority} but the engine serves first come, first served: "
+                "send 0 (priorities need an engine that was started with scheduling_policy='priority')."
+            )
+
+    def _check_num_sequences(self, num_sequences: int, max_num_seqs: int) -> None:
+        if num_sequences > max_num_seqs:
+            raise InvalidSamplingParamsError(
+                f"The request asks for {num_sequences} sequences (n, best_of, beam_width) and the engine runs at most "
+                f"{max_num_seqs} at once: ask for fewer (the engine's max_num_seqs is the limit)."
+            )
+        if num_sequences > 1 and self._config.kv_cache_allocator == "contiguous":
+            raise InvalidSamplingParamsError(
+                f"The request asks for {num_sequences} sequences (n, best_of, beam_width), which share blocks, and the "
+                "contiguous allocator cannot share: ask for one (more need an engine with kv_cache_allocator='paged')."
+            )
+
+    def _check_prompt(self, request_id: str, token_ids: list[int]) -> None:
+        max_model_len = self._limits.max_model_len
+        if not token_ids:
+            raise EmptyPromptError(f"Request {request_id!r} has an empty prompt: send at least one token.")
+        if len(token_ids) >= max_model_len:
+            raise PromptTooLongError(
+                f"Request {request_id!r} has {len(token_ids)} prompt tokens, but max_model_len is "
+                f"{max_model_len} and one output token must fit too: shorten the prompt to "
+                f"{max_model_len - 1} tokens, or use an engine with a larger max_model_len."
+            )
+        self._check_ids("prompt_token_ids", token_ids)
+
+    def _check_ids(self, name: str, token_ids: Iterable[int]) -> None:
+        vocab_size = self._limits.vocab_size
+        for token_id in token_ids:
+            if not isinstance(token_id, int) or isinstance(token_id, bool) or not 0 <= token_id < vocab_size:
+                raise TokenOutOfVocabularyError(
+                    f"{name} holds {token_id!r}, which is no token id of this model: use 0 to {vocab_size - 1}."
+                )

@@ -1,0 +1,44 @@
+"""`AttentionWatcher`: looks at each layer's attention in one forward pass, for whoever asked (`Watch`)."""
+
+from __future__ import annotations
+
+import torch
+
+from minivllm.runtime.attention.backend import AttentionBackend
+from minivllm.runtime.attention.mass import AttentionMassMeter
+from minivllm.runtime.attention.xray import DecodeSample, DecodeSampler
+from minivllm.runtime.input_batch import CommonAttentionMetadata
+from minivllm.runtime.step_result import Watch
+
+
+class AttentionWatcher:
+    """Collects what one `Watch` asks for. Show it each layer after its attention, when the keys are in the cache."""
+
+    def __init__(
+        self,
+        watch: Watch,
+        common: CommonAttentionMetadata,
+        attention: AttentionBackend,
+        block_size: int,
+        device: torch.device,
+    ) -> None:
+        self._attention = attention
+        self._mass = None
+        if watch.attention_mass:
+            self._mass = AttentionMassMeter(common, block_size, device, attention.attention_mass)
+        self._decodes = DecodeSampler(common, watch.decodes, block_size)
+
+    def add_layer(self, layer: int, query: torch.Tensor) -> None:
+        """query: [num_tokens, num_heads, head_size], rotated"""
+        key_cache = self._attention.key_cache(layer)
+        if self._mass is not None:
+            self._mass.add_layer(query, key_cache)
+        self._decodes.add_layer(layer, query, key_cache, self._attention.value_cache(layer))
+
+    @property
+    def attention_mass(self) -> list[list[float]]:
+        return [] if self._mass is None else self._mass.result()
+
+    @property
+    def decode_samples(self) -> list[DecodeSample]:
+        return self._decodes.samples
