@@ -25,6 +25,6 @@ def __getattr__(name: str) -> Any:
 
 
 if __name__ == "kernels":  # a process started in the repository's root took this folder for Hugging Face's package
-    from kernels.name_clash import give_way
+    from .name_clash import give_way
 
     give_way()
