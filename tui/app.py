@@ -24,7 +24,7 @@ from textual.binding import Binding, BindingType
 from minivllm.errors import EventLogError
 from minivllm.events.recording.log import LogWriter
 from minivllm.tui.actions import NO_FOCUS, Actions
-from minivllm.tui.context import Context, Summary
+from minivllm.tui.context import Context, RunSummary
 from minivllm.tui.control import EngineControl
 from minivllm.tui.draw.ascii import to_ascii
 from minivllm.tui.draw.theme import DARK, LIGHT, Palette, plain
@@ -109,7 +109,7 @@ class DashboardApp(Actions, EngineActions, Moves, App[str]):
             self.add_mode(name, partial(self._make_screen, name))
         if lesson is not None:
             self.bind("0", "screen('lesson')", description="Lesson", show=False)
-        self._summary: Summary | None = None
+        self._summary: RunSummary | None = None
         self._visited: list[str] = []
         self._trouble: str | None = None
         """The state of the source that was told."""
@@ -138,7 +138,7 @@ class DashboardApp(Actions, EngineActions, Moves, App[str]):
 
         `step`: its last one. The summary goes as soon as there is more to do; without a step it is there to stay.
         """
-        self._summary = Summary(list(lines), step)
+        self._summary = RunSummary(list(lines), step)
 
     # ---- frames ----
 

@@ -1,4 +1,4 @@
-"""`Row` and `Column`: boxes that put panels beside and under one another, and are nothing but ground themselves.
+"""`PanelRow` and `PanelColumn`: boxes that put panels beside and under one another, and are nothing but ground themselves.
 
 Textual composes every row of a frame from all widgets that lie there, boxes included, and works out styles, padding and
 borders of each. These have none of it, so a row of one is a strip of blanks. The easy thing to get wrong is the ground: a
@@ -12,14 +12,14 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 
-class Row(Horizontal):
+class PanelRow(Horizontal):
     """Panels side by side."""
 
     def render_lines(self, crop: Region) -> list[Strip]:
         return _ground(self, crop)
 
 
-class Column(Vertical):
+class PanelColumn(Vertical):
     """Panels one under the other."""
 
     def render_lines(self, crop: Region) -> list[Strip]:
