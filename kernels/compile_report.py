@@ -55,7 +55,7 @@ MODEL_SHAPES = {
 
 
 @dataclass(frozen=True)
-class Row:
+class CompiledKernel:
     """One kernel, compiled for one model and target."""
 
     kernel: str
@@ -108,7 +108,7 @@ def operations(
     }
 
 
-def report(shapes: list[str], targets: list[str], dtype: str, block_size: int) -> Iterator[Row]:
+def report(shapes: list[str], targets: list[str], dtype: str, block_size: int) -> Iterator[CompiledKernel]:
     """Compile and yield row by row; a kernel takes a second or so, or nothing when Triton has it in its cache."""
     for shape in shapes:
         for operation, call in operations(MODEL_SHAPES[shape], DTYPES[dtype], block_size).items():
@@ -116,10 +116,10 @@ def report(shapes: list[str], targets: list[str], dtype: str, block_size: int) -
                 # An operation's own kernel has its name; what it launches after that has the kernel's.
                 kernel = operation if i == 0 else launch.kernel.__name__.removesuffix("_kernel")
                 for target in targets:
-                    yield Row(kernel, shape, dtype, target, compile_launch(launch, target))
+                    yield CompiledKernel(kernel, shape, dtype, target, compile_launch(launch, target))
 
 
-def _as_json(row: Row) -> dict[str, object]:
+def _as_json(row: CompiledKernel) -> dict[str, object]:
     fields = asdict(row)
     return fields | fields.pop("compiled")
 

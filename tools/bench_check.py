@@ -26,7 +26,7 @@ BENCH = "bench throughput --workload all --quick --vs transformers --dtype float
 
 
 @dataclass(frozen=True)
-class Verdict:
+class WorkloadVerdict:
     """What is to be said of one workload."""
 
     workload: str
@@ -65,13 +65,13 @@ def ratios_of(measured: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def compare(now: dict[str, Any], committed: dict[str, Any]) -> list[Verdict]:
+def compare(now: dict[str, Any], committed: dict[str, Any]) -> list[WorkloadVerdict]:
     """One verdict for each committed workload. Raises `CheckError` where the two cannot be compared."""
     if now["ratios"].keys() != committed["ratios"].keys():
         raise CheckError(
             "The committed workloads are other ones than those measured: run make bench-update, and commit."
         )
-    return [Verdict(name, now["ratios"][name], ratio) for name, ratio in committed["ratios"].items()]
+    return [WorkloadVerdict(name, now["ratios"][name], ratio) for name, ratio in committed["ratios"].items()]
 
 
 def other_circumstances(now: dict[str, Any], committed: dict[str, Any]) -> list[str]:

@@ -26,7 +26,7 @@ from textual.binding import Binding, BindingType
 from minivllm.errors import EventLogError
 from minivllm.events.recording.log import LogWriter
 from minivllm.tui.answers.notices import Notices
-from minivllm.tui.context import Context, Summary
+from minivllm.tui.context import Context, RunSummary
 from minivllm.tui.control import EngineControl
 from minivllm.tui.draw.portable import to_ascii
 from minivllm.tui.draw.theme import DARK, LIGHT, plain
@@ -124,7 +124,7 @@ class DashboardApp(App[str]):
             self.add_mode(name, partial(self._make_screen, name))
         if lesson is not None:
             self.bind("0", "screen('lesson')", description="Lesson", show=False)
-        self._summary: Summary | None = None
+        self._summary: RunSummary | None = None
         self._first_step = first_step
         self._has_next = has_next
         self._follows, self._notice = follows, notice
@@ -150,7 +150,7 @@ class DashboardApp(App[str]):
 
         `step`: its last one. The summary goes as soon as there is more to do; without a step it is there to stay.
         """
-        self._summary = Summary(list(lines), step)
+        self._summary = RunSummary(list(lines), step)
 
     # ---- frames ----
 

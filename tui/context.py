@@ -16,7 +16,7 @@ from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.time.transport import Transport
 
 
-class Summary(NamedTuple):
+class RunSummary(NamedTuple):
     """What came of a run, and until when that is all."""
 
     lines: list[str]

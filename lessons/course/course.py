@@ -53,27 +53,27 @@ COURSE = (
 )  # fmt: skip
 
 
-class View(NamedTuple):
+class PanelPlace(NamedTuple):
     """A panel as people call it, and the screen on which it is seen best."""
 
     name: str
     screen: str
 
 
-VIEWS: dict[PanelName, View] = {
-    "slots": View("slots", "overview"),
-    "blockmap": View("block map", "blocks"),
-    "budget": View("token budget", "scheduler"),
-    "waiting": View("waiting", "overview"),
-    "freequeue": View("free queue", "blocks"),
-    "eventlog": View("last decisions", "overview"),
-    "inspector": View("inspector", "blocks"),
-    "prefix_tree": View("prefix tree", "blocks"),
-    "mass": View("attention mass", "blocks"),
-    "xray": View("kernel x-ray", "blocks"),
-    "timelines": View("timelines", "requests"),
-    "step_history": View("step history", "scheduler"),
-    "finished": View("finished", "overview"),
+VIEWS: dict[PanelName, PanelPlace] = {
+    "slots": PanelPlace("slots", "overview"),
+    "blockmap": PanelPlace("block map", "blocks"),
+    "budget": PanelPlace("token budget", "scheduler"),
+    "waiting": PanelPlace("waiting", "overview"),
+    "freequeue": PanelPlace("free queue", "blocks"),
+    "eventlog": PanelPlace("last decisions", "overview"),
+    "inspector": PanelPlace("inspector", "blocks"),
+    "prefix_tree": PanelPlace("prefix tree", "blocks"),
+    "mass": PanelPlace("attention mass", "blocks"),
+    "xray": PanelPlace("kernel x-ray", "blocks"),
+    "timelines": PanelPlace("timelines", "requests"),
+    "step_history": PanelPlace("step history", "scheduler"),
+    "finished": PanelPlace("finished", "overview"),
 }
 SCREENS = ("overview", "blocks", "scheduler", "requests", "events", "compare")
 """In the order of their keys, 1 to 6."""

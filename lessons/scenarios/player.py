@@ -10,7 +10,7 @@ from collections import deque
 
 from minivllm.engine.engine import LLMEngine
 from minivllm.events.types import Event
-from minivllm.lessons.scenarios.scenarios import Arrival, Scenario
+from minivllm.lessons.scenarios.scenarios import Scenario, ScenarioRequest
 
 
 class ScenarioPlayer:
@@ -19,7 +19,7 @@ class ScenarioPlayer:
     def __init__(self, scenario: Scenario, engine: LLMEngine) -> None:
         self._engine = engine
         self._waves = deque(scenario.waves)
-        self._wave: deque[Arrival] = deque()
+        self._wave: deque[ScenarioRequest] = deque()
         self._step = 0
         self._wave_began = 0
         self._unsubscribe = engine.subscribe(self._note_step)
@@ -41,7 +41,7 @@ class ScenarioPlayer:
         if self.over:
             self._unsubscribe()
 
-    def _send(self, arrival: Arrival) -> None:
+    def _send(self, arrival: ScenarioRequest) -> None:
         messages = list(arrival.messages)
         token_ids = self._engine.tokenizer.apply_chat_template(messages)
         # What a person wants to read is the question, not the template around it.

@@ -25,7 +25,7 @@ Message = dict[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arrival:
+class ScenarioRequest:
     """One request: its messages, and how many steps after the begin of its wave it arrives."""
 
     request_id: str
@@ -45,15 +45,17 @@ class Scenario:
     """One sentence: what to look at while it runs."""
     options: Mapping[str, object]
     """`EngineConfig` fields that differ from their defaults."""
-    waves: tuple[tuple[Arrival, ...], ...]
+    waves: tuple[tuple[ScenarioRequest, ...], ...]
     """Requests in order of arrival. A wave begins when all requests of the wave before it have ended."""
 
     @property
-    def arrivals(self) -> tuple[Arrival, ...]:
+    def arrivals(self) -> tuple[ScenarioRequest, ...]:
         return tuple(arrival for wave in self.waves for arrival in wave)
 
 
-def _ask(request_id: str, question: str, max_tokens: int, after_steps: int = 0, system: str | None = None) -> Arrival:
+def _ask(
+    request_id: str, question: str, max_tokens: int, after_steps: int = 0, system: str | None = None
+) -> ScenarioRequest:
     """One question to the chat model, answered greedily: the same words in every run."""
     messages: tuple[Message, ...] = ({"role": "user", "content": question},)
     if system is not None:
@@ -61,16 +63,16 @@ def _ask(request_id: str, question: str, max_tokens: int, after_steps: int = 0, 
     # A small model repeats itself when it is greedy; the penalty keeps the text worth reading. (Not the repetition
     # penalty: that one would also make the words of the question less likely in the answer.)
     params = SamplingParams(temperature=0.0, max_tokens=max_tokens, frequency_penalty=0.3)
-    return Arrival(request_id=request_id, messages=messages, params=params, after_steps=after_steps)
+    return ScenarioRequest(request_id=request_id, messages=messages, params=params, after_steps=after_steps)
 
 
 def _draw(
     request_id: str, question: str, max_tokens: int, *, num_samples: int, seed: int, after_steps: int = 0
-) -> Arrival:
+) -> ScenarioRequest:
     """One question and several answers, drawn at random from a fixed seed: the same words in every run."""
     # Of what a small model thinks possible the least likely tenth is mostly noise.
     params = SamplingParams(n=num_samples, temperature=1.0, top_p=0.9, seed=seed, max_tokens=max_tokens)
-    return Arrival(
+    return ScenarioRequest(
         request_id=request_id,
         messages=({"role": "user", "content": question},),
         params=params,
@@ -78,10 +80,10 @@ def _draw(
     )
 
 
-def _search(request_id: str, question: str, max_tokens: int, *, width: int) -> Arrival:
+def _search(request_id: str, question: str, max_tokens: int, *, width: int) -> ScenarioRequest:
     """One question and its most probable answers, found by a beam search."""
     params = SamplingParams(n=width, use_beam_search=True, temperature=0.0, max_tokens=max_tokens)
-    return Arrival(request_id=request_id, messages=({"role": "user", "content": question},), params=params)
+    return ScenarioRequest(request_id=request_id, messages=({"role": "user", "content": question},), params=params)
 
 
 _TEACHER = (

@@ -19,7 +19,7 @@ from minivllm import __version__
 from minivllm.errors import ConfigError, InvalidSamplingParamsError, MinivllmError
 
 
-class Command(NamedTuple):
+class Subcommand(NamedTuple):
     """One subcommand."""
 
     room: str
@@ -29,23 +29,25 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
-    "demo": Command("serving", "watch the engine serve several users at once, in the dashboard"),
-    "lesson": Command("course", "learn how a serving engine works, on this one"),
-    "exercise": Command("course", "write a piece of the engine, and let the engine run on it"),
-    "live": Command("serving", "an engine of your own in the dashboard, to be fed, paused, stepped and changed"),
-    "attach": Command("recordings", "watch an engine in another process"),
-    "replay": Command("recordings", "a recording in the dashboard, forward and back"),
-    "shot": Command("recordings", "a picture of any moment of a recording"),
-    "chat": Command("serving", "talk with a model in the terminal"),
-    "generate": Command("serving", "complete one or many prompts"),
-    "serve": Command("serving", "serve a model over HTTP, to OpenAI's clients and to vLLM's"),
-    "model": Command("serving", "list, fetch and find models"),
-    "once": Command("recordings", "tell the state of an engine from a recording, at its end or after a step"),
-    "export": Command("recordings", "turn a recording into a trace for Perfetto"),
-    "compare": Command("lab", "run one trace through two configurations of the engine, side by side"),
-    "simulate": Command("lab", "ask what a crowd would see: the real scheduler and memory, with modelled step times"),
-    "bench": Command("lab", "measure the engine"),
-    "to-vllm": Command("lab", "the same configuration for vLLM, on one GPU or many: its command and its script"),
+    "demo": Subcommand("serving", "watch the engine serve several users at once, in the dashboard"),
+    "lesson": Subcommand("course", "learn how a serving engine works, on this one"),
+    "exercise": Subcommand("course", "write a piece of the engine, and let the engine run on it"),
+    "live": Subcommand("serving", "an engine of your own in the dashboard, to be fed, paused, stepped and changed"),
+    "attach": Subcommand("recordings", "watch an engine in another process"),
+    "replay": Subcommand("recordings", "a recording in the dashboard, forward and back"),
+    "shot": Subcommand("recordings", "a picture of any moment of a recording"),
+    "chat": Subcommand("serving", "talk with a model in the terminal"),
+    "generate": Subcommand("serving", "complete one or many prompts"),
+    "serve": Subcommand("serving", "serve a model over HTTP, to OpenAI's clients and to vLLM's"),
+    "model": Subcommand("serving", "list, fetch and find models"),
+    "once": Subcommand("recordings", "tell the state of an engine from a recording, at its end or after a step"),
+    "export": Subcommand("recordings", "turn a recording into a trace for Perfetto"),
+    "compare": Subcommand("lab", "run one trace through two configurations of the engine, side by side"),
+    "simulate": Subcommand(
+        "lab", "ask what a crowd would see: the real scheduler and memory, with modelled step times"
+    ),
+    "bench": Subcommand("lab", "measure the engine"),
+    "to-vllm": Subcommand("lab", "the same configuration for vLLM, on one GPU or many: its command and its script"),
 }
 """Name of a subcommand, which is also its module, with underscores -> where that is, and what it does."""
 

@@ -49,7 +49,7 @@ ADDRESS = "ADDRESS"
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class Deployment:
     """What is to run where."""
 
     model: str
@@ -71,7 +71,7 @@ def notes(config: EngineConfig) -> list[str]:
     ]
 
 
-def engine_options(target: Target) -> dict[str, Any]:
+def engine_options(target: Deployment) -> dict[str, Any]:
     """vLLM's `EngineArgs`, by name: those of the configuration and the parallel sizes."""
     config, sizes = target.config, target.sizes
     options = {name: getattr(config, name) for name in SAME}
@@ -84,7 +84,7 @@ def engine_options(target: Target) -> dict[str, Any]:
     return options | parallel
 
 
-def vllm_commands(target: Target) -> list[str]:
+def vllm_commands(target: Deployment) -> list[str]:
     """`vllm serve`, once for each machine, the first machine's first."""
     server = {name: value for name, value in target.server.items() if value is not None}
     common = engine_options(target)
@@ -114,7 +114,7 @@ def _flag(name: str, value: object) -> str:
     return f"{flag} {shlex.quote(str(value))}"
 
 
-def vllm_script(target: Target) -> str:
+def vllm_script(target: Deployment) -> str:
     """A Python program that generates as `minivllm.LLM` would with this configuration."""
     options = "".join(f"    {name}={value!r},\n" for name, value in engine_options(target).items())
     return (

@@ -18,9 +18,8 @@ import numpy as np
 from minivllm.core.block_pool import KVCacheBlock
 from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import BlockCopy, ScheduledSequence, SchedulerOutput
+from minivllm.core.slot_mapping import NOT_WRITTEN
 from minivllm.errors import InvariantError
-
-NOT_WRITTEN = -1
 
 
 @dataclass(slots=True)

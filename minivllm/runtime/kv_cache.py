@@ -45,8 +45,8 @@ def num_blocks_that_fit(spec: KVCacheSpec, num_bytes: int) -> int:
     num_blocks = num_bytes // spec.bytes_per_block
     if num_blocks < 1:
         raise ConfigError(
-            f"{format_bytes(max(num_bytes, 0))} for the KV cache do not hold even one block of {spec.block_size} tokens "
-            f"({format_bytes(spec.bytes_per_block)}); raise kv_cache_memory_bytes (on CUDA also "
+            f"{format_memory(max(num_bytes, 0))} for the KV cache do not hold even one block of {spec.block_size} tokens "
+            f"({format_memory(spec.bytes_per_block)}); raise kv_cache_memory_bytes (on CUDA also "
             "gpu_memory_utilization) or lower block_size."
         )
     return num_blocks
@@ -57,7 +57,7 @@ def require_cpu_memory(spec: KVCacheSpec, num_blocks: int) -> None:
     need, available = num_blocks * spec.bytes_per_block, available_cpu_memory()
     if available is not None and need > available:
         raise ConfigError(
-            f"A KV cache of {num_blocks} blocks needs {format_bytes(need)} and {format_bytes(available)} are free; lower "
+            f"A KV cache of {num_blocks} blocks needs {format_memory(need)} and {format_memory(available)} are free; lower "
             "num_gpu_blocks_override or kv_cache_memory_bytes."
         )
 
@@ -102,7 +102,8 @@ def _container_memory(root: Path) -> int | None:
     return None if limit == "max" else max(int(limit) - used + int(stats["inactive_file"]), 0)
 
 
-def format_bytes(num_bytes: int) -> str:
+def format_memory(num_bytes: int) -> str:
+    """In binary units, as memory is measured."""
     if num_bytes >= GIB:
         return f"{num_bytes / GIB:.1f} GiB"
     return f"{num_bytes / (1 << 20):.1f} MiB"

@@ -11,7 +11,7 @@ import pytest
 from minivllm.cli import main
 from minivllm.config import EngineConfig
 from minivllm.errors import ConfigError
-from minivllm.lab.vllm_export import SAME, WITHOUT, Target, engine_options, vllm_commands, vllm_script
+from minivllm.lab.vllm_export import SAME, WITHOUT, Deployment, engine_options, vllm_commands, vllm_script
 from minivllm.lab.vllm_sizes import GIB, Hardware, bytes_per_gpu, choose_sizes
 from minivllm.runtime.model.model_config import ModelConfig
 
@@ -85,10 +85,12 @@ def test_what_cannot_be_is_one_sentence(arguments: dict, words: str) -> None:
         sizes_of(**arguments)
 
 
-def target(config: EngineConfig, num_gpus: int = 1, gib: float = 80.0, machines: int = 1, **server: object) -> Target:
+def target(
+    config: EngineConfig, num_gpus: int = 1, gib: float = 80.0, machines: int = 1, **server: object
+) -> Deployment:
     hardware = Hardware(num_gpus, machines, gib, config.gpu_memory_utilization)
     sizes = choose_sizes(LLAMA_8B, hardware, item_size=2, max_model_len=8192)
-    return Target("org/model", config, sizes, hardware, server)
+    return Deployment("org/model", config, sizes, hardware, server)
 
 
 def test_every_option_is_either_said_or_explained() -> None:

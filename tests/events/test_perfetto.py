@@ -25,7 +25,7 @@ from minivllm.events.perfetto.drawn_time import STEP_US, drawn_time
 from minivllm.events.perfetto.export import export_perfetto
 from minivllm.events.perfetto.slot_turns import SlotTurns
 from minivllm.events.recording.log import LogWriter
-from minivllm.events.recording.reader import EventStream
+from minivllm.events.recording.reader import LogReader
 
 TRACES = sorted((Path(__file__).parents[2] / "docs/assets/traces").glob("*.jsonl"))
 PHASES_OF_A_LIFE = {"queued", "prefill", "decode", "preempted"}
@@ -142,7 +142,7 @@ def test_any_history_of_the_engine_becomes_a_trace_that_tells_all_of_it():
 
 @pytest.mark.parametrize("log", TRACES, ids=lambda log: log.stem)
 def test_each_scenario_becomes_a_trace_that_tells_all_of_it(log: Path):
-    stream = EventStream(log)
+    stream = LogReader(log)
     check_against_events(exported(log), stream.header, list(stream))
 
 

@@ -7,7 +7,7 @@ from support.engine.engine_fakes import WatchedEngine
 
 from minivllm.errors import EventLogError
 from minivllm.events.recording.log import LogWriter
-from minivllm.events.recording.reader import EventStream
+from minivllm.events.recording.reader import LogReader
 from minivllm.events.recording.recording import Recording
 from minivllm.events.types import Gap
 
@@ -24,7 +24,7 @@ def log(tmp_path: Path) -> Path:
 
 
 def test_a_stream_gives_the_header_and_every_event_of_a_recording(log: Path):
-    recording, stream = Recording(log), EventStream(log)
+    recording, stream = Recording(log), LogReader(log)
     assert stream.header == recording.header
     assert list(stream) == list(recording.events(0, len(recording)))
     assert stream.damage is None
@@ -34,18 +34,18 @@ def test_a_torn_last_line_ends_a_stream_without_damage(log: Path):
     data = log.read_bytes()
     for torn in (data[:-20], data[:-20] + b"\n", data + b'{"ev":'):
         log.write_bytes(torn)
-        stream = EventStream(log)
+        stream = LogReader(log)
         assert len(list(stream)) == len(Recording(log)) and stream.damage is None
 
 
 def test_a_damaged_line_ends_a_stream_and_is_told(log: Path):
     lines = log.read_bytes().splitlines(keepends=True)
     log.write_bytes(b"".join([*lines[:9], b"?\n", *lines[9:]]))
-    stream = EventStream(log)
+    stream = LogReader(log)
     assert len(list(stream)) == 8
     assert stream.damage is not None and "is damaged at line 10" in stream.damage
     log.write_bytes(b"".join([*lines[:9], *lines[10:]]))
-    stream = EventStream(log)
+    stream = LogReader(log)
     assert len(list(stream)) == 8
     assert stream.damage is not None and "event 8 should stand there, not 9" in stream.damage
 
@@ -56,7 +56,7 @@ def test_unknown_kinds_are_passed_over_and_a_gap_is_an_event(log: Path):
     newer = b'{"ev":"block.teleported","seq":%d,"step":99,"t":0.0}\n' % count
     gap = b'{"ev":"log.gap","seq":%d,"step":120,"t":1.0,"lost":9}\n' % (count + 9)
     log.write_bytes(b"".join([*lines, newer, gap]))
-    *_, last = stream = list(EventStream(log))
+    *_, last = stream = list(LogReader(log))
     assert isinstance(last, Gap) and len(stream) == count + 1
 
 
@@ -74,4 +74,4 @@ def test_what_is_no_log_is_refused_in_one_sentence(content: bytes | None, senten
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(EventLogError, match=sentence):
-        EventStream(path)
+        LogReader(path)

@@ -18,7 +18,7 @@ from minivllm.tui.app import DashboardApp
 from minivllm.tui.draw.theme import DARK, LIGHT
 from minivllm.tui.sources.in_process import InProcessSource
 from minivllm.tui.state.model import MODELS
-from minivllm.tui.widgets.frame.boxes import Column, Row
+from minivllm.tui.widgets.frame.boxes import PanelColumn, PanelRow
 from minivllm.tui.widgets.frame.panel import Panel
 
 WATCH = "The first blocks are computed once and shared."
@@ -116,7 +116,7 @@ def test_no_cell_of_the_screen_keeps_the_ground_of_the_theme_before(shared_prefi
 
     def grounds() -> set[str]:
         """Also those of boxes, which lie bare where their panels leave room."""
-        boxes = [one for kind in (Row, Column) for one in app.screen.query(kind)]
+        boxes = [one for kind in (PanelRow, PanelColumn) for one in app.screen.query(kind)]
         bare = [strip for one in boxes for strip in one.render_lines(one.size.region)]
         cells = [segment for strip in (*app.screen._compositor.render_strips(), *bare) for segment in strip]
         return {cell.style.bgcolor.get_truecolor().hex for cell in cells if cell.style and cell.style.bgcolor}

@@ -21,7 +21,7 @@ MERGED_BELOW = 1 / 1000
 """Neighbours on a timeline become one where less than this part of the step lies between them."""
 
 
-class Span(NamedTuple):
+class Interval(NamedTuple):
     """An interval. start, end: microseconds"""
 
     start: float
@@ -29,16 +29,16 @@ class Span(NamedTuple):
     name: str
 
 
-def spans_of(trace_events: list[dict[str, Any]], categories: frozenset[str]) -> list[Span]:
+def intervals_of(trace_events: list[dict[str, Any]], categories: frozenset[str]) -> list[Interval]:
     """The intervals of these categories, by their start."""
     return sorted(
-        Span(event["ts"], event["ts"] + event["dur"], event["name"])
+        Interval(event["ts"], event["ts"] + event["dur"], event["name"])
         for event in trace_events
         if event.get("ph") == "X" and event.get("cat") in categories
     )
 
 
-def cuda_api_of(trace_events: list[dict[str, Any]]) -> list[Span]:
+def cuda_api_of(trace_events: list[dict[str, Any]]) -> list[Interval]:
     """The time inside of CUDA's functions, each named `launch` or `wait`. (Other calls, which are short, count as launches.)"""
     to_host = {
         event["args"]["correlation"]
@@ -50,19 +50,19 @@ def cuda_api_of(trace_events: list[dict[str, Any]]) -> list[Span]:
         for event in trace_events
         if event.get("cat") in IN_CUDA_API
     ]
-    return spans_of(waits, IN_CUDA_API)
+    return intervals_of(waits, IN_CUDA_API)
 
 
 def _waits(event: dict[str, Any], to_host: set[int]) -> bool:
     return "Synchronize" in event["name"] or event.get("args", {}).get("correlation") in to_host
 
 
-def phases_of(trace_events: list[dict[str, Any]]) -> list[Span]:
+def phases_of(trace_events: list[dict[str, Any]]) -> list[Interval]:
     """The host's ranges named in `PHASES`. (The profiler repeats them on the device in a category of its own.)"""
-    return [span for span in spans_of(trace_events, frozenset({"user_annotation"})) if span.name in PHASES]
+    return [span for span in intervals_of(trace_events, frozenset({"user_annotation"})) if span.name in PHASES]
 
 
-def union_length(spans: list[Span], within: Span) -> float:
+def union_length(spans: list[Interval], within: Interval) -> float:
     """Microseconds of `within` in which at least one of `spans`, ordered by start, runs."""
     total, covered_to = 0.0, within.start
     for span in spans:
@@ -75,7 +75,7 @@ def union_length(spans: list[Span], within: Span) -> float:
 
 def summarize_steps(trace_events: list[dict[str, Any]]) -> dict[str, Any]:
     """Of each profiled step, in order: wall and busy in seconds, launches and kernels in numbers; the kernels with most time."""
-    device, api = spans_of(trace_events, ON_DEVICE), spans_of(trace_events, IN_CUDA_API)
+    device, api = intervals_of(trace_events, ON_DEVICE), intervals_of(trace_events, IN_CUDA_API)
     launches = _outermost([span for span in api if "Launch" in span.name])
     steps = [span for span in phases_of(trace_events) if span.name == "step"]
     inside = [[span for span in device if step.start <= span.start < step.end] for step in steps]
@@ -88,16 +88,16 @@ def summarize_steps(trace_events: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _outermost(spans: list[Span]) -> list[Span]:
+def _outermost(spans: list[Interval]) -> list[Interval]:
     """Without those inside of another: a function of the runtime may call one of the driver for the same launch."""
-    found: list[Span] = []
+    found: list[Interval] = []
     for span in spans:
         if not found or span.end > found[-1].end:
             found.append(span)
     return found
 
 
-def _top_kernels(steps: list[list[Span]], most: int = 10) -> list[dict[str, Any]]:
+def _top_kernels(steps: list[list[Interval]], most: int = 10) -> list[dict[str, Any]]:
     """Those with most time, with time and number per step."""
     seconds, numbers = Counter(), Counter()
     for span in (span for spans in steps for span in spans):
@@ -117,7 +117,7 @@ def reduced_timeline(trace_events: list[dict[str, Any]]) -> list[dict[str, Any]]
     phases = phases_of(trace_events)
     step = [span for span in phases if span.name == "step"][-1]
     api = cuda_api_of(trace_events)
-    kernels = [span._replace(name="kernel") for span in spans_of(trace_events, ON_DEVICE)]
+    kernels = [span._replace(name="kernel") for span in intervals_of(trace_events, ON_DEVICE)]
     sampled = max((span.end for span in phases if span.name == "sample" and span.start >= step.start), default=step.end)
     host = [
         span._replace(name="output") if span.name == "step" and span.start >= sampled else span
@@ -136,7 +136,7 @@ def reduced_timeline(trace_events: list[dict[str, Any]]) -> list[dict[str, Any]]
     ]
 
 
-def _innermost(spans: list[Span], within: Span) -> list[Span]:
+def _innermost(spans: list[Interval], within: Interval) -> list[Interval]:
     """Nested intervals as intervals side by side: each moment belongs to the span that began last."""
     edges = sorted({edge for span in spans for edge in (span.start, span.end) if within.start <= edge <= within.end})
     ordered, running, begun, found = sorted(spans), [], 0, []
@@ -146,13 +146,13 @@ def _innermost(spans: list[Span], within: Span) -> list[Span]:
             begun += 1
         running = [span for span in running if span.end > start]
         if running:
-            found.append(Span(start, end, max(running, key=lambda span: (span.start, -span.end)).name))
+            found.append(Interval(start, end, max(running, key=lambda span: (span.start, -span.end)).name))
     return found
 
 
-def _merged(spans: list[Span], gap: float) -> list[Span]:
+def _merged(spans: list[Interval], gap: float) -> list[Interval]:
     """Neighbours of one name with less than `gap` between them as one."""
-    merged: list[Span] = []
+    merged: list[Interval] = []
     for span in spans:
         if merged and merged[-1].name == span.name and span.start - merged[-1].end <= gap:
             merged[-1] = merged[-1]._replace(end=max(merged[-1].end, span.end))

@@ -29,7 +29,7 @@ STREAM = json.dumps({"prompt": "Hi", "max_tokens": 1000, "ignore_eos": True, "st
 
 
 @dataclass
-class Target:
+class AttackedServer:
     """A server, as an attacker sees it."""
 
     url: str
@@ -74,36 +74,36 @@ async def _each(work: Iterable[Callable[[], Awaitable[object]]], at_once: int) -
     await asyncio.gather(*(one() for _ in range(at_once)))
 
 
-async def bad_bodies(target: Target) -> None:
+async def bad_bodies(target: AttackedServer) -> None:
     await _each((lambda p=path, b=body: target.post(p, b) for body in BODIES for path in POSTS), 20)
 
 
-async def content_types(target: Target) -> None:
+async def content_types(target: AttackedServer) -> None:
     await _each(
         (lambda p=path, k=kind: target.post(p, b'{"prompt":"x"}', k) for kind in CONTENT_TYPES for path in POSTS), 20
     )
 
 
-async def mutations(target: Target) -> None:
+async def mutations(target: AttackedServer) -> None:
     await _each((lambda n=n: target.post(POSTS[n % len(POSTS)], mutated(n)) for n in range(5000)), 20)
 
 
-async def no_http(target: Target) -> None:
+async def no_http(target: AttackedServer) -> None:
     raw = [text.replace("{host}", urlsplit(target.url).netloc).encode("latin-1") for text in RAW]
     await _each((lambda r=one: target.send(r, seconds=12.0) for one in raw), 50)
 
 
-async def stalled_uploads(target: Target) -> None:
+async def stalled_uploads(target: AttackedServer) -> None:
     head = target.head("POST", "/generate", "Transfer-Encoding: chunked\r\n")
     part = b"%x\r\n" % (MIB // 2) + b"x" * (MIB // 2) + b"\r\n"
     await _each([lambda: target.send(head + part, seconds=40.0)] * 100, 100)
 
 
-async def half_open(target: Target) -> None:
+async def half_open(target: AttackedServer) -> None:
     await _each([lambda: target.send(b"GET /hea", seconds=15.0)] * 500, 500)
 
 
-async def disconnects(target: Target) -> None:
+async def disconnects(target: AttackedServer) -> None:
     await _each(
         (
             lambda n=n: target.post("/v1/completions", STREAM, at_most=1 + n % 2000, rudely=n % 2 == 0)
@@ -113,7 +113,7 @@ async def disconnects(target: Target) -> None:
     )
 
 
-async def deaf_readers(target: Target) -> None:
+async def deaf_readers(target: AttackedServer) -> None:
     """Large answers that are not read, until this client leaves."""
     large = json.dumps({"prompt": "a" * (MIB - 100)}).encode()
     await _each([lambda: target.post("/tokenize", large, at_most=1, seconds=120.0, rudely=True)] * 60, 20)
@@ -121,12 +121,12 @@ async def deaf_readers(target: Target) -> None:
     await _each([lambda: target.send(watch, at_most=1, seconds=2.0)] * 40, 40)
 
 
-async def long_texts(target: Target) -> None:
+async def long_texts(target: AttackedServer) -> None:
     large = json.dumps({"prompt": "hello wor" * (MIB // 9 - 20)}).encode()
     await _each([lambda: target.post("/tokenize", large, seconds=200.0)] * 30, 30)
 
 
-async def large_bodies(target: Target) -> None:
+async def large_bodies(target: AttackedServer) -> None:
     bodies = [
         json.dumps({"messages": [{"role": "user", "content": "a<|im_end|>" * 90_000}]}),
         json.dumps({f"k{i}": 1 for i in range(19_900)}),
@@ -147,7 +147,7 @@ async def large_bodies(target: Target) -> None:
     )
 
 
-async def large_answers(target: Target) -> None:
+async def large_answers(target: AttackedServer) -> None:
     body = json.dumps(
         {
             "prompt": [60] * 500,
@@ -181,7 +181,7 @@ class Others:
     """Two clients that want nothing unusual, while somebody attacks."""
 
     def __init__(self, url: str) -> None:
-        self._target = Target(url)
+        self._target = AttackedServer(url)
         self.health: list[float] = []
         self.completions: list[float] = []
         self.texts: set[str] = set()
@@ -228,13 +228,13 @@ async def _attack(server: ServerProcess, names: list[str]) -> list[str]:
     faults: list[str] = []
     await asyncio.to_thread(server.start_its_pools)
     expected = await Others(server.url).canary()
-    await _each([lambda: Target(server.url).post("/v1/completions", STREAM, at_most=100_000)] * 30, 30)
+    await _each([lambda: AttackedServer(server.url).post("/v1/completions", STREAM, at_most=100_000)] * 30, 30)
     fresh = await _idle(server)
     print(f"{'attack':<16} {'inputs':>6} {'seconds':>7}  {'health':>7} {'answer':>7}  {'MiB':>6}  answers", flush=True)
     for attack in ATTACKS:
         if names and attack.__name__ not in names:
             continue
-        target, others = Target(server.url), Others(server.url)
+        target, others = AttackedServer(server.url), Others(server.url)
         began = time.monotonic()
         async with others.beside():
             await attack(target)

@@ -20,7 +20,7 @@ from minivllm.tui.widgets.blocks.inspector import Inspector
 from minivllm.tui.widgets.blocks.mass import Mass
 from minivllm.tui.widgets.blocks.prefix_tree import PrefixTree
 from minivllm.tui.widgets.blocks.xray import XRay
-from minivllm.tui.widgets.frame.boxes import Column, Row
+from minivllm.tui.widgets.frame.boxes import PanelColumn, PanelRow
 from minivllm.tui.widgets.frame.panel import Panel
 
 
@@ -36,11 +36,11 @@ class BlocksScreen(DashboardScreen):
 
     def body(self) -> Iterable[Widget]:
         index = PrefixIndex()
-        with Row(id="body"):
-            with Column(id="blocks-left"):
+        with PanelRow(id="body"):
+            with PanelColumn(id="blocks-left"):
                 yield BlockMap(id="blocks-map")
                 yield FreeQueue(id="blocks-queue")
-            with Column(id="blocks-right"):
+            with PanelColumn(id="blocks-right"):
                 yield Inspector(index, id="blocks-inspector")
                 self._folding = (PrefixTree(index, id="blocks-tree"), Mass(id="blocks-mass"), XRay(id="blocks-xray"))
                 yield from self._folding

@@ -11,7 +11,7 @@ from textual.widget import Widget
 from minivllm.tui.screens.base import DashboardScreen
 from minivllm.tui.widgets.compare.comparison import Comparison
 from minivllm.tui.widgets.compare.side import Side
-from minivllm.tui.widgets.frame.boxes import Row
+from minivllm.tui.widgets.frame.boxes import PanelRow
 from minivllm.tui.widgets.frame.sentences import Watch
 
 
@@ -24,7 +24,7 @@ class CompareScreen(DashboardScreen):
         # Held and not looked for later: a last frame may come while the screen is taken down.
         self._watch = Watch(self.context.watch, id="watch")
         yield self._watch
-        with Row(id="sides"):
+        with PanelRow(id="sides"):
             yield Side("A: this recording", is_second=False, id="side-a")
             yield Side("B: the second one", is_second=True, id="side-b")
         self._comparison = Comparison(id="comparison")

@@ -14,7 +14,7 @@ from minivllm.tui.screens.base import DashboardScreen
 from minivllm.tui.time.event_search import index_of
 from minivllm.tui.widgets.events.event_detail import EventDetail
 from minivllm.tui.widgets.events.event_list import EventList
-from minivllm.tui.widgets.frame.boxes import Row
+from minivllm.tui.widgets.frame.boxes import PanelRow
 
 
 class EventsScreen(DashboardScreen):
@@ -25,7 +25,7 @@ class EventsScreen(DashboardScreen):
 
     def body(self) -> Iterable[Widget]:
         self._followed: Target | None = None
-        with Row(id="events-body"):
+        with PanelRow(id="events-body"):
             yield EventList(id="events")
             yield EventDetail(id="event-detail")
 

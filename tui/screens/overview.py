@@ -8,7 +8,7 @@ from minivllm.tui.screens.base import DashboardScreen
 from minivllm.tui.widgets.blocks.blockmap import BlockMap
 from minivllm.tui.widgets.blocks.freequeue import FreeQueue
 from minivllm.tui.widgets.events.eventlog import EventLog
-from minivllm.tui.widgets.frame.boxes import Column, Row
+from minivllm.tui.widgets.frame.boxes import PanelColumn, PanelRow
 from minivllm.tui.widgets.frame.sentences import Summary, Watch
 from minivllm.tui.widgets.requests.finished import Finished
 from minivllm.tui.widgets.requests.slots import Slots
@@ -28,12 +28,12 @@ class Overview(DashboardScreen):
         yield Watch(self.context.watch, id="watch")
         yield self._summary
         yield self._slots
-        with Row(id="body"):
-            with Column(id="memory"):
+        with PanelRow(id="body"):
+            with PanelColumn(id="memory"):
                 yield BlockMap(id="blockmap")
                 yield FreeQueue(id="freequeue")
                 yield Finished(id="finished")
-            with Column(id="plan"):
+            with PanelColumn(id="plan"):
                 yield Budget(id="budget")
                 yield Waiting(id="waiting")
                 yield EventLog(id="eventlog")

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from textual.widget import Widget
 
 from minivllm.tui.screens.base import DashboardScreen
-from minivllm.tui.widgets.frame.boxes import Column
+from minivllm.tui.widgets.frame.boxes import PanelColumn
 from minivllm.tui.widgets.requests.request_detail import RequestDetail
 from minivllm.tui.widgets.requests.timelines import Timelines
 
@@ -16,6 +16,6 @@ class RequestsScreen(DashboardScreen):
     NAME = "requests"
 
     def body(self) -> Iterable[Widget]:
-        with Column(id="requests-body"):
+        with PanelColumn(id="requests-body"):
             yield Timelines(id="timelines")
             yield RequestDetail(id="request-detail")

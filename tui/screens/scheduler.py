@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from textual.widget import Widget
 
 from minivllm.tui.screens.base import DashboardScreen
-from minivllm.tui.widgets.frame.boxes import Column, Row
+from minivllm.tui.widgets.frame.boxes import PanelColumn, PanelRow
 from minivllm.tui.widgets.requests.batch_order import BatchOrder
 from minivllm.tui.widgets.steps.budget import Budget
 from minivllm.tui.widgets.steps.step_detail import StepDetail
@@ -19,8 +19,8 @@ class SchedulerScreen(DashboardScreen):
 
     def body(self) -> Iterable[Widget]:
         yield Budget(id="step-budget")
-        with Row(id="scheduler-body"):
+        with PanelRow(id="scheduler-body"):
             yield StepHistory(id="step-history")
-            with Column(id="scheduler-side"):
+            with PanelColumn(id="scheduler-side"):
                 yield StepDetail(id="step-detail")
                 yield BatchOrder(id="batch-order")

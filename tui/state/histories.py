@@ -74,7 +74,7 @@ class StepRecord(msgspec.Struct, gc=False):
 _SHARES_DECODER = msgspec.msgpack.Decoder(list[Share])
 
 
-class StepHistory(msgspec.Struct):
+class PastSteps(msgspec.Struct):
     """The last steps, oldest first."""
 
     records: list[StepRecord] = []

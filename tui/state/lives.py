@@ -16,7 +16,7 @@ from minivllm.tui.state.histories import Preemption
 
 LIVES_KEPT = 64
 
-Phase = Literal["queued", "prefill", "decode", "preempted"]
+LifePhase = Literal["queued", "prefill", "decode", "preempted"]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class Life(TokenTimes):
 
     seq_id: str
     request_id: str
-    phases: list[tuple[int, float, Phase]]
+    phases: list[tuple[int, float, LifePhase]]
     """(first step, time, phase), in order."""
     last_token_step: int | None = None
     preemption: Preemption | None = None
@@ -84,11 +84,11 @@ class Lives(msgspec.Struct):
     def _pruned(self, event: ev.BeamPruned) -> None:
         self._drop(event.seq_id)  # a search prunes hundreds
 
-    def _begin(self, seq_id: str, request_id: str, event: ev.Event, phase: Phase) -> None:
+    def _begin(self, seq_id: str, request_id: str, event: ev.Event, phase: LifePhase) -> None:
         phases = [(event.step, event.t, phase)]
         self.by_sequence[seq_id] = Life(event.t, seq_id=seq_id, request_id=request_id, phases=phases)
 
-    def _enter(self, event: ev.Event, phase: Phase) -> None:
+    def _enter(self, event: ev.Event, phase: LifePhase) -> None:
         life = self.by_sequence.get(event.seq_id)
         if life is not None and life.phases[-1][2] != phase:
             life.phases.append((event.step, event.t, phase))

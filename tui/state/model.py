@@ -21,7 +21,7 @@ from minivllm.events.recording.fold_codec import FOLD
 from minivllm.events.state import EngineState
 from minivllm.tui.state.block_histories import BlockAge, BlockAges, Lookups
 from minivllm.tui.state.decisions import TOLD_KINDS, DecisionLog
-from minivllm.tui.state.histories import StepHistory, StepRecord
+from minivllm.tui.state.histories import PastSteps, StepRecord
 from minivllm.tui.state.letters import Letters
 from minivllm.tui.state.lives import Life, Lives
 
@@ -41,7 +41,7 @@ class _Remembered(msgspec.Struct):
 
     letters: Letters
     log: DecisionLog
-    steps: StepHistory
+    steps: PastSteps
     lives: Lives
     lookups: Lookups
     ages: BlockAges
@@ -54,7 +54,7 @@ class _Remembered(msgspec.Struct):
 
     @classmethod
     def nothing(cls, num_blocks: int) -> "_Remembered":
-        return cls(Letters(), DecisionLog(), StepHistory(), Lives(), Lookups(), BlockAges([None] * num_blocks))
+        return cls(Letters(), DecisionLog(), PastSteps(), Lives(), Lookups(), BlockAges([None] * num_blocks))
 
     def keep_letters(self, event: ev.Event) -> None:
         if type(event) in _END_A_SEQUENCE:

@@ -10,15 +10,13 @@ from collections import deque
 from typing import NamedTuple
 
 from minivllm.events import types as ev
+from minivllm.tui.state.histories import Share
 from minivllm.tui.time.event_search import Events
 
 _CHUNK = 1000
 
-Share = tuple[str, str, int]
-"""(seq_id, kind, tokens)"""
 
-
-class Plan(NamedTuple):
+class StepPlan(NamedTuple):
     """What a step gave to whom, in order."""
 
     step: int
@@ -31,8 +29,8 @@ class Parting(NamedTuple):
     """Where two runs go different ways; None on a side that has ended before."""
 
     step: int
-    a: Plan | None
-    b: Plan | None
+    a: StepPlan | None
+    b: StepPlan | None
 
 
 class _Side:
@@ -40,7 +38,7 @@ class _Side:
 
     def __init__(self, recording: Events) -> None:
         self.recording = recording
-        self.plans: deque[Plan] = deque()
+        self.plans: deque[StepPlan] = deque()
         self._index = 0
         self._step: int | None = None
         """The step that it is in."""
@@ -57,16 +55,16 @@ class _Side:
                 case ev.StepBegin():
                     self._step, self._shares = event.step, []
                 case ev.StepScheduled():
-                    self._shares.append((event.seq_id, event.kind, event.num_tokens))
+                    self._shares.append(Share(event.seq_id, event.kind, event.num_tokens))
                 case ev.StepEnd():
-                    self.plans.append(Plan(event.step, tuple(self._shares)))
+                    self.plans.append(StepPlan(event.step, tuple(self._shares)))
                     self._step = None
         self._index = stop
 
     def end(self) -> None:
         """Nothing more comes. A step that has not ended never will."""
         if self._step is not None and not self.has_more:
-            self.plans.append(Plan(self._step, tuple(self._shares), is_torn=True))
+            self.plans.append(StepPlan(self._step, tuple(self._shares), is_torn=True))
             self._step = None
 
 

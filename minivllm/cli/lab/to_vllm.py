@@ -15,7 +15,7 @@ from pathlib import Path
 from minivllm.cli.options import add_engine_options, engine_config
 from minivllm.config import EngineConfig
 from minivllm.errors import ConfigError
-from minivllm.lab.vllm_export import Target, notes, vllm_commands, vllm_script
+from minivllm.lab.vllm_export import Deployment, notes, vllm_commands, vllm_script
 from minivllm.lab.vllm_sizes import GIB, Hardware, choose_sizes
 
 DEFAULT_GPU_MEMORY_GIB = 80.0
@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     )
     server = {name: getattr(args, name) for name in ("host", "port", "served_model_name")}
     name, remark = vllm_model(config.model, directory)
-    target = Target(name, config, sizes, hardware, server)
+    target = Deployment(name, config, sizes, hardware, server)
     comments = [
         f"{_counted(hardware.num_gpus, 'GPU')}: {_counted(sizes.data, 'copy', 'copies')} of the model, each on {sizes.gpus_per_copy} (tensor {sizes.tensor}, "
         f"pipeline {sizes.pipeline}); {sizes.bytes_per_gpu / GIB:.2f} GiB of weights and one sequence of {max_model_len} "

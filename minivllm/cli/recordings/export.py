@@ -12,7 +12,7 @@ import os
 from minivllm.cli.terminal import note
 from minivllm.errors import ConfigError, EventLogError
 from minivllm.events.perfetto.export import export_perfetto
-from minivllm.events.recording.reader import EventStream
+from minivllm.events.recording.reader import LogReader
 from minivllm.events.recording.whole_file import whole_file
 
 
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    EventStream(args.log).close()  # if it is no recording, say so before a file is made
+    LogReader(args.log).close()  # if it is no recording, say so before a file is made
     if os.path.exists(args.perfetto) and os.path.samefile(args.log, args.perfetto):
         raise ConfigError(f"{args.perfetto} is the recording itself; name another file for the trace.")
     with whole_file(args.perfetto) as file:

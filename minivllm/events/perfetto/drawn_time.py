@@ -18,7 +18,7 @@ _QUARTER = STEP_US // 4
 PHASES = ("schedule", "prepare", "model", "sample")
 
 
-class Span(NamedTuple):
+class Interval(NamedTuple):
     """From `start` to `end`, both in microseconds."""
 
     name: str
@@ -39,7 +39,7 @@ class DrawnTime(Protocol):
     def moment(self, event: ev.Event) -> int:
         """When `event` happened, in a step or between two."""
 
-    def end_step(self, event: ev.StepEnd) -> list[Span]:
+    def end_step(self, event: ev.StepEnd) -> list[Interval]:
         """The phases of the step that ends. `now` is its end."""
 
     def cut_step(self) -> None:
@@ -68,19 +68,19 @@ class RealTime:
         self.now = max(self.now, _microseconds(event.t - self._zero))
         return self.now
 
-    def end_step(self, event: ev.StepEnd) -> list[Span]:
+    def end_step(self, event: ev.StepEnd) -> list[Interval]:
         begin, last_moment = self._begin, self.now
         end = max(self.moment(event), last_moment + 1)
         self.now = end
         # Planning comes first; the others follow each other up to the end. Between the two lie the engine's checks.
         edge = min(begin + _microseconds(event.t_schedule), end)
-        phases = [Span("schedule", begin, edge)]
+        phases = [Interval("schedule", begin, edge)]
         rest = event.t_prepare + event.t_model + event.t_sample
         for name, length in zip(PHASES[1:], (event.t_prepare, event.t_model, event.t_sample), strict=True):
             start = max(end - _microseconds(rest), edge)
             rest -= length
             edge = max(end - _microseconds(rest), edge)
-            phases.append(Span(name, start, edge))
+            phases.append(Interval(name, start, edge))
         return [phase for phase in phases if phase.end > phase.start]
 
     def cut_step(self) -> None:
@@ -120,12 +120,12 @@ class VirtualTime:
         self.now = min(self.now + 1, self._last)
         return self.now
 
-    def end_step(self, event: ev.StepEnd) -> list[Span]:
+    def end_step(self, event: ev.StepEnd) -> list[Interval]:
         if self._begin is None:
             return []
         starts = range(self._begin, self._begin + STEP_US, _QUARTER)
         self.cut_step()
-        return [Span(name, start, start + _QUARTER) for name, start in zip(PHASES, starts, strict=True)]
+        return [Interval(name, start, start + _QUARTER) for name, start in zip(PHASES, starts, strict=True)]
 
     def cut_step(self) -> None:
         if self._begin is not None:

@@ -19,10 +19,10 @@ from typing import BinaryIO, NamedTuple
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
 from minivllm.events.perfetto.chrome_trace import ChromeTrace
-from minivllm.events.perfetto.drawn_time import Span, drawn_time
+from minivllm.events.perfetto.drawn_time import Interval, drawn_time
 from minivllm.events.perfetto.request_lives import RequestLives, cut
 from minivllm.events.perfetto.slot_turns import SlotTurns
-from minivllm.events.recording.reader import EventStream
+from minivllm.events.recording.reader import LogReader
 
 STEPS, DECISIONS = 1, 2
 """Tracks; those of the slots come after them."""
@@ -40,7 +40,7 @@ class Exported(NamedTuple):
 
 def export_perfetto(log: str | Path, file: BinaryIO) -> Exported:
     """Write the recording `log` into `file` as a Chrome trace. Raises `EventLogError` if it is no recording."""
-    stream = EventStream(log)
+    stream = LogReader(log)
     trace = ChromeTrace(file)
     converter = _Converter(stream.header, trace)
     try:
@@ -146,7 +146,7 @@ class _Converter:
         self._time.cut_step()
         self._draw_step([], {"cut_off": why})
 
-    def _draw_step(self, phases: list[Span], about: dict[str, object]) -> None:
+    def _draw_step(self, phases: list[Interval], about: dict[str, object]) -> None:
         number, begin, end = self._step.step, self._step_began, self._time.now
         args = {"step": number, "budget": self._step.budget, **about}
         if self._fold is not None:

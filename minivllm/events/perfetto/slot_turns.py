@@ -101,7 +101,7 @@ class SlotTurns:
         """The step ends: draw its turns, and the arrows that found theirs."""
         for seq_id, turn in self._turns.items():
             turn.end = end
-            self._trace.slice(turn.track, "slot", short_name(seq_id), turn.start, end, turn.args)
+            self._trace.slice(turn.track, "slot", seq_id.removesuffix(".0"), turn.start, end, turn.args)
         for arrow in self._arrows.values():
             target = self._turns.get(arrow.seq_id)
             if target is not None:  # a step that was cut off may have none for it
@@ -109,8 +109,3 @@ class SlotTurns:
                 self._trace.arrow(arrow.cat, arrow.source, (target.track, arrow.ts), args)
         self._turns.clear()
         self._arrows.clear()
-
-
-def short_name(seq_id: str) -> str:
-    """A sequence's name as it is shown: its request's, and the index only for a fork."""
-    return seq_id.removesuffix(".0")

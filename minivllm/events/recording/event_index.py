@@ -37,7 +37,7 @@ NOTABLE_KINDS: frozenset[type[ev.Event]] = frozenset(
 )
 
 
-class Mark(NamedTuple):
+class OffsetMark(NamedTuple):
     """The first `count` events end before byte `offset`."""
 
     count: int
@@ -63,17 +63,17 @@ class EventIndex:
             self._mark_counts.append(count)
             self._mark_offsets.append(offset)
 
-    def last_mark(self, count: int) -> Mark:
+    def last_mark(self, count: int) -> OffsetMark:
         """The last mark before event number `count`; there is always one, before the first event."""
         return self._mark(bisect_right(self._mark_counts, count) - 1)
 
-    def first_mark(self, count: int) -> Mark | None:
+    def first_mark(self, count: int) -> OffsetMark | None:
         """The first mark after the first `count` events; None if the end of what is indexed comes first."""
         index = bisect_left(self._mark_counts, count)
         return self._mark(index) if index < len(self._mark_counts) else None
 
-    def _mark(self, index: int) -> Mark:
-        return Mark(self._mark_counts[index], self._mark_offsets[index])
+    def _mark(self, index: int) -> OffsetMark:
+        return OffsetMark(self._mark_counts[index], self._mark_offsets[index])
 
     # ---- steps ----
 

@@ -1,4 +1,4 @@
-"""`EventStream`: a log read once, from its first line to its last, one event at a time.
+"""`LogReader`: a log read once, from its first line to its last, one event at a time.
 
 For whoever wants every event and no way back: an export, the state at the end. `recording.Recording` can seek and
 keeps an index for that; this keeps one line. Unknown kinds are passed over and a torn last line ends the log,
@@ -18,7 +18,7 @@ from minivllm.events.recording.lines import decode_header, decode_line, decode_s
 from minivllm.events.types import Event, Gap, LogHeader
 
 
-class EventStream:
+class LogReader:
     """Iterate over it once. A file that cannot be opened, or is no log of ours, raises at once."""
 
     def __init__(self, path: str | Path) -> None:

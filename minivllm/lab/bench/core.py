@@ -33,7 +33,7 @@ from minivllm.events.bus import EventBus
 from minivllm.events.recording.log import LogWriter
 from minivllm.events.types import LogHeader
 from minivllm.lab.common.environment import describe_environment
-from minivllm.lab.common.report import add_json_argument, percentile, print_report, progress_bar
+from minivllm.lab.common.report import add_json_argument, nearest_rank, print_report, progress_bar
 from minivllm.sampling_params import SamplingParams
 
 BLOCK_SIZE = 16
@@ -61,7 +61,7 @@ class CoreScenario:
 
 
 @dataclass(frozen=True, slots=True)
-class StepTimes:
+class ScheduleTimes:
     """Microseconds of one `Scheduler.schedule()`."""
 
     median_us: float
@@ -111,7 +111,7 @@ def decode_steps(scheduler: Scheduler) -> Iterator[None]:
         yield
 
 
-def time_steps(scenario: CoreScenario, num_steps: int, log_path: Path) -> StepTimes:
+def time_steps(scenario: CoreScenario, num_steps: int, log_path: Path) -> ScheduleTimes:
     """Time `num_steps` calls of `schedule()`. A pool that fills up is built anew, as often as need be."""
     clock = MonotonicClock()
     seconds: list[float] = []
@@ -131,10 +131,10 @@ def time_steps(scenario: CoreScenario, num_steps: int, log_path: Path) -> StepTi
                 seconds.append(clock.now() - started)
                 if len(seconds) == num_steps:
                     break
-    return StepTimes(statistics.median(seconds) * 1e6, percentile(seconds, 99) * 1e6, max(seconds) * 1e6)
+    return ScheduleTimes(statistics.median(seconds) * 1e6, nearest_rank(seconds, 99) * 1e6, max(seconds) * 1e6)
 
 
-def growth(times: dict[CoreScenario, StepTimes], dimension: str, small: int, large: int) -> float:
+def growth(times: dict[CoreScenario, ScheduleTimes], dimension: str, small: int, large: int) -> float:
     """How many times the median grows when `dimension` goes from `small` to `large` and nothing else changes.
 
     The median over all pairs of rows, since each single row has its noise.
@@ -145,7 +145,7 @@ def growth(times: dict[CoreScenario, StepTimes], dimension: str, small: int, lar
 
 def measure(num_steps: int = NUM_STEPS) -> dict[str, object]:
     """The JSON object: every scenario's times, and what they say about the two claims."""
-    times: dict[CoreScenario, StepTimes] = {}
+    times: dict[CoreScenario, ScheduleTimes] = {}
     with tempfile.TemporaryDirectory() as folder, progress_bar() as progress:
         for scenario in progress.track(SCENARIOS, description="planning steps"):
             progress.refresh()

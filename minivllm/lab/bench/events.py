@@ -32,7 +32,7 @@ from minivllm.lab.common.environment import describe_environment, peak_rss_bytes
 from minivllm.lab.common.report import (
     add_json_argument,
     add_model_arguments,
-    percentile,
+    nearest_rank,
     positive_int,
     print_report,
     progress_bar,
@@ -187,7 +187,7 @@ def measure(
         "seeks": num_seeks,
         "seek_ms": {
             "median": statistics.median(seeks.seek_seconds) * 1000,
-            "p99": percentile(seeks.seek_seconds, 99) * 1000,
+            "p99": nearest_rank(seeks.seek_seconds, 99) * 1000,
             "max": max(seeks.seek_seconds) * 1000,
         },
         **describe_environment("msgspec", "torch"),

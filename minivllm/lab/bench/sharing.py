@@ -78,7 +78,7 @@ CASES = [
 ]
 
 
-def engine_config(case: SharingCase, num_requests: int, model: str, dtype: str) -> EngineConfig:
+def sharing_engine_config(case: SharingCase, num_requests: int, model: str, dtype: str) -> EngineConfig:
     """An engine in which all sequences of the case fit side by side, so that nothing but sharing is measured."""
     length = case.prompts.prompt_len + case.prompts.output_len
     num_sequences = num_requests * case.width
@@ -122,7 +122,7 @@ def measure(*, model: str, dtype: str, num_requests: int, num_threads: int) -> d
     with progress_bar() as progress:
         for case in progress.track(CASES, description="sharing blocks"):
             progress.refresh()
-            engine = LLMEngine.from_model(engine_config(case, num_requests, model, dtype), loaded)
+            engine = LLMEngine.from_model(sharing_engine_config(case, num_requests, model, dtype), loaded)
             prompts = make_prompts(loaded.tokenizer, case.prompts.prompt_len, num_requests)
             saved = measure_case(engine, case, prompts)
             paper = PAPER_PERCENT[case.method, case.prompts.name]

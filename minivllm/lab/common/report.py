@@ -76,8 +76,8 @@ def progress_bar() -> Progress:
     return Progress(*columns, console=Console(stderr=True, highlight=False), auto_refresh=False, transient=True)
 
 
-def percentile(values: Seq[float], percent: float) -> float:
-    """The smallest value that at least `percent` % of the values do not exceed (nearest rank)."""
+def nearest_rank(values: Seq[float], percent: float) -> float:
+    """The percentile without interpolation: the smallest value that at least `percent` % do not exceed."""
     ordered = sorted(values)
     rank = math.ceil(len(ordered) * percent / 100)
     return ordered[max(rank, 1) - 1]

@@ -13,7 +13,7 @@ from minivllm.errors import BenchError
 from minivllm.events import types as ev
 from minivllm.events.kv_usage import KVUsage, KVUsageMeter, mean
 from minivllm.events.recording.recording import Recording
-from minivllm.lab.common.report import percentile
+from minivllm.lab.common.report import nearest_rank
 from minivllm.lab.compare.latency import Latencies, measure_latencies
 
 
@@ -82,4 +82,4 @@ def measure_recording(name: str, path: Path) -> Measured:
 
 def _percentile(values: list[float], percent: float) -> float | None:
     """None where a run has no such wait: one token a request."""
-    return percentile(values, percent) if values else None
+    return nearest_rank(values, percent) if values else None

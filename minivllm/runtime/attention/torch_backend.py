@@ -55,7 +55,7 @@ class DecodeBucket:
 
 
 @dataclass(slots=True)
-class Span:
+class SharedContext:
     """Context that is seen in full by all these rows."""
 
     rows: Rows
@@ -73,7 +73,7 @@ class TorchAttentionMetadata:
     """[num_written]"""
     chunks: list[Chunk]
     decodes: list[DecodeBucket]
-    spans: list[Span]
+    spans: list[SharedContext]
 
 
 class TorchAttentionBackend:
@@ -116,7 +116,7 @@ class TorchAttentionBackend:
         for group in groups:
             rows = np.concatenate([np.arange(first_rows[i], first_rows[i] + lengths[i]) for i in group.members])
             blocks = common.block_tables[group.members[0], group.first_block : group.end_block]
-            spans.append(Span(self._rows(rows), self._tensor(blocks), len(blocks) * block_size))
+            spans.append(SharedContext(self._rows(rows), self._tensor(blocks), len(blocks) * block_size))
 
         chunks = []
         for i in np.flatnonzero(lengths > 1):
@@ -125,7 +125,7 @@ class TorchAttentionBackend:
             num_before = int(starts[i] - num_covered[i] * block_size)
             if num_before:
                 blocks = common.block_tables[i, num_covered[i] : -(-starts[i] // block_size)]
-                spans.append(Span(rows, self._tensor(blocks), num_before))
+                spans.append(SharedContext(rows, self._tensor(blocks), num_before))
 
         is_written = common.slot_mapping != NOT_WRITTEN
         return TorchAttentionMetadata(

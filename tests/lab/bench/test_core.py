@@ -22,7 +22,7 @@ from minivllm.lab.bench.core import (
     SHORT_CONTEXT,
     SMALL_POOL,
     CoreScenario,
-    StepTimes,
+    ScheduleTimes,
     build_decoding_scheduler,
     decode_steps,
     growth,
@@ -112,11 +112,11 @@ def test_a_pool_that_fills_up_is_built_anew_until_there_are_enough_steps(tmp_pat
 
 def test_growth_compares_only_rows_that_differ_in_one_thing() -> None:
     times = {
-        CoreScenario(16, 100, 10): StepTimes(1.0, 1.0, 1.0),
-        CoreScenario(16, 900, 10): StepTimes(2.0, 2.0, 2.0),
-        CoreScenario(16, 100, 10, recording=True): StepTimes(10.0, 10.0, 10.0),
-        CoreScenario(16, 900, 10, recording=True): StepTimes(40.0, 40.0, 40.0),
-        CoreScenario(16, 900, 10, together=True): StepTimes(500.0, 500.0, 500.0),
+        CoreScenario(16, 100, 10): ScheduleTimes(1.0, 1.0, 1.0),
+        CoreScenario(16, 900, 10): ScheduleTimes(2.0, 2.0, 2.0),
+        CoreScenario(16, 100, 10, recording=True): ScheduleTimes(10.0, 10.0, 10.0),
+        CoreScenario(16, 900, 10, recording=True): ScheduleTimes(40.0, 40.0, 40.0),
+        CoreScenario(16, 900, 10, together=True): ScheduleTimes(500.0, 500.0, 500.0),
     }
     assert growth(times, "num_blocks", 100, 900) == 3.0
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from minivllm.lab.common.environment import cpu_model, describe_environment
-from minivllm.lab.common.report import percentile, positive_int, print_report
+from minivllm.lab.common.report import nearest_rank, positive_int, print_report
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from minivllm.lab.common.report import percentile, positive_int, print_report
     [([5.0], 99, 5.0), ([3.0, 1.0, 2.0], 50, 2.0), (range(1, 101), 99, 99), (range(1, 201), 99, 198), ([1, 2], 0, 1)],
 )
 def test_a_percentile_is_the_value_of_nearest_rank(values: list[float], percent: float, expected: float) -> None:
-    assert percentile(values, percent) == expected
+    assert nearest_rank(values, percent) == expected
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "1.5", "many", ""])

@@ -13,7 +13,7 @@ from minivllm.lab.bench import memory
 from minivllm.lab.bench.throughput import throughput
 from minivllm.lab.bench.throughput.measured_workload import Settings, measure
 from minivllm.lab.bench.throughput.peers import MinivllmEngine, TransformersPeer
-from minivllm.lab.bench.throughput.rounds import Difference, PeerRounds, Rounds, measure_rounds
+from minivllm.lab.bench.throughput.rounds import PeerRounds, Rounds, TokenMismatch, measure_rounds
 from minivllm.lab.bench.throughput.workloads import WORKLOADS, BenchRequest, WorkloadSpec, make_requests
 from minivllm.lab.common.report import progress_bar
 from minivllm.runtime.store.model_store import resolve_model
@@ -88,7 +88,7 @@ def test_the_first_differing_token_of_each_request_is_reported() -> None:
             return outputs
 
     rounds = run_rounds(ScriptedEngine("ours", []), Stubborn("peer", []), num_rounds=2)
-    assert rounds.peers[0].differences == [Difference(1, 2, 1, 1, 9), Difference(2, 2, 1, 1, 9)]
+    assert rounds.peers[0].differences == [TokenMismatch(1, 2, 1, 1, 9), TokenMismatch(2, 2, 1, 1, 9)]
 
 
 def test_an_engine_that_gives_fewer_tokens_than_asked_has_no_speed() -> None:

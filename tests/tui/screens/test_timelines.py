@@ -269,5 +269,5 @@ def test_the_end_of_a_growing_text_does_not_dance() -> None:
 
 
 def test_a_life_of_one_step_has_a_cell() -> None:
-    life = Life("a.0", "a", [(3, 0.0, "queued")], end=(3, 0.0, "abort"))
+    life = Life(0.0, seq_id="a.0", request_id="a", phases=[(3, 0.0, "queued")], end=(3, 0.0, "abort"))
     assert list(phase_cells(life, Axis(3, 1, 2), 9)) == ["queued", None]

@@ -11,7 +11,7 @@ from minivllm.tui.draw.selection import sequence, step
 from minivllm.tui.draw.text import clean, plural, short_name
 from minivllm.tui.state.decisions import deferral
 from minivllm.tui.state.model import DashboardModel
-from minivllm.tui.time.plan_search import Plan, PlanSearch
+from minivllm.tui.time.plan_search import PlanSearch, StepPlan
 from minivllm.tui.time.transport import Transport
 from minivllm.tui.time.usage import UsageFollower
 from minivllm.tui.widgets.frame.panel import Panel
@@ -148,7 +148,7 @@ def _parting(search: PlanSearch, width: int) -> list[Line]:
     return [row.line(), *(_plan(label, plan, width) for label, plan in (("A", found.a), ("B", found.b)))]
 
 
-def _plan(label: str, plan: Plan | None, width: int) -> Line:
+def _plan(label: str, plan: StepPlan | None, width: int) -> Line:
     row = Row(width).put(f"{label}  ", "accent*")
     if plan is None:
         return row.put("has no such step", "muted").line()

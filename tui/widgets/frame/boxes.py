@@ -1,4 +1,4 @@
-"""`Row` and `Column`: boxes that put panels side by side and one under the other, with nothing of their own.
+"""`PanelRow` and `PanelColumn`: boxes that put panels side by side and one under the other, with nothing of their own.
 
 Textual composes each row of a frame from all widgets there, boxes included, and works out style,
 padding and border of each. A box here has none of these, so `render_lines` is overridden to give
@@ -12,14 +12,14 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 
-class Row(Horizontal):
+class PanelRow(Horizontal):
     """Panels side by side."""
 
     def render_lines(self, crop: Region) -> list[Strip]:
         return _ground(self, crop)
 
 
-class Column(Vertical):
+class PanelColumn(Vertical):
     """Panels one under the other."""
 
     def render_lines(self, crop: Region) -> list[Strip]:

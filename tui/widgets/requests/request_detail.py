@@ -13,7 +13,7 @@ from minivllm.events.state import FinishedSequence
 from minivllm.tui.draw.lines import Line, Row, Span, line
 from minivllm.tui.draw.text import clean, id_ranges, plural, short_name
 from minivllm.tui.draw.wrap import wrap, wrap_tail
-from minivllm.tui.state.lives import Life, Phase
+from minivllm.tui.state.lives import Life, LifePhase
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
 from minivllm.tui.widgets.requests.timelines import duration, first_token_after, in_order, state_of
@@ -144,7 +144,7 @@ def _phases(model: DashboardModel, life: Life) -> list[Span]:
     return sentences
 
 
-_WORDS: dict[Phase, str] = {
+_WORDS: dict[LifePhase, str] = {
     "queued": "arrives and waits", "prefill": "prefill", "decode": "decodes", "preempted": "is preempted and waits",
 }  # fmt: skip
 

@@ -16,15 +16,15 @@ from minivllm.tui.draw.lines import Line, Row
 from minivllm.tui.draw.selection import Target
 from minivllm.tui.draw.selection import sequence as to_sequence
 from minivllm.tui.draw.text import short_name
-from minivllm.tui.state.lives import Life, Phase
+from minivllm.tui.state.lives import Life, LifePhase
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
 from minivllm.tui.widgets.requests.finished import REASONS
 
-SIGNS: dict[Phase, str] = {"queued": "░", "prefill": "▓", "preempted": "×"}
+SIGNS: dict[LifePhase, str] = {"queued": "░", "prefill": "▓", "preempted": "×"}
 """Of the phases without a letter; a decode without one is ▄."""
-_STYLES: dict[Phase, str] = {"queued": "muted", "prefill": "accent", "preempted": "bad*"}
-_PAINTED: tuple[Phase, ...] = ("decode", "queued", "prefill", "preempted")
+_STYLES: dict[LifePhase, str] = {"queued": "muted", "prefill": "accent", "preempted": "bad*"}
+_PAINTED: tuple[LifePhase, ...] = ("decode", "queued", "prefill", "preempted")
 """Later ones over earlier ones."""
 _DEEPEST = 4
 """A beam that descends from more beams is not indented further: its name needs the room."""
@@ -194,10 +194,10 @@ def _put_bar(row: Row, model: DashboardModel, life: Life, axis: Axis) -> None:
             row.put(SIGNS[phase] * length, _STYLES[phase], target=target)
 
 
-def phase_cells(life: Life, axis: Axis, now: int) -> Iterator[Phase | None]:
+def phase_cells(life: Life, axis: Axis, now: int) -> Iterator[LifePhase | None]:
     """The phase of each cell, None before its arrival, after its end and after `now`."""
     spans = list(_spans(life, now))
-    cells: list[Phase | None] = [None] * axis.width
+    cells: list[LifePhase | None] = [None] * axis.width
     for painted in _PAINTED:
         for first, last, phase in spans:
             if phase == painted:
@@ -206,7 +206,7 @@ def phase_cells(life: Life, axis: Axis, now: int) -> Iterator[Phase | None]:
     return iter(cells)
 
 
-def _spans(life: Life, now: int) -> Iterable[tuple[int, int, Phase]]:
+def _spans(life: Life, now: int) -> Iterable[tuple[int, int, LifePhase]]:
     """(first step, last step, phase); a phase that another follows in the same step is not seen."""
     end = life.end[0] if life.end else max(now, life.phases[-1][0])
     for number, (first, _, phase) in enumerate(life.phases):

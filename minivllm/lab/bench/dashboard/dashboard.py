@@ -31,7 +31,7 @@ from minivllm.lab.common.environment import describe_environment, set_num_thread
 from minivllm.lab.common.report import (
     add_json_argument,
     add_model_arguments,
-    percentile,
+    nearest_rank,
     positive_int,
     print_report,
     progress_bar,
@@ -80,7 +80,7 @@ def seek_times(log: Path, traffic: RecordedTraffic, num_seeks: int) -> dict[str,
     return {
         "seeks": num_seeks,
         "median_ms": statistics.median(models.seek_seconds) * 1000,
-        "p99_ms": percentile(models.seek_seconds, 99) * 1000,
+        "p99_ms": nearest_rank(models.seek_seconds, 99) * 1000,
         "max_ms": max(models.seek_seconds) * 1000,
         "index_seconds": models.index_seconds,
         "index_seconds_of_folds": fold.index_seconds,

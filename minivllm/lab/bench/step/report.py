@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from minivllm.lab.bench.step.parts import LINEAR_PARTS, MODEL_PARTS, OUTSIDE_PARTS
 
 if TYPE_CHECKING:
-    from minivllm.lab.bench.step.step import StepTimes
+    from minivllm.lab.bench.step.step import MeasuredSteps
     from minivllm.runtime.loader import LoadedModel
 
 
@@ -31,7 +31,7 @@ def weight_bytes(model: "LoadedModel") -> int:
     return numbers * model.dtype.itemsize
 
 
-def describe_times(times: "StepTimes") -> dict[str, Any]:
+def describe_times(times: "MeasuredSteps") -> dict[str, Any]:
     """One kind of step, for the JSON: medians, in seconds."""
     parts = times.parts
     seconds, outside = statistics.median(times.plain), sum(parts.get(name, 0.0) for name in OUTSIDE_PARTS)

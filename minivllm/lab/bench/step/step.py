@@ -47,7 +47,7 @@ USUAL_BATCH_SIZES = (1, 4, 16, 64)
 
 
 @dataclass(slots=True)
-class StepTimes:
+class MeasuredSteps:
     """What was measured of one kind of step, in seconds; medians are taken when it is told."""
 
     plain: list[float] = field(default_factory=list)
@@ -80,9 +80,9 @@ class StepBench:
         self._stopwatch = Stopwatch(self._now)
         self._order = Random(seed)
 
-    def measure_decodes(self, batch_size: int, context: int, num_steps: int) -> StepTimes:
+    def measure_decodes(self, batch_size: int, context: int, num_steps: int) -> MeasuredSteps:
         """Steps of `batch_size` sequences with `context` tokens and a few more, `num_steps` of each way."""
-        times = StepTimes()
+        times = MeasuredSteps()
         ways = [self._plain, self._watched, self._recorded] * num_steps
         self._order.shuffle(ways)  # block borders come at fixed distances, and must not always fall on the same way
         for _ in range(batch_size):
@@ -93,9 +93,9 @@ class StepBench:
         self._end_all()
         return times
 
-    def measure_prefills(self, num_tokens: int) -> StepTimes:
+    def measure_prefills(self, num_tokens: int) -> MeasuredSteps:
         """Steps that hold one prompt of `num_tokens` tokens and nothing else."""
-        times = StepTimes()
+        times = MeasuredSteps()
         for way in [lambda _: self.engine.step(), *[self._plain, self._watched, self._recorded] * NUM_PREFILLS]:
             self.requests.add(num_tokens, max_tokens=1)
             way(times)
@@ -116,16 +116,16 @@ class StepBench:
         step()
         return self._now() - started
 
-    def _plain(self, times: StepTimes) -> None:
+    def _plain(self, times: MeasuredSteps) -> None:
         times.plain.append(self._time(self.engine.step))
 
-    def _recorded(self, times: StepTimes) -> None:
+    def _recorded(self, times: MeasuredSteps) -> None:
         events: list[object] = []
         unsubscribe = self.engine.subscribe(events.append)
         times.recorded.append(self._time(self.engine.step))
         unsubscribe()
 
-    def _watched(self, times: StepTimes) -> None:
+    def _watched(self, times: MeasuredSteps) -> None:
         from minivllm.lab.bench.step.parts import watch
 
         self._stopwatch.clear()

@@ -26,7 +26,7 @@ SETTLE_S = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class TokenMismatch:
     """The first output token on which the two engines disagree about one request."""
 
     round: int
@@ -43,7 +43,7 @@ class PeerRounds:
     name: str
     runs: list[float] = field(default_factory=list)
     """Seconds."""
-    differences: list[Difference] = field(default_factory=list)
+    differences: list[TokenMismatch] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -121,11 +121,11 @@ def _time_run(engine: BenchEngine, requests: list[BenchRequest]) -> _TimedRun:
     return _TimedRun(seconds, outputs)
 
 
-def _differences(round_number: int, ours: list[list[int]], theirs: list[list[int]]) -> list[Difference]:
+def _differences(round_number: int, ours: list[list[int]], theirs: list[list[int]]) -> list[TokenMismatch]:
     found = []
     for request, (output, peer_output) in enumerate(zip(ours, theirs, strict=True)):
         for position, (token_id, peer_token_id) in enumerate(zip(output, peer_output, strict=True)):
             if token_id != peer_token_id:
-                found.append(Difference(round_number, request, position, token_id, peer_token_id))
+                found.append(TokenMismatch(round_number, request, position, token_id, peer_token_id))
                 break  # what follows a different token is another text
     return found

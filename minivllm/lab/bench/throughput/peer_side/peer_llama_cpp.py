@@ -14,7 +14,7 @@ GGML_TYPES = {"float32": 0, "float16": 1, "bfloat16": 30}
 BATCH_TOKENS = 512
 
 
-class Sequence:
+class CacheSequence:
     """One request in one of the cache's sequences."""
 
     def __init__(self, index: int, prompt: list[int], max_tokens: int) -> None:
@@ -58,12 +58,12 @@ class Engine:
         waiting = [(number, prompt[shared:]) for number, prompt in enumerate(prompts)]
         waiting.reverse()
         free = list(range(self._slots))
-        running: dict[int, Sequence] = {}
+        running: dict[int, CacheSequence] = {}
         outputs: list[list[int]] = [[] for _ in prompts]
         while waiting or running:
             while waiting and free:
                 number, rest = waiting.pop()
-                running[number] = Sequence(free.pop(), rest, max_tokens[number])
+                running[number] = CacheSequence(free.pop(), rest, max_tokens[number])
                 if shared:
                     index = running[number].index
                     llama_cpp.llama_memory_seq_cp(self._memory, self._slots, index, 0, shared)
@@ -80,14 +80,14 @@ class Engine:
 
     def _compute_shared(self, tokens: list[int]) -> None:
         self._position = [0] * (self._slots + 1)
-        keeper = Sequence(self._slots, tokens, 0)
+        keeper = CacheSequence(self._slots, tokens, 0)
         while keeper.pending:
             self._step([keeper])
 
-    def _step(self, sequences: list[Sequence]) -> None:
+    def _step(self, sequences: list[CacheSequence]) -> None:
         """One batch: first those that have one token to go, so that a long prompt holds up nobody."""
         batch, used = self._batch, 0
-        sampling: list[tuple[Sequence, int]] = []
+        sampling: list[tuple[CacheSequence, int]] = []
         for sequence in sorted(sequences, key=lambda s: len(s.pending)):
             take = min(len(sequence.pending), BATCH_TOKENS - used)
             tokens, sequence.pending = sequence.pending[:take], sequence.pending[take:]
