@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 from zlib import crc32
 
+from minivllm.core.block_math import NOT_WRITTEN, slot_mapping
 from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
-from minivllm.core.slot_mapping import NOT_WRITTEN, slot_mapping
 
 VOCAB_SIZE = 32
 EOS = VOCAB_SIZE - 1
