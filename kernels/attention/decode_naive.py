@@ -56,7 +56,6 @@ def decode_naive_kernel(
     running_max = tl.full([1], float("-inf"), tl.float32)
     running_sum = tl.zeros([1], tl.float32)
     acc = tl.zeros([1, HEAD_SIZE_PADDED], tl.float32)
-    # BEGIN SOLUTION paged-attention-triton
     if seq_len > 0:  # a padded row's query is not read either
         q = tl.load(query + seq * query_stride_seq + head * query_stride_head + dims, mask=is_dim, other=0.0)
         q = q.to(tl.float32)
@@ -80,7 +79,6 @@ def decode_naive_kernel(
             v = tl.load(value_cache + pointers, mask=mask, other=0.0).to(tl.float32)
             acc = acc * correction[:, None] + tl.sum(weights[:, :, None] * v[None, :, :], 1)
     acc = acc / tl.where(running_sum > 0.0, running_sum, 1.0)[:, None]
-    # END SOLUTION
     pointers = out + seq * out_stride_seq + head * out_stride_head + dims[None, :]
     tl.store(pointers, acc.to(out.dtype.element_ty), mask=is_dim[None, :])
 
@@ -98,7 +96,6 @@ def decode_naive(
     num_seqs, num_heads, head_size = query.shape
     out = torch.empty_like(query) if out is None else out
     block_tables = wide_enough(block_tables, key_cache)
-    # BEGIN SOLUTION paged-attention-triton
     decode_naive_kernel[(num_seqs, num_heads)](
         query,
         out,
@@ -118,5 +115,4 @@ def decode_naive(
         TILE=TILE,
         num_warps=2,
     )
-    # END SOLUTION
     return out

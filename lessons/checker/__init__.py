@@ -1,7 +1,7 @@
 """Checks exercises: a piece of the engine is missing, a student writes it, and the real engine runs on it.
 
     catalogue    which exercises there are, from info.toml
-    markers      the solution is the engine's own source; a stub is that source with holes
+    holes        the solution is the engine's own source; a stub is that source with holes
     workspace    the student's folder, outside the repository
     behaviour    what is checked, as functions that tell what the engine does
     draw, traces random cases for them: operations on a part, request traces through the whole engine

@@ -26,8 +26,8 @@ class Exercise(NamedTuple):
     lesson: int
     module: str
     """The module of the engine that has the holes."""
-    symbol: str
-    """What the student mostly writes in it, for people."""
+    holes: tuple[str, ...]
+    """The functions and methods of that module that the student writes."""
     minutes: int
     hints: tuple[str, ...]
     """A question, where to look, pseudo-code."""
@@ -52,6 +52,16 @@ class Exercise(NamedTuple):
     def source_file(self) -> Path:
         """The engine's own file, which is the solution. Found without importing it."""
         return Path(find_spec(self.module).origin)
+
+    @property
+    def source(self) -> str:
+        return self.source_file.read_text(encoding="utf-8")
+
+    @property
+    def symbol(self) -> str:
+        """The holes, for people: `BlockPool.touch, release`."""
+        owners = ["", *(hole.rpartition(".")[0] for hole in self.holes)]
+        return ", ".join(hole.removeprefix(f"{owner}.") for owner, hole in zip(owners, self.holes, strict=False))
 
     @property
     def student_file(self) -> str:
@@ -87,7 +97,7 @@ def exercises() -> tuple[Exercise, ...]:
 
 
 def _read(entry: dict[str, Any]) -> Exercise:
-    return Exercise(**{**entry, "hints": tuple(entry["hints"])})
+    return Exercise(**{**entry, "holes": tuple(entry["holes"]), "hints": tuple(entry["hints"])})
 
 
 def find_exercise(name: str) -> Exercise:

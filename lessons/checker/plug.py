@@ -1,8 +1,7 @@
 """A student's module in the engine's place: loaded under the engine's own name, before anything else imports it.
 
 So the whole engine, its invariants and the dashboard run on it, as in the adapters of Stanford's CS336. A module of `wrong/`
-is shorter: it defines only the classes or functions that it does wrong, and those replace the engine's; or it names, as `CHANGES`,
-the lines of the engine's own source that it has otherwise.
+is shorter: it defines only the classes or functions that it does wrong, and those replace the engine's.
 
 The easy thing to get wrong is the order: `from minivllm.core.block_pool import BlockPool` copies a name. Whoever imports the
 engine before the student's module is plugged in runs on the engine's own, and every check passes.
@@ -13,8 +12,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from importlib import import_module
-from importlib.abc import SourceLoader
-from importlib.util import find_spec, module_from_spec, spec_from_file_location, spec_from_loader
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import FunctionType, ModuleType
 
@@ -32,14 +30,12 @@ def plug_in(module_name: str, file: Path) -> ModuleType:
 
 
 def overlay(module_name: str, file: Path) -> ModuleType:
-    """Let what `file` defines replace the engine's classes and functions of the same names, or change its source as it says."""
+    """Let what `file` defines replace what the engine's module has under the same names."""
     _raise_if_too_late(module_name)
     changed = _load(f"overlay_{file.stem}", file)
-    if hasattr(changed, "CHANGES"):
-        return _load_changed(module_name, file, changed.CHANGES)
     engine = import_module(module_name)
     for name, value in vars(changed).items():
-        if getattr(value, "__module__", None) == changed.__name__ and hasattr(engine, name):
+        if not name.startswith("__") and hasattr(engine, name):  # what both import is the same object
             setattr(engine, name, value)
     return engine
 
@@ -47,36 +43,6 @@ def overlay(module_name: str, file: Path) -> ModuleType:
 def _raise_if_too_late(module_name: str) -> None:
     if module_name in sys.modules:
         raise ExerciseError(f"{module_name} is in use already: a student's module needs a fresh process.")
-
-
-def _load_changed(module_name: str, file: Path, changes: dict[str, str]) -> ModuleType:
-    """The engine's module with other lines, as if it had been written so."""
-    parent, _, name = module_name.rpartition(".")
-    spec = find_spec(module_name)
-    source = Path(spec.origin).read_text(encoding="utf-8")
-    for ours, theirs in changes.items():
-        if source.count(ours) != 1:
-            raise ExerciseError(f"{file.name} changes {ours!r}, which must stand once in {spec.origin}.")
-        source = source.replace(ours, theirs)
-    changed = spec_from_loader(module_name, _ChangedSource(source, str(file.with_suffix(".changed.py"))))
-    module = module_from_spec(changed)
-    sys.modules[module_name] = module
-    changed.loader.exec_module(module)
-    setattr(import_module(parent), name, module)
-    return module
-
-
-class _ChangedSource(SourceLoader):
-    """Loads a text that no file has, under a file's name: Triton asks for the source of its kernels, and gets this one."""
-
-    def __init__(self, source: str, filename: str) -> None:
-        self._source, self._filename = source, filename
-
-    def get_filename(self, fullname: str) -> str:
-        return self._filename
-
-    def get_data(self, path: str) -> bytes:
-        return self._source.encode()
 
 
 def _load(name: str, file: Path) -> ModuleType:

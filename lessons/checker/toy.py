@@ -11,9 +11,9 @@ of a real model, first all copies, then all writes of the batch, then all reads.
 from collections.abc import Iterator
 from zlib import crc32
 
+from minivllm.core.block_math import NOT_WRITTEN, slot_mapping
 from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
-from minivllm.core.slot_mapping import NOT_WRITTEN, slot_mapping
 from minivllm.outputs import SampledToken
 from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, Watch
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from minivllm.errors import ExerciseError
 from minivllm.lessons.checker.catalogue import FOLDER, Exercise, exercises
-from minivllm.lessons.checker.markers import stub
+from minivllm.lessons.checker.holes import stub
 from minivllm.lessons.checker.sandbox import Submission
 
 AGENTS = """# To an assistant that works in this folder
@@ -67,7 +67,7 @@ class Workspace:
             for name in ("README.md", "visible_test.py"):
                 shutil.copyfile(exercise.folder / name, self.folder(exercise) / name)
             (self.folder(exercise) / "AGENTS.md").write_text(AGENTS, encoding="utf-8")
-            self.file(exercise).write_text(_stub_of(exercise), encoding="utf-8")
+            self.file(exercise).write_text(stub(exercise), encoding="utf-8")
         except OSError as error:
             raise ExerciseError(f"{self.folder(exercise)} cannot be written: {error.strerror}.") from error
         return self.file(exercise)
@@ -79,7 +79,7 @@ class Workspace:
         while (kept := file.with_suffix(f".before-{number}.py")).exists():
             number += 1
         file.rename(kept)
-        file.write_text(_stub_of(exercise), encoding="utf-8")
+        file.write_text(stub(exercise), encoding="utf-8")
         return kept
 
     def first_todo(self, exercise: Exercise) -> int | None:
@@ -95,7 +95,3 @@ def default_root() -> Path:
     """`$MINIVLLM_EXERCISES`, else `~/minivllm-exercises`."""
     chosen = os.environ.get("MINIVLLM_EXERCISES")
     return Path(chosen) if chosen else Path.home() / "minivllm-exercises"
-
-
-def _stub_of(exercise: Exercise) -> str:
-    return stub(exercise.source_file.read_text(encoding="utf-8"), exercise.name)

@@ -173,7 +173,7 @@ def run(L: Teacher) -> Script:
     )
     L.check("ada's second visit had found both of her blocks", _found(lru, "ada again") == 2)
     yield L.say(
-        "In the code: names in `minivllm/core/block_hash.py`, the free queue and `BlockPool.release` in `minivllm/core/block_pool.py`, the search in `KVCacheManager.get_computed_blocks`. In vLLM: "
+        "In the code: names in `minivllm/core/block_math.py`, the free queue and `BlockPool.release` in `minivllm/core/block_pool.py`, the search in `KVCacheManager.get_computed_blocks`. In vLLM: "
         "`vllm/v1/core/block_pool.py`, `kv_cache_utils.py` (`hash_block_tokens`), `kv_cache_manager.py`. Same names, same order.",
     )
     yield L.say(

@@ -1,18 +1,15 @@
 """One exercise as a page of the site: what it is about, the heads of what is to be written, what the check compares, two hints.
 
-The solution is open in the repository, but no page shows it or links to it: the holes are taken from the stub, which is
-what a student gets, and the last hint, the steps in words, is left to `minivllm exercise hint`. The easy thing to get wrong is
-a hole in the middle of a function: what stands around it belongs to the task and is in the student's file, so
-only the head of the function is shown.
+The solution is open in the repository, but no page shows it or links to it: of each hole only the head is shown, and
+the last hint, the steps in words, is left to `minivllm exercise hint`.
 """
 
-import ast
 from textwrap import dedent
 
 from minivllm.lessons.checker.behaviour import behaviours_of
 from minivllm.lessons.checker.catalogue import Exercise
 from minivllm.lessons.checker.check import VISIBLE_POINTS
-from minivllm.lessons.checker.markers import stub
+from minivllm.lessons.checker.holes import find_holes
 from minivllm.lessons.course.library import find_lesson
 from minivllm.lessons.site.lesson_page import link_to
 from minivllm.lessons.site.markdown import boxed, to_markdown
@@ -62,7 +59,7 @@ This makes a folder with `{exercise.student_file}`, this text and a few tests. "
 
 
 def _holes(exercise: Exercise) -> str:
-    heads = "\n\n\n".join(_heads(stub(exercise.source_file.read_text(encoding="utf-8"), exercise.name), exercise.name))
+    heads = "\n\n\n".join(_heads(exercise))
     return f"""\
 ## The holes
 
@@ -75,39 +72,15 @@ So they stand in your file, each with a `TODO` where the code is missing.
 """
 
 
-def _heads(source: str, name: str) -> list[str]:
-    """Each function with a hole, down to the end of its docstring; under a line that names its class."""
-    lines = source.splitlines()
-    todos = [number for number, line in enumerate(lines, 1) if line.strip().startswith(f"# TODO {name}, part")]
-    found: dict[int, str] = {}
-    for scope, function in _functions(ast.parse(source)):
-        mine = [number for number in todos if function.lineno <= number <= function.end_lineno]
-        if mine:
-            first = min([function.lineno, *(one.lineno for one in function.decorator_list)])
-            head = dedent("\n".join(lines[first - 1 : _end_of_head(function)]))
-            parts = ", ".join(line.strip().removeprefix(f"# TODO {name}, ") for line in (lines[n - 1] for n in mine))
-            of = f"# of {scope}\n" if scope else ""
-            found[first] = f"{of}{head}\n    ...  # TODO {name}, {parts}"
-    return [found[line] for line in sorted(found)]
-
-
-def _functions(tree: ast.Module) -> list[tuple[str, ast.FunctionDef]]:
-    """All functions, with the class that they stand in."""
-    found = [("", node) for node in tree.body if isinstance(node, ast.FunctionDef)]
-    for owner in (node for node in tree.body if isinstance(node, ast.ClassDef)):
-        found += [(owner.name, node) for node in owner.body if isinstance(node, ast.FunctionDef)]
-    return found
-
-
-def _end_of_head(function: ast.FunctionDef) -> int:
-    first = function.body[0]
-    return first.end_lineno if ast.get_docstring(function) is not None else _last_line_of_signature(function)
-
-
-def _last_line_of_signature(function: ast.FunctionDef) -> int:
-    arguments = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
-    ends = [one.end_lineno for one in [*arguments, function.returns] if one is not None]
-    return max([function.lineno, *ends])
+def _heads(exercise: Exercise) -> list[str]:
+    """Each hole, down to the end of its docstring; under a line that names its class."""
+    lines = exercise.source.splitlines()
+    heads = []
+    for number, hole in enumerate(find_holes(exercise), 1):
+        of = f"# of {hole.owner}\n" if hole.owner else ""
+        head = dedent("\n".join(lines[hole.first - 1 : hole.begin - 1]))
+        heads.append(f"{of}{head}\n    ...  # TODO {exercise.name}, part {number}")
+    return heads
 
 
 def _check(exercise: Exercise) -> str:

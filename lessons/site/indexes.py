@@ -141,7 +141,7 @@ minivllm exercise next
 A check runs the same random cases on your code and on the engine as it is, and compares what happens. There is no list of
 expected values. When a case fails it is made as small as it can be, and if the mistake is a common one it is named.
 
-The solution is the engine's own source, between `# BEGIN SOLUTION` and `# END SOLUTION`. It lies open, so whether you look is up
+The solution is the engine's own source: your file is that source without the bodies of a few functions. It lies open, so whether you look is up
 to you. Hints are counted and cost nothing.
 
 If you teach, [read on here](../teach.md): grading a class, and what the limits stop.

@@ -63,7 +63,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             (
                 ("minivllm/core/kv_cache_manager.py#KVCacheManager.allocate_slots", "blocks for the next tokens"),
                 ("minivllm/core/block_pool.py#FreeKVCacheBlockQueue", "the free queue"),
-                ("minivllm/core/slot_mapping.py#slot_mapping", "which slot a token gets"),
+                ("minivllm/core/block_math.py#slot_mapping", "which slot a token gets"),
             ),
         ),
         "paged-attention": Picks(
@@ -99,7 +99,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             (3, 6, 10, 14, 18),
             "prefix-cache",
             (
-                ("minivllm/core/block_hash.py#hash_block_tokens", "the name of a block"),
+                ("minivllm/core/block_math.py#hash_block_tokens", "the name of a block"),
                 ("minivllm/core/kv_cache_manager.py#KVCacheManager.get_computed_blocks", "the search for a prefix"),
                 ("minivllm/core/block_pool.py#BlockPool.release", "let go of, and not forgotten"),
             ),
@@ -119,7 +119,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             (5, 8, 10, 15, 21),
             "scheduler",
             (
-                ("minivllm/core/preemption.py#Preemption._preempt", "somebody gives up all blocks"),
+                ("minivllm/core/scheduler.py#Scheduler._preempt", "somebody gives up all blocks"),
                 ("minivllm/core/request_queue.py#RequestQueue.choose_victim", "who that is"),
             ),
         ),

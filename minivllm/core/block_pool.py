@@ -20,7 +20,7 @@ Source: vLLM `vllm/v1/core/block_pool.py`, `kv_cache_utils.py`.
 
 from collections import OrderedDict
 
-from minivllm.core.block_hash import BlockHash, short_hash
+from minivllm.core.block_math import BlockHash, short_hash
 from minivllm.errors import BlockPoolError
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
@@ -62,24 +62,20 @@ class FreeKVCacheBlockQueue:
 
     def popleft(self) -> KVCacheBlock:
         """Take the block that is reused next."""
-        # BEGIN SOLUTION lru
         block = self._head.next_free
         if block is self._tail:
             raise BlockPoolError("No free block is left; the caller must compare with num_free_blocks first.")
         self.remove(block)
         return block
-        # END SOLUTION
 
     def remove(self, block: KVCacheBlock) -> None:
         """Take `block` out wherever it stands, O(1)."""
-        # BEGIN SOLUTION lru
         if block.prev_free is None:
             raise BlockPoolError(f"Block {block.block_id} is not on the free queue.")
         block.prev_free.next_free = block.next_free
         block.next_free.prev_free = block.prev_free
         block.prev_free = block.next_free = None
         self.num_free_blocks -= 1
-        # END SOLUTION
 
     def append(self, block: KVCacheBlock) -> None:
         """Put `block` last: it is reused after all others."""
@@ -90,13 +86,12 @@ class FreeKVCacheBlockQueue:
         self._insert_between(self._head, block, self._head.next_free)
 
     def _insert_between(self, left: KVCacheBlock, block: KVCacheBlock, right: KVCacheBlock) -> None:
-        # BEGIN SOLUTION lru
+        """Put `block` on the queue between two neighbours, which may be sentinels."""
         if block.prev_free is not None:
             raise BlockPoolError(f"Block {block.block_id} is on the free queue already: it was freed twice.")
         block.prev_free, block.next_free = left, right
         left.next_free = right.prev_free = block
         self.num_free_blocks += 1
-        # END SOLUTION
 
     def ids(self) -> list[int]:
         """All free block ids, next to be reused first. O(free blocks): for views and tests."""
@@ -178,21 +173,17 @@ class BlockPool:
 
     def _hand_out(self, block: KVCacheBlock) -> KVCacheBlock:
         """`block`, just taken off the free queue, goes to its first owner. Whatever was cached in it is gone (`evict`)."""
-        # BEGIN SOLUTION block-pool
         self.evict(block)
         block.ref_cnt = 1
         return block
-        # END SOLUTION
 
     def touch(self, block: KVCacheBlock) -> bool:
         """One more owner for `block`; true if it came off the free queue. Touch hits before popping anything."""
-        # BEGIN SOLUTION block-pool
         was_free = block.ref_cnt == 0
         if was_free:
             self.free_queue.remove(block)
         block.ref_cnt += 1
         return was_free
-        # END SOLUTION
 
     def release(self, block: KVCacheBlock) -> None:
         """One owner fewer. The last owner's release puts the block on the free queue (`_put_back`).
@@ -201,23 +192,19 @@ class BlockPool:
         reused before its head, and what is left of the prefix is still of use. A block without an owner
         cannot be released: `BlockPoolError`, and nothing has changed.
         """
-        # BEGIN SOLUTION block-pool
         if block.ref_cnt == 0:
             raise BlockPoolError(f"Block {block.block_id} has no owner: it was freed twice.")
         block.ref_cnt -= 1
         if block.ref_cnt == 0:
             self._put_back(block)
-        # END SOLUTION
 
     def _put_back(self, block: KVCacheBlock) -> None:
         """A block that nobody owns joins the free queue: the worthless ones (no hash) are reused before all others."""
         cached = block.block_hash is not None
-        # BEGIN SOLUTION lru
         if cached:
             self.free_queue.append(block)
         else:
             self.free_queue.prepend(block)
-        # END SOLUTION
         if self._bus.active:
             self._bus.emit(ev.BlockFreed, block.block_id, "tail" if cached else "head")
 

@@ -12,11 +12,10 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from minivllm.core.block_hash import hash_block_tokens
+from minivllm.core.block_math import NOT_WRITTEN, hash_block_tokens, slot_mapping
 from minivllm.core.request import RequestStatus
 from minivllm.core.scheduler import Scheduler
 from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
-from minivllm.core.slot_mapping import NOT_WRITTEN, slot_mapping
 
 
 class Violation(NamedTuple):

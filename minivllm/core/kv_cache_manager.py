@@ -29,7 +29,7 @@ Source: vLLM `vllm/v1/core/kv_cache_manager.py`.
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from minivllm.core.block_hash import hash_block_tokens
+from minivllm.core.block_math import hash_block_tokens
 from minivllm.core.block_pool import BlockPool, KVCacheBlock
 from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import BlockCopy
@@ -78,9 +78,7 @@ class KVCacheManager:
 
     def num_blocks_for(self, num_tokens: int) -> int:
         """Blocks that hold `num_tokens` tokens."""
-        # BEGIN SOLUTION block-table
         return -(-num_tokens // self.block_size)
-        # END SOLUTION
 
     def table_length(self, num_tokens: int) -> int:
         """Entries of a block table that holds `num_tokens` tokens (a baseline reserves more than they need)."""
@@ -95,7 +93,10 @@ class KVCacheManager:
         self._extend_hashes(sequence, sequence.num_tokens)
         if sequence.judges_prompt:  # a token that is not computed has no log-probability; others may hit what it leaves
             return NO_COMPUTED_BLOCKS
-        # BEGIN SOLUTION hash-chain
+        return self._longest_cached_prefix(sequence)
+
+    def _longest_cached_prefix(self, sequence: Sequence) -> ComputedBlocks:
+        """Follow the sequence's hash chain up to the first block that the cache does not hold."""
         hits: list[KVCacheBlock] = []
         for block_hash in sequence.block_hashes:
             block = self.pool.get_cached_block(block_hash)
@@ -104,7 +105,6 @@ class KVCacheManager:
             hits.append(block)
         num_cached = len(hits) * self.block_size
         return ComputedBlocks(hits, num_cached, min(num_cached, sequence.num_tokens - 1))
-        # END SOLUTION
 
     def explain_miss(self, sequence: Sequence, computed: ComputedBlocks) -> None:
         """Tell the listeners why the lookup ended where it did, if it ended before the last full block."""
@@ -162,10 +162,8 @@ class KVCacheManager:
 
     def _extend_table(self, sequence: Sequence, num_tokens: int) -> None:
         """Append new blocks until the table holds the first `num_tokens` tokens; there are enough free ones."""
-        # BEGIN SOLUTION block-table
         for _ in range(len(sequence.block_table), self.num_blocks_for(num_tokens)):
             self._append_new_block(sequence)
-        # END SOLUTION
 
     def _append_new_block(self, sequence: Sequence) -> None:
         block = self.pool.pop_free_block()
@@ -176,37 +174,29 @@ class KVCacheManager:
 
     def writes_to_shared_block(self, sequence: Sequence) -> bool:
         """Whether the next token to be written falls into a block that has another owner."""
-        # BEGIN SOLUTION copy-on-write
         index = max(sequence.num_computed_tokens, sequence.num_cached_tokens) // self.block_size
         return index < len(sequence.block_table) and sequence.block_table[index].ref_cnt > 1
-        # END SOLUTION
 
     def _copy_on_write(self, sequence: Sequence) -> None:
         """Give `sequence` a copy of its own of the block it is about to write to. Needs one free block."""
         # Forks share partial blocks, and only the last block of a table is partial.
         logical = len(sequence.block_table) - 1
         shared = sequence.block_table[logical]
-        # BEGIN SOLUTION copy-on-write
         own = self.pool.pop_free_block()
         self._copies[own.block_id] = BlockCopy(shared.block_id, own.block_id)
         sequence.block_table[logical] = own
-        # END SOLUTION
         self.num_copied_blocks += 1
         if self._bus.active:
             self._bus.emit(ev.BlockCopied, shared.block_id, own.block_id, sequence.seq_id, logical)
-        # BEGIN SOLUTION copy-on-write
         self.pool.release(shared)
-        # END SOLUTION
 
     def fork(self, parent: Sequence, child: Sequence) -> None:
         """Let `child` share every block of `parent`; nothing is copied now."""
-        # BEGIN SOLUTION copy-on-write
         for block in parent.block_table:
             self.pool.touch(block)
             child.block_table.append(block)
         child.block_hashes = list(parent.block_hashes)
         child.num_hashed_blocks = parent.num_hashed_blocks
-        # END SOLUTION
 
     def cache_full_blocks(self, sequence: Sequence, num_tokens: int) -> None:
         """Name the blocks that the first `num_tokens` tokens fill, as far as they have no name yet.
@@ -233,10 +223,8 @@ class KVCacheManager:
 
     def free(self, sequence: Sequence) -> None:
         """Release all blocks of `sequence`, from the tail of its table to the head."""
-        # BEGIN SOLUTION block-table
         while sequence.block_table:
             self._let_go(sequence, sequence.block_table.pop())
-        # END SOLUTION
         sequence.num_hashed_blocks = 0
 
     def _let_go(self, sequence: Sequence, block: KVCacheBlock) -> None:
@@ -247,7 +235,6 @@ class KVCacheManager:
 
     def _extend_hashes(self, sequence: Sequence, num_tokens: int) -> None:
         """Bring the sequence's hash chain up to its first `num_tokens` tokens: each block is hashed once."""
-        # BEGIN SOLUTION hash-chain
         hashes, size = sequence.block_hashes, self.block_size
         while (len(hashes) + 1) * size <= num_tokens:
             start = len(hashes) * size
@@ -255,4 +242,3 @@ class KVCacheManager:
             # The salt stands in the first block's name and, through the chain, in all others.
             extra_keys = () if hashes else sequence.request.extra_keys
             hashes.append(hash_block_tokens(parent, sequence.token_ids[start : start + size], extra_keys))
-        # END SOLUTION

@@ -198,7 +198,7 @@ class Request:
 
     @property
     def extra_keys(self) -> tuple[tuple[str, str], ...]:
-        """What else than tokens its first block's name depends on (`block_hash.hash_block_tokens`)."""
+        """What else than tokens its first block's name depends on (`block_math.hash_block_tokens`)."""
         return () if self.cache_salt is None else (("cache_salt", self.cache_salt),)
 
     @property

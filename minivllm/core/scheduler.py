@@ -15,17 +15,22 @@ and prefix hits need no code of their own. One step:
 The scheduler is pure policy: no tensors, no model, no clock. What it decides changes *when* a token
 is computed and never *which*. Everything it decides goes out as an event with its reason.
 
-The easy thing to get wrong: under the priority policy a victim may already have been given tokens in
-this very step. It then leaves the plan and its budget comes back; and since no block hash is
-registered until all preemption is over, none points to keys and values that nobody will write.
+When blocks run short, a running sequence takes those of a victim: the policy names one (`request_queue`),
+and another, until there is room. A victim keeps its tokens, generated ones too. Their keys and values
+are computed again when it comes back, or found in the prefix cache, where its full blocks stay until
+they are reused.
 
-Source: vLLM `vllm/v1/core/sched/scheduler.py`.
+Under the priority policy a victim may already have been given tokens in this very step. It leaves the
+plan and its budget comes back, or the model would write into blocks that have another owner by then.
+For the same reason no block hash is registered until all preemption is over: it could point to keys
+and values that nobody will write.
+
+Source: vLLM `vllm/v1/core/sched/scheduler.py` (`schedule`, `_preempt_request`).
 """
 
 from minivllm.core.admission import AdmissionPolicy, Hold
 from minivllm.core.batch_slots import BatchSlots
 from minivllm.core.kv_cache_manager import KVCacheManager, Shortage
-from minivllm.core.preemption import Preemption
 from minivllm.core.request import Request, RequestStatus, Sequence
 from minivllm.core.request_queue import RequestQueue
 from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
@@ -34,7 +39,7 @@ from minivllm.events.bus import EventBus
 from minivllm.events.state import Counters
 
 
-class Scheduler(Preemption):
+class Scheduler:
     """Owns all unfinished requests and their sequences."""
 
     def __init__(
@@ -118,15 +123,7 @@ class Scheduler(Preemption):
         if self._bus.active:
             self._bus.emit(ev.StepBegin, self.max_num_batched_tokens)
         plan = SchedulerOutput(self.step, self.max_num_batched_tokens)
-        # BEGIN SOLUTION token-budget
-        budget, shortage = self._schedule_running(plan)
-        for item in plan.scheduled:
-            self._commit(item)
-        if shortage is None:
-            budget = self._schedule_waiting(plan, budget, now)
-        elif self.waiting:
-            self._defer(self.waiting.peek(), "preempted_this_step", shortage.need, shortage.free)
-        # END SOLUTION
+        budget = self._spend_budget(plan, now)
         if self.running and not plan.scheduled and not plan.preempted:
             self._end_standstill(plan)
         plan.copies = self.kv_cache_manager.take_copies()
@@ -134,12 +131,22 @@ class Scheduler(Preemption):
         self.counters.scheduled_tokens += plan.total_num_scheduled_tokens
         return plan
 
+    def _spend_budget(self, plan: SchedulerOutput, now: float) -> int:
+        """Plan running sequences, then waiting ones unless blocks ran short; returns what is left of the budget."""
+        budget, shortage = self._schedule_running(plan)
+        for item in plan.scheduled:
+            self._commit(item)
+        if shortage is None:
+            budget = self._schedule_waiting(plan, budget, now)
+        elif self.waiting:
+            self._defer(self.waiting.peek(), "preempted_this_step", shortage.need, shortage.free)
+        return budget
+
     def _schedule_running(self, plan: SchedulerOutput) -> tuple[int, Shortage | None]:
         """Give tokens to the running sequences; returns what is left of the budget and the last shortage."""
         budget = plan.budget
         last_shortage = None
         block_size = self.kv_cache_manager.block_size
-        # BEGIN SOLUTION token-budget
         running, scheduled = self.running, plan.scheduled
         index = 0
         while index < len(running) and budget > 0:
@@ -157,19 +164,18 @@ class Scheduler(Preemption):
                 # Victims have left the list, and those that had been given tokens in this very step gave their budget back.
                 budget = plan.budget - sum(item.num_tokens for item in scheduled)
                 if sequence.status is RequestStatus.PREEMPTED:
-                    # On behind the last that has tokens: whoever stands there has none to compute, or was not looked at.
+                    # Resume after the last scheduled sequence; the ones in between either have nothing
+                    # to compute or were not visited yet.
                     index = running.index(scheduled[-1].sequence) + 1 if scheduled else 0
                     continue
                 index = running.index(sequence)
             scheduled.append(ScheduledSequence(sequence, start, num_tokens))
             budget -= num_tokens
             index += 1
-        # END SOLUTION
         return budget, last_shortage
 
     def _schedule_waiting(self, plan: SchedulerOutput, budget: int, now: float) -> int:
         """Admit waiting sequences while everything suffices; returns what is left of the budget."""
-        # BEGIN SOLUTION token-budget
         while self.waiting:
             sequence = self.waiting.peek()
             if hold := self._hold(sequence, plan, budget, now):
@@ -181,21 +187,18 @@ class Scheduler(Preemption):
             plan.scheduled.append(item)
             self._commit(item)
             budget -= item.num_tokens
-        # END SOLUTION
         return budget
 
     def _hold(self, sequence: Sequence, plan: SchedulerOutput, budget: int, now: float) -> Hold | None:
         """Why the first waiting sequence may not come in, whatever memory there is; None if it may."""
         if hold := self._admission.hold(self.waiting, self.running, not plan.scheduled, now):
             return hold
-        # BEGIN SOLUTION token-budget
         if budget == 0:
             return Hold("token_budget", sequence.num_tokens, 0)
         num_slots = self.slots.num_needed(sequence.request)
         if self.slots.num_free < num_slots:
             self._admission.batch_is_full()
             return Hold("max_num_seqs", num_slots, self.slots.num_free)
-        # END SOLUTION
         return None
 
     def _try_to_admit(self, sequence: Sequence, budget: int) -> ScheduledSequence | None:
@@ -225,10 +228,8 @@ class Scheduler(Preemption):
 
     def _first_chunk(self, sequence: Sequence, start: int, budget: int) -> int:
         """How many of its tokens from `start` on a sequence gets in the step that admits it; 0 if it has to wait."""
-        # BEGIN SOLUTION chunked-prefill
         num_missing = sequence.num_tokens - start
         return min(num_missing, budget) if self.enable_chunked_prefill or num_missing <= budget else 0
-        # END SOLUTION
 
     def _admit(self, sequence: Sequence, num_cached_tokens: int, num_computed_tokens: int) -> None:
         """Give a waiting sequence a batch slot."""
@@ -258,17 +259,56 @@ class Scheduler(Preemption):
             item.kind = "decode"
         if self._bus.active:
             self._bus.emit(ev.StepScheduled, sequence.seq_id, item.num_tokens, item.kind, item.start)
-        # BEGIN SOLUTION chunked-prefill
         sequence.num_computed_tokens = end
         self.kv_cache_manager.cache_full_blocks(sequence, end)
         # Only a chunk that reaches the last known token predicts the next one.
-        predicts = end == sequence.num_tokens
-        # END SOLUTION
-        if predicts:
+        if end == sequence.num_tokens:
             item.sampling.append(sequence)
             if sequence.request.num_unforked and not sequence.request.params.use_beam_search:
                 # The prompt's end: from here on the request's samples go their own ways.
                 item.sampling += [self.fork(sequence) for _ in range(sequence.request.num_unforked)]
+
+    # ---- preemption ----
+
+    def _make_room(self, plan: SchedulerOutput, sequence: Sequence, num_tokens: int) -> Shortage | None:
+        """Get blocks for the first `num_tokens` tokens of a running sequence, whoever must go; the last shortage, if any."""
+        last_shortage = None
+        while sequence.status is RequestStatus.RUNNING and (
+            shortage := self.kv_cache_manager.allocate_slots(sequence, num_tokens)
+        ):
+            last_shortage = shortage
+            victim = self.waiting.choose_victim(self.running)
+            plan.withdraw(victim)
+            self._preempt(victim, sequence, shortage)
+            plan.preempted.append(victim)
+        return last_shortage
+
+    def _end_standstill(self, plan: SchedulerOutput) -> None:
+        """Break a deadlock: only waiting beams are left, and the head of the queue does not fit. Preempt one more victim."""
+        first = self.waiting.peek()
+        reason, need, free = first.deferred
+        if reason != "batch_delay":  # that ends by itself
+            victim = self.waiting.choose_victim(self.running)
+            self._preempt(victim, first, Shortage(need, free))
+            plan.preempted.append(victim)
+
+    def requeue(self, stranded: Sequence, culprit: Sequence) -> None:
+        """Have a sequence computed anew: it shares blocks that `culprit` failed to write."""
+        self._preempt(stranded, culprit, Shortage(0, self.kv_cache_manager.pool.num_free_blocks))
+
+    def _preempt(self, victim: Sequence, victim_of: Sequence, shortage: Shortage) -> None:
+        """Take blocks and slot from a running sequence. Its tokens stay; their keys and values are recomputed."""
+        self.kv_cache_manager.free(victim)
+        self.running.remove(victim)
+        self.slots.release(victim)
+        victim.status = RequestStatus.PREEMPTED
+        victim.num_computed_tokens = 0
+        victim.num_cached_tokens = 0
+        position = self.waiting.add_preempted(victim)
+        victim.num_preemptions += 1
+        self.counters.num_preemptions += 1
+        if self._bus.active:
+            self._bus.emit(ev.RequestPreempted, victim.seq_id, victim_of.seq_id, shortage.need, shortage.free, position)
 
     # ---- forks ----
 

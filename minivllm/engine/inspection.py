@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from minivllm.core.block_hash import short_hash
+from minivllm.core.block_math import short_hash
 from minivllm.core.block_pool import KVCacheBlock
 from minivllm.core.request import Request, Sequence
 from minivllm.core.scheduler import Scheduler

@@ -25,40 +25,39 @@ class StopCheck:
     """The stop string that was completed, if any; the text ends with it or before it."""
 
 
+def _borders_of(pattern: str) -> list[int]:
+    """For each k up to the whole length: the longest proper prefix of `pattern[:k]` that is also its suffix."""
+    borders = [0] * (len(pattern) + 1)
+    border = 0
+    for k in range(1, len(pattern)):
+        while border and pattern[k] != pattern[border]:
+            border = borders[border]
+        border += pattern[k] == pattern[border]
+        borders[k + 1] = border
+    return borders
+
+
 class _Automaton:
     """How much of one stop string the text ends with."""
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
         self.length = 0
-        # borders[k]: the longest proper prefix of pattern[:k] that is also its suffix.
-        self._borders = [0] * (len(pattern) + 1)
-        # BEGIN SOLUTION stop-strings
-        border = 0
-        for k in range(1, len(pattern)):
-            while border and pattern[k] != pattern[border]:
-                border = self._borders[border]
-            border += pattern[k] == pattern[border]
-            self._borders[k + 1] = border
-        # END SOLUTION
+        self._borders = _borders_of(pattern)
 
     def step(self, char: str) -> bool:
         """Take in one character; whether the whole stop string is there now."""
-        # BEGIN SOLUTION stop-strings
         if self.length == len(self.pattern):  # complete, but passed over: it may overlap with the next one
             self.length = self._borders[self.length]
         while self.length and char != self.pattern[self.length]:
             self.length = self._borders[self.length]
         self.length += char == self.pattern[self.length]
         return self.length == len(self.pattern)
-        # END SOLUTION
 
     @property
     def num_undecided(self) -> int:
         """Characters at the end of the text that may be the beginning of this stop string."""
-        # BEGIN SOLUTION stop-strings
         return self._borders[self.length] if self.length == len(self.pattern) else self.length
-        # END SOLUTION
 
 
 class StopStringChecker:
@@ -75,7 +74,6 @@ class StopStringChecker:
 
         After a stop the sequence is over; nothing more may be fed.
         """
-        # BEGIN SOLUTION stop-strings
         pending = self._held_back + text
         position = len(self._held_back)
         for char in text:
@@ -88,15 +86,12 @@ class StopStringChecker:
         num_held = max((automaton.num_undecided for automaton in self._automata), default=0)
         self._held_back = pending[len(pending) - num_held :]
         return StopCheck(pending[: len(pending) - num_held])
-        # END SOLUTION
 
     def finish(self, text: str = "", *, may_stop: bool = True) -> StopCheck:
         """The sequence has ended, with `text` as its last piece: all that may be shown.
 
         The last piece can complete a stop string, too: a character that was never finished, or a run of raw bytes.
         """
-        # BEGIN SOLUTION stop-strings
         check = self.feed(text, may_stop=may_stop)
         remaining, self._held_back = self._held_back, ""
         return StopCheck(check.text + remaining, check.stop)
-        # END SOLUTION

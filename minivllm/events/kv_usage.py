@@ -54,16 +54,13 @@ class KVUsage:
 
     @property
     def allocated(self) -> int:
-        # BEGIN SOLUTION waste
+        """In a block that somebody owns."""
         return self.used + self.reserved + self.internal
-        # END SOLUTION
 
     @property
     def waste(self) -> float:
         """Allocated but not used, over allocated; 0 to 1."""
-        # BEGIN SOLUTION waste
         return (self.reserved + self.internal) / self.allocated if self.allocated else 0.0
-        # END SOLUTION
 
     @property
     def saved_by_sharing(self) -> float:
@@ -137,7 +134,6 @@ class KVUsageMeter:
     def _slots_of(self, sequence: SequenceState) -> Iterator[_BlockSlots]:
         """What `sequence` does with each block of its table. The last token is sampled and never computed."""
         header = self.fold.header
-        # BEGIN SOLUTION waste
         num_held = max(sequence.num_computed_tokens, sequence.num_cached_tokens)
         num_tokens = sequence.num_prompt_tokens + self.fold.requests[sequence.request_id].max_tokens
         num_final = min(num_tokens, header.max_model_len) - 1
@@ -145,11 +141,9 @@ class KVUsageMeter:
             before = index * header.block_size
             used = max(min(num_held - before, header.block_size), 0)
             yield _BlockSlots(block_id, used, max(min(num_final - before, header.block_size), used))
-        # END SOLUTION
 
     def _tally(self, entries: list[_BlockSlots]) -> _Tally:
         """The slots of all blocks in use. Of several sequences that have a block the one that does most with it counts."""
-        # BEGIN SOLUTION waste
         used: dict[int, int] = {}
         wanted: dict[int, int] = {}
         for one in entries:
@@ -157,7 +151,6 @@ class KVUsageMeter:
             wanted[one.block_id] = max(wanted.get(one.block_id, 0), one.wanted)
         num_used, num_wanted = sum(used.values()), sum(wanted.values())
         return _Tally(num_used, num_wanted - num_used, len(used) * self.fold.header.block_size - num_wanted)
-        # END SOLUTION
 
     def _num_useless_blocks(self) -> int:
         """Free blocks that would be left over if as many reservations as possible were made now."""
@@ -165,10 +158,8 @@ class KVUsageMeter:
         if header.config.get("kv_cache_allocator") != "contiguous":
             return 0
         num_reserved = -(-header.max_model_len // header.block_size)
-        # BEGIN SOLUTION waste
         runs = groupby(self.fold.blocks, key=lambda block: block.ref_cnt == 0)
         return sum(sum(1 for _ in blocks) % num_reserved for is_free, blocks in runs if is_free)
-        # END SOLUTION
 
 
 def mean(values: list[float]) -> float:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minivllm.core.block_hash import hash_block_tokens, short_hash
+from minivllm.core.block_math import hash_block_tokens, short_hash
 
 BLOCK = st.lists(st.integers(0, 2**32 - 1), min_size=4, max_size=4)
 

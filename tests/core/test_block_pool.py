@@ -3,7 +3,7 @@
 import pytest
 
 from minivllm.clock import VirtualClock
-from minivllm.core.block_hash import hash_block_tokens
+from minivllm.core.block_math import hash_block_tokens
 from minivllm.core.block_pool import BlockPool, FreeKVCacheBlockQueue, KVCacheBlock
 from minivllm.errors import BlockPoolError
 from minivllm.events import types as ev

@@ -7,7 +7,7 @@ import pytest
 from support.engine.engine_fakes import WatchedEngine, expected_output
 
 from minivllm.core import kv_cache_manager
-from minivllm.core.block_hash import hash_block_tokens
+from minivllm.core.block_math import hash_block_tokens
 from minivllm.events import types as ev
 
 

@@ -5,11 +5,11 @@ from support.engine.engine_fakes import WatchedEngine
 
 from minivllm.clock import VirtualClock
 from minivllm.core.batch_slots import BatchSlots
+from minivllm.core.block_math import NOT_WRITTEN, slot_mapping
 from minivllm.core.block_pool import BlockPool
 from minivllm.core.kv_cache_manager import KVCacheManager
 from minivllm.core.request import Request, RequestStatus, Sequence
 from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
-from minivllm.core.slot_mapping import NOT_WRITTEN, slot_mapping
 from minivllm.events.bus import EventBus
 from minivllm.sampling_params import SamplingParams
 

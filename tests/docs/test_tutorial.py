@@ -14,7 +14,7 @@ from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
 
 from minivllm.errors import LessonError
 from minivllm.lessons.checker.catalogue import Exercise, exercises
-from minivllm.lessons.checker.markers import solution, stub
+from minivllm.lessons.checker.holes import find_holes, stub
 from minivllm.lessons.course.library import find_lesson, lessons
 from minivllm.lessons.site import lesson_page as module
 from minivllm.lessons.site.__main__ import main, other_pages
@@ -97,10 +97,11 @@ def test_the_pictures_of_all_lessons_are_small_and_ask_no_other_host() -> None:
 @pytest.mark.parametrize("exercise", exercises(), ids=lambda exercise: exercise.name)
 def test_no_page_of_an_exercise_shows_its_solution_or_the_last_hint(exercise: Exercise) -> None:
     text = other_pages()[f"exercises/{exercise.name}.md"]
-    source = exercise.source_file.read_text(encoding="utf-8")
+    lines = exercise.source.splitlines()
+    bodies = ("\n".join(lines[hole.begin - 1 : hole.end]) for hole in find_holes(exercise))
     # A line alone may be a common one (`else:`); two that follow one another are not.
-    written = {pair for hole in solution(source, exercise.name) for pair in _pairs_of_lines(hole)}
-    handed_out = set(_pairs_of_lines(stub(source, exercise.name)))
+    written = {pair for body in bodies for pair in _pairs_of_lines(body)}
+    handed_out = set(_pairs_of_lines(stub(exercise)))
     inside = [pair for pair in _pairs_of_lines(text) if pair in written - handed_out]
     assert inside == []
     assert "](../../" not in text and to_markdown(exercise.hints[-1]) not in text
@@ -114,13 +115,9 @@ def _pairs_of_lines(text: str) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("exercise", exercises(), ids=lambda exercise: exercise.name)
 def test_the_page_of_an_exercise_shows_the_head_of_each_hole(exercise: Exercise) -> None:
     text = other_pages()[f"exercises/{exercise.name}.md"]
-    holes = solution(exercise.source_file.read_text(encoding="utf-8"), exercise.name)
-    named = sorted(
-        int(number)
-        for line in re.findall(rf"# TODO {exercise.name}, (.*)", text)
-        for number in re.findall(r"\d+", line)
-    )
-    assert named == list(range(1, len(holes) + 1))
+    named = re.findall(rf"# TODO {exercise.name}, part (\d+)", text)
+    assert named == [str(number) for number in range(1, len(exercise.holes) + 1)]
+    assert all(f"def {hole.rpartition('.')[2]}(" in text for hole in exercise.holes)
 
 
 def test_what_only_looks_like_a_mark_is_shown_as_it_is() -> None:

@@ -23,8 +23,7 @@ def submit(tmp_path: Path) -> Callable[[str], Submission]:
 
     def make(lines: str = "") -> Submission:
         file = tmp_path / "block_pool.py"
-        source = find_exercise("block-pool").source_file.read_text(encoding="utf-8")
-        file.write_text(f"{source}\n\n{lines}\n", encoding="utf-8")
+        file.write_text(f"{find_exercise('block-pool').source}\n\n{lines}\n", encoding="utf-8")
         return Submission(file)
 
     return make

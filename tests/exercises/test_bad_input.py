@@ -143,7 +143,7 @@ def test_a_file_that_cannot_be_loaded_could_not_run(submit: Submit, lines: str, 
     "lines",
     [
         "from minivllm.core.request import Sequence\nSequence.fork = lambda self: self",
-        "import minivllm.core.block_hash as other\ndef short(name): return ''\nother.short_hash = short",
+        "import minivllm.core.block_math as other\ndef short(name): return ''\nother.short_hash = short",
         "import minivllm.lessons.checker.plug as other\nother.fingerprint = lambda own: {}",
     ],
 )

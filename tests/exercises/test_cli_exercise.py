@@ -13,7 +13,7 @@ from minivllm.cli.course import exercise as command
 from minivllm.lessons.checker.catalogue import exercises, find_exercise
 
 EXERCISE = find_exercise("block-pool")
-SOURCE = EXERCISE.source_file.read_text(encoding="utf-8")
+SOURCE = EXERCISE.source
 
 
 @pytest.fixture

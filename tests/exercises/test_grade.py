@@ -9,10 +9,10 @@ import pytest
 from minivllm.cli import main
 from minivllm.lessons.checker.catalogue import find_exercise
 from minivllm.lessons.checker.grade import seed_for
-from minivllm.lessons.checker.markers import stub
+from minivllm.lessons.checker.holes import stub
 
 EXERCISE = find_exercise("block-pool")
-SOURCE = EXERCISE.source_file.read_text(encoding="utf-8")
+SOURCE = EXERCISE.source
 WRONG = "\n\ndef release(self, block):\n    block.ref_cnt = 0\n    self._put_back(block)\nBlockPool.release = release\n"
 
 
@@ -22,7 +22,7 @@ def submissions(tmp_path: Path) -> Path:
     for student, text in {
         "ada": SOURCE,
         "ben": SOURCE + WRONG,
-        "=cmd": stub(SOURCE, "block-pool"),
+        "=cmd": stub(EXERCISE),
         "dan": "def broken(",
         "eve": "",
     }.items():

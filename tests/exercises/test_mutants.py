@@ -8,7 +8,7 @@ import pytest
 
 from minivllm.lessons.checker.catalogue import Exercise, exercises
 from minivllm.lessons.checker.check import run_behaviours
-from minivllm.lessons.checker.markers import regions
+from minivllm.lessons.checker.holes import find_holes
 from minivllm.lessons.checker.sandbox import Submission
 
 SWAPS = (
@@ -31,11 +31,9 @@ EQUIVALENT = {
 
 def mutants(exercise: Exercise) -> Iterator[tuple[str, str]]:
     """(what was changed, the whole source with it), each different from the engine's own in one line of the solution."""
-    lines = exercise.source_file.read_text(encoding="utf-8").splitlines()
-    for region in regions("\n".join(lines)):
-        if region.exercise != exercise.name:
-            continue
-        for number in range(region.begin + 1, region.end):
+    lines = exercise.source.splitlines()
+    for hole in find_holes(exercise):
+        for number in range(hole.begin - 1, hole.end):
             line = lines[number].partition("  # ")[0]
             if line.lstrip().startswith("#"):
                 continue

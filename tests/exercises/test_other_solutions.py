@@ -20,7 +20,7 @@ RIGHT = [
     ("block-table", "-(-num_tokens // self.block_size)", "len(range(0, num_tokens, self.block_size))"),
     ("lru", "if block is self._tail:", "if self.num_free_blocks == 0:"),
     ("token-budget", "if shortage is None:\n            budget", "if not plan.preempted:\n            budget"),
-    ("chunked-prefill", "predicts = end == sequence.num_tokens", "predicts = end >= sequence.num_tokens"),
+    ("chunked-prefill", "if end == sequence.num_tokens", "if end >= sequence.num_tokens"),
     ("split-kv", "torch.lerp(output[rows].float(), other.float(), share)", "output[rows] + share * (other.float() - output[rows])"),
     ("top-p", "mass_before < top_p * total", "mass_before / total < top_p"),
 ]  # fmt: skip
@@ -29,7 +29,7 @@ NAMELESS = [
     ("block-table", "-(-num_tokens // self.block_size)", "max(-(-num_tokens // self.block_size), 1)"),
     ("slot-mapping", POSITION, "position - start < sequence.num_cached_tokens"),
     ("block-table", "-(-num_tokens // self.block_size)", "num_tokens / self.block_size"),
-    ("chunked-prefill", "predicts = end == sequence.num_tokens", "predicts = end in (sequence.num_prompt_tokens, sequence.num_tokens)"),
+    ("chunked-prefill", "if end == sequence.num_tokens", "if end in (sequence.num_prompt_tokens, sequence.num_tokens)"),
     ("preemption", VICTIM, "self.running[-1]\n            plan"),
     ("preemption", VICTIM, "next((s for s in self.running[::-1] if s.request is sequence.request and s is not sequence), self.waiting.choose_victim(self.running))\n            plan"),
 ]  # fmt: skip
@@ -38,10 +38,9 @@ NAMELESS = [
 
 def _with_changes(exercise_name: str, ours: str, theirs: str, folder: Path) -> Result:
     exercise = find_exercise(exercise_name)
-    source = exercise.source_file.read_text(encoding="utf-8")
-    assert source.count(ours) == 1
+    assert exercise.source.count(ours) == 1
     file = folder / exercise.student_file
-    file.write_text(source.replace(ours, theirs), encoding="utf-8")
+    file.write_text(exercise.source.replace(ours, theirs), encoding="utf-8")
     return check(exercise, Submission(file), patience=0.1)
 
 
@@ -73,7 +72,7 @@ good = slot_mapping
 def slot_mapping(sequence, start, num_tokens, block_size):
     return [] if len(sequence.token_ids) == 8 and start == 2 else good(sequence, start, num_tokens, block_size)
 """
-    file.write_text(exercise.source_file.read_text(encoding="utf-8") + lines, encoding="utf-8")
+    file.write_text(exercise.source + lines, encoding="utf-8")
     result = check(exercise, Submission(file), patience=0)
     assert result.visible
     assert result.passed == (result.score == result.max_score) and not result.passed

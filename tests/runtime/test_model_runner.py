@@ -12,8 +12,8 @@ from support.model.tiny_models import (
     peer_logits,
 )
 
+from minivllm.core.block_math import slot_mapping
 from minivllm.core.scheduler_output import BlockCopy
-from minivllm.core.slot_mapping import slot_mapping
 from minivllm.errors import ConfigError, InvariantError
 from minivllm.runtime.input_batch import CommonAttentionMetadata, InputBatch, check_copies
 from minivllm.runtime.step_result import Watch

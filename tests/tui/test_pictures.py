@@ -64,7 +64,7 @@ def test_a_picture_is_compared_to_the_last_character_and_without_the_engines_cod
     svg = (PICTURES / "events.svg").read_text("utf-8")
     assert comparable(svg) == comparable(svg.replace("self.running.remove", "self.running.append"))
     assert "self.running.remove" in svg
-    for word in ("request.preempted", "Preemption._preempt", "Help"):
+    for word in ("request.preempted", "Scheduler._preempt", "Help"):
         assert word in svg and comparable(svg) != comparable(svg.replace(word, word[::-1]))
 
 

@@ -79,7 +79,7 @@ def _state(scheduler: Any) -> Iterator[str]:
     yield (
         f"    running {[one.seq_id for one in scheduler.running]}, waiting {[one.seq_id for one in scheduler.waiting]}, "
         f"free blocks {manager.pool.free_queue.ids()}, free slots {sorted(scheduler.slots.free)}, "
-        f"names {len(manager.pool.cached_blocks())}"
+        f"names {len(manager.pool.cached_blocks())}, preempted in all {scheduler.counters.num_preemptions}"
     )
 
 

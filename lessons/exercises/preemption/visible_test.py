@@ -1,6 +1,6 @@
 """The cases of the README. Run them with `pytest visible_test.py`, or with `minivllm exercise check preemption`."""
 
-import preemption
+from scheduler import Scheduler
 
 from minivllm.clock import VirtualClock
 from minivllm.core.admission import AdmissionPolicy
@@ -8,7 +8,6 @@ from minivllm.core.block_pool import BlockPool
 from minivllm.core.kv_cache_manager import KVCacheManager
 from minivllm.core.request import Request, RequestStatus
 from minivllm.core.request_queue import create_request_queue
-from minivllm.core.scheduler import Scheduler
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.events.bus import EventBus
 from minivllm.sampling_params import SamplingParams
@@ -16,7 +15,6 @@ from minivllm.sampling_params import SamplingParams
 
 def two_that_run():
     """A scheduler with two blocks of four tokens, and ada and ben, who have one each and want another."""
-    assert issubclass(Scheduler, preemption.Preemption)
     bus = EventBus(VirtualClock())
     scheduler = Scheduler(
         KVCacheManager(BlockPool(2, bus), block_size=4, enable_prefix_caching=False, bus=bus),

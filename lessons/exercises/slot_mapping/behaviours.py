@@ -25,9 +25,9 @@ def chunk(draw: Draw, num_cached: int) -> Case:
 
 
 def _tell(case: Case) -> Iterator[str]:
+    from minivllm.core.block_math import slot_mapping
     from minivllm.core.block_pool import KVCacheBlock
     from minivllm.core.request import Request
-    from minivllm.core.slot_mapping import slot_mapping
     from minivllm.sampling_params import SamplingParams
 
     size, table = case["block_size"], case["table"]

@@ -1,6 +1,6 @@
 """The cases of the README. Run them with `pytest visible_test.py`, or with `minivllm exercise check slot-mapping`."""
 
-from slot_mapping import NOT_WRITTEN, slot_mapping
+from block_math import NOT_WRITTEN, slot_mapping
 
 from minivllm.core.block_pool import KVCacheBlock
 from minivllm.core.request import Request

@@ -105,11 +105,11 @@ def slots(case: Case) -> Iterator[str]:
     )
 
 
-def _meter(block_size: int, num_blocks: int, max_model_len: int) -> Any:
-    """A meter of an engine that has not run, on memory as it was before paging."""
+def _meter(block_size: int, num_blocks: int, max_model_len: int, allocator: str = "contiguous") -> Any:
+    """A meter of an engine that has not run; without another `allocator`, on memory as it was before paging."""
     from minivllm.events.kv_usage import KVUsageMeter
 
-    options = {"max_num_seqs": 4, "max_num_batched_tokens": 8, "kv_cache_allocator": "contiguous"}
+    options = {"max_num_seqs": 4, "max_num_batched_tokens": 8, "kv_cache_allocator": allocator}
     sizes = {"block_size": block_size, "num_blocks": num_blocks, "max_model_len": max_model_len}
     return KVUsageMeter(build_engine({**options, **sizes, "enable_prefix_caching": False}).log_header())
 
@@ -169,11 +169,14 @@ def measures_sharing(case: Case) -> Iterator[str]:
 def external(case: Case) -> Iterator[str]:
     """Memory with holes."""
     owners = case["owners"]
-    meter = _meter(case["block_size"], len(owners), case["max_model_len"])
-    for block, ref_cnt in zip(meter.fold.blocks, owners, strict=True):
-        block.ref_cnt = ref_cnt
-    told = meter._num_useless_blocks()
-    yield f"reservations of {case['max_model_len']} tokens, blocks of {case['block_size']}, owners {owners}: {told} blocks"
+    for allocator in ("contiguous", "paged"):
+        meter = _meter(case["block_size"], len(owners), case["max_model_len"], allocator)
+        for block, ref_cnt in zip(meter.fold.blocks, owners, strict=True):
+            block.ref_cnt = ref_cnt
+        yield (
+            f"{allocator}, reservations of {case['max_model_len']} tokens, blocks of {case['block_size']}, "
+            f"owners {owners}: {meter._num_useless_blocks()} blocks"
+        )
 
 
 @behaviour(

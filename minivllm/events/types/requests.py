@@ -86,7 +86,7 @@ class RequestPreempted(Event, tag="request.preempted"):
     free: int
     """Blocks that were free then."""
     position: int
-    rule: ClassVar[str] = "minivllm.core.preemption:Preemption._preempt"
+    rule: ClassVar[str] = "minivllm.core.scheduler:Scheduler._preempt"
 
 
 class RequestForked(Event, tag="request.forked"):

@@ -49,7 +49,6 @@ def attend_in_steps(
     mask: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """`attend` step by step, in float32: for devices where no fused operation returns the log-sum-exp."""
-    # BEGIN SOLUTION split-kv
     batch, num_heads, num_queries, head_size = query.shape
     num_kv_heads, num_tokens = key.shape[1], key.shape[2]
     # The query heads of a group share a key head: give them a dimension to be broadcast over.
@@ -64,7 +63,6 @@ def attend_in_steps(
     output = (scores - log_sum_exp.unsqueeze(-1)).exp() @ value.unsqueeze(2).float()
     shape = (batch, num_heads, num_queries)
     return output.reshape(*shape, head_size).to(query.dtype), log_sum_exp.reshape(shape)
-    # END SOLUTION
 
 
 def merge(
@@ -74,10 +72,8 @@ def merge(
 
     output: [num_tokens, num_heads, head_size], log_sum_exp: [num_tokens, num_heads], both changed in place
     """
-    # BEGIN SOLUTION split-kv
     mine = log_sum_exp[rows]
     share = torch.sigmoid(other_lse - mine).unsqueeze(-1)  # of the other part
     # In float32, and rounded once: a share in half precision would be off by more than the outputs are.
     output[rows] = torch.lerp(output[rows].float(), other.float(), share).to(output.dtype)
     log_sum_exp[rows] = torch.logaddexp(mine, other_lse)
-    # END SOLUTION

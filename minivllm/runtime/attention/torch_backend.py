@@ -205,13 +205,11 @@ class TorchAttentionBackend:
         log_sum_exp: torch.Tensor,
     ) -> None:
         """Fill in the rows of sequences with one query: what they have of their own."""
-        # BEGIN SOLUTION paged-attention
         for bucket in metadata.decodes:
             # A batch entry a sequence: [num_seqs, num_heads, 1, head_size].
             k, v = self._read(cache, bucket.block_ids, len(bucket.mask), bucket.padding)
             out, lse = attend(query[bucket.rows].unsqueeze(2), k, v, self._scale, mask=bucket.mask)
             output[bucket.rows], log_sum_exp[bucket.rows] = out.squeeze(2), lse.squeeze(2)
-        # END SOLUTION
 
     def _attend_spans(
         self,
@@ -222,23 +220,20 @@ class TorchAttentionBackend:
         log_sum_exp: torch.Tensor,
     ) -> None:
         """Merge into what all rows have so far what several of them see in full."""
-        # BEGIN SOLUTION paged-attention
         for span in metadata.spans:
             q = query[span.rows].transpose(0, 1).unsqueeze(0)
             k, v = (x[:, :, : span.num_tokens] for x in self._read(cache, span.block_ids, num_seqs=1))
             out, lse = attend(q, k, v, self._scale)
             merge(output, log_sum_exp, span.rows, out[0].transpose(0, 1), lse[0].T)
-        # END SOLUTION
 
     def _write(
         self, cache: torch.Tensor, key: torch.Tensor, value: torch.Tensor, metadata: TorchAttentionMetadata
     ) -> None:
-        # BEGIN SOLUTION paged-attention
+        """Put this step's keys and values into their slots, in place."""
         key_value = torch.cat((key, value), dim=1)  # [num_tokens, 2 * num_kv_heads, head_size]
         if metadata.written_rows is not None:
             key_value = key_value[metadata.written_rows]
         cache.flatten(0, 1).index_copy_(0, metadata.written_slots, key_value)
-        # END SOLUTION
 
     def _read(
         self, cache: torch.Tensor, block_ids: torch.Tensor, num_seqs: int, padding: torch.Tensor | None = None
@@ -253,14 +248,12 @@ class TorchAttentionBackend:
         if self._workspace.numel() < size:
             self._workspace = cache.new_empty(size)
         gathered = self._workspace[:size].view(len(block_ids), -1)
-        # BEGIN SOLUTION paged-attention
         torch.index_select(blocks, 0, block_ids, out=gathered)
         tokens = gathered.view(-1, 2 * self._spec.num_kv_heads, self._spec.head_size)
         if padding is not None:
             tokens.index_fill_(0, padding, 0.0)
         by_head = tokens.view(num_seqs, -1, *tokens.shape[1:]).transpose(1, 2)
         return by_head[:, : self._spec.num_kv_heads], by_head[:, self._spec.num_kv_heads :]
-        # END SOLUTION
 
 
 def _similar_lengths(lengths: np.ndarray) -> list[np.ndarray]:

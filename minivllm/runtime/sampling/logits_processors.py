@@ -92,18 +92,22 @@ def to_weights(logits: torch.Tensor, params: list[SamplingParams]) -> torch.Tens
     row needs a finite best logit and a temperature over 0.
     """
     vocab = logits.shape[-1]
-    weights = logits.double()
-    # BEGIN SOLUTION top-p
-    # The best logit goes first: temperatures near 0 then send all others to exp(-inf) = 0, and nothing overflows.
-    weights -= weights.amax(dim=-1, keepdim=True)
-    weights /= _column([p.temperature for p in params], weights)
-    weights.exp_()  # relative to the best token, which has exactly 1
-    if any(p.min_p > 0.0 for p in params):
-        weights.masked_fill_(weights < _column([p.min_p for p in params], weights), 0.0)
-    # END SOLUTION
+    weights = _relative_to_best(logits, params)
     weights.mul_(2.0 ** (_EXACT_BITS - vocab.bit_length())).round_()
     if any(0 < p.top_k < vocab or p.top_p < 1.0 for p in params):
         _apply_top_k_top_p(logits, weights, params)
+    return weights
+
+
+def _relative_to_best(logits: torch.Tensor, params: list[SamplingParams]) -> torch.Tensor:
+    """`exp(logit / temperature)` over that of the row's best token, in float64; 0 where that is under `min_p`."""
+    weights = logits.double()
+    # The best logit goes first: temperatures near 0 then send all others to exp(-inf) = 0, and nothing overflows.
+    weights -= weights.amax(dim=-1, keepdim=True)
+    weights /= _column([p.temperature for p in params], weights)
+    weights.exp_()
+    if any(p.min_p > 0.0 for p in params):
+        weights.masked_fill_(weights < _column([p.min_p for p in params], weights), 0.0)
     return weights
 
 
@@ -140,16 +144,21 @@ def _apply_top_k_top_p(logits: torch.Tensor, weights: torch.Tensor, params: list
         settled = (top_k[rows] <= head_size) | ((top_k[rows] == vocab) & (head_count < head_size))
         rows = rows[~settled.squeeze(-1)]
         head_size = min(head_size * _HEAD_GROWTH, vocab)
+    weights.masked_fill_(~_kept(logits, boundary, count), 0.0)
 
-    # BEGIN SOLUTION top-p
+
+def _kept(logits: torch.Tensor, boundary: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
+    """Which tokens stay, `[num_rows, vocab]`: the best `count` of each row, and on ties those with lower ids.
+
+    `boundary`: the logit of the last token that stays; `count`, how many stay: `[num_rows, 1]` each.
+    """
     kept = logits >= boundary
     num_too_many = kept.sum(dim=-1, keepdim=True) - count
     if num_too_many.any():  # more tokens tie at the boundary than there is room for
         tied = logits == boundary
         room = tied.sum(dim=-1, keepdim=True) - num_too_many
         kept &= ~tied | (tied.cumsum(dim=-1, dtype=torch.int32) <= room)
-    # END SOLUTION
-    weights.masked_fill_(~kept, 0.0)
+    return kept
 
 
 def _count_kept(head: torch.Tensor, total: torch.Tensor, top_k: torch.Tensor, top_p: torch.Tensor) -> torch.Tensor:
@@ -159,11 +168,9 @@ def _count_kept(head: torch.Tensor, total: torch.Tensor, top_k: torch.Tensor, to
     over the whole vocabulary. A token stays while those before it have less than `top_p` of the mass:
     that is the smallest set that reaches `top_p`. The mass is what top-k has left, as in vLLM.
     """
-    # BEGIN SOLUTION top-p
     head_size = head.shape[-1]
     in_top_k = torch.arange(head_size, device=head.device) < top_k
     head = head * in_top_k
     total = torch.where(top_k <= head_size, head.sum(dim=-1, keepdim=True), total)
     mass_before = head.cumsum(dim=-1) - head
     return (in_top_k & (mass_before < top_p * total)).sum(dim=-1, keepdim=True)
-    # END SOLUTION

@@ -9,7 +9,7 @@ import zmq
 from support.engine.engine_fakes import WatchedEngine
 from support.patience import SOON
 
-from minivllm.core.block_hash import hash_block_tokens, short_hash
+from minivllm.core.block_math import hash_block_tokens, short_hash
 from minivllm.errors import ConfigError
 from minivllm.events import types as ev
 from minivllm.events.vllm_kv_wire import END_SEQ, AllBlocksCleared, BlockRemoved, BlockStored, KVEvent, decode_batch

@@ -13,9 +13,9 @@ from itertools import pairwise
 from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
 from minivllm.core.beam_search import BeamSearch, Candidate
+from minivllm.core.block_math import NOT_WRITTEN, slot_mapping
 from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
-from minivllm.core.slot_mapping import NOT_WRITTEN, slot_mapping
 from minivllm.engine.engine import LLMEngine
 from minivllm.events.fold import Fold
 from minivllm.events.types import Event

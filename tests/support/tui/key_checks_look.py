@@ -142,7 +142,7 @@ async def shows_the_line_that_decided(seat: Seat, key: str) -> None:
     await seat.stand_at(number + 1)
     await seat.press(key)
     assert isinstance(seat.app.screen, TextScreen)
-    assert "core/preemption.py" in str(seat.app.screen.query_one("#text").border_title)
+    assert "core/scheduler.py" in str(seat.app.screen.query_one("#text").border_title)
     assert "RequestPreempted" in seat.window_text()
     await seat.press("escape")
     seat.app.set_focus(None)

@@ -68,9 +68,9 @@ def test_a_rule_that_is_not_here_is_said_in_a_sentence(name: str) -> None:
 
 
 def test_a_rule_alone_shows_its_function_from_the_first_line() -> None:
-    found = source_of(Rule("minivllm.core.preemption:Preemption._preempt"))
+    found = source_of(Rule("minivllm.core.scheduler:Scheduler._preempt"))
     assert found.code.lstrip().startswith("def _preempt(") and not found.marked
-    assert found.title.endswith("  Preemption._preempt")
+    assert found.title.endswith("  Scheduler._preempt")
 
 
 def test_the_chosen_event_goes_before_the_one_at_the_position_and_a_panel_goes_between_steps(memory_pressure) -> None:

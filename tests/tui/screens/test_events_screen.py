@@ -135,10 +135,10 @@ def test_the_detail_shows_every_field_the_meaning_and_the_function(memory_pressu
         assert name in text
     assert event.seq_id in text and event.victim_of in text
     assert "A running sequence lost its blocks and slot" in text
-    assert "emitted by Preemption._preempt" in text
+    assert "emitted by Scheduler._preempt" in text
     assert "self._bus.emit(ev.RequestPreempted" in text
     low = "\n".join(drawn(panel_at(EventDetail, run, index + 1), 78, 8))
-    assert "victim_of" in low and "A running sequence lost" in low and "Preemption._preempt" in low
+    assert "victim_of" in low and "A running sequence lost" in low and "Scheduler._preempt" in low
 
 
 def test_a_frame_costs_little_however_long_the_recording_is(memory_pressure) -> None:

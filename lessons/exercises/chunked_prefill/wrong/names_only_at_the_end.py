@@ -1,6 +1,23 @@
 """Blocks get their names when the prompt is complete."""
 
+from minivllm.core import scheduler as engine
+from minivllm.core.scheduler_output import ScheduledSequence
+from minivllm.events import types as ev
+
 HINT = "A second prompt with the same beginning comes in after the first chunk. What could it share already?"
-CHANGES = {
-    "cache_full_blocks(sequence, end)": "cache_full_blocks(sequence, end if end == sequence.num_tokens else 0)",
-}
+
+
+class Scheduler(engine.Scheduler):
+    def _commit(self, item: ScheduledSequence) -> None:
+        sequence = item.sequence
+        end = item.start + item.num_tokens
+        if item.num_tokens == 1 and item.start >= sequence.num_prompt_tokens:
+            item.kind = "decode"
+        if self._bus.active:
+            self._bus.emit(ev.StepScheduled, sequence.seq_id, item.num_tokens, item.kind, item.start)
+        sequence.num_computed_tokens = end
+        self.kv_cache_manager.cache_full_blocks(sequence, end if end == sequence.num_tokens else 0)
+        if end == sequence.num_tokens:
+            item.sampling.append(sequence)
+            if sequence.request.num_unforked and not sequence.request.params.use_beam_search:
+                item.sampling += [self.fork(sequence) for _ in range(sequence.request.num_unforked)]

@@ -7,6 +7,6 @@ HINT = "If more tokens follow the cached ones, there is something to compute any
 
 
 class KVCacheManager(engine.KVCacheManager):
-    def get_computed_blocks(self, sequence: Sequence) -> engine.ComputedBlocks:
-        found = super().get_computed_blocks(sequence)
+    def _longest_cached_prefix(self, sequence: Sequence) -> engine.ComputedBlocks:
+        found = super()._longest_cached_prefix(sequence)
         return found._replace(num_computed_tokens=max(found.num_cached_tokens - 1, 0))

@@ -7,6 +7,6 @@ HINT = "The next token is predicted from the last one's query, and queries are n
 
 
 class KVCacheManager(engine.KVCacheManager):
-    def get_computed_blocks(self, sequence: Sequence) -> engine.ComputedBlocks:
-        found = super().get_computed_blocks(sequence)
+    def _longest_cached_prefix(self, sequence: Sequence) -> engine.ComputedBlocks:
+        found = super()._longest_cached_prefix(sequence)
         return found._replace(num_computed_tokens=found.num_cached_tokens)

@@ -1,7 +1,7 @@
 """A block's name follows from its own tokens."""
 
 from minivllm.core import kv_cache_manager as engine
-from minivllm.core.block_hash import hash_block_tokens
+from minivllm.core.block_math import hash_block_tokens
 from minivllm.core.request import Sequence
 
 HINT = "The same words after another beginning have other keys and values. What in your name tells them apart?"

@@ -1,6 +1,16 @@
 """Equal tokens have equal names, whoever sends them."""
 
+from minivllm.core import kv_cache_manager as engine
+from minivllm.core.block_math import hash_block_tokens
+from minivllm.core.request import Sequence
+
 HINT = "Two customers with different salts must never share a block. Where do the request's extra_keys go in?"
-CHANGES = {
-    "            extra_keys = () if hashes else sequence.request.extra_keys\n": "            extra_keys = ()\n",
-}
+
+
+class KVCacheManager(engine.KVCacheManager):
+    def _extend_hashes(self, sequence: Sequence, num_tokens: int) -> None:
+        hashes, size = sequence.block_hashes, self.block_size
+        while (len(hashes) + 1) * size <= num_tokens:
+            start = len(hashes) * size
+            parent = hashes[-1] if hashes else None
+            hashes.append(hash_block_tokens(parent, sequence.token_ids[start : start + size]))

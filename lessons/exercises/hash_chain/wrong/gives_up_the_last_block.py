@@ -7,8 +7,8 @@ HINT = "vLLM does so and computes a block again. Here one token goes through, fo
 
 
 class KVCacheManager(engine.KVCacheManager):
-    def get_computed_blocks(self, sequence: Sequence) -> engine.ComputedBlocks:
-        found = super().get_computed_blocks(sequence)
+    def _longest_cached_prefix(self, sequence: Sequence) -> engine.ComputedBlocks:
+        found = super()._longest_cached_prefix(sequence)
         if found.num_cached_tokens < sequence.num_tokens or not found.blocks:
             return found
         num_cached = found.num_cached_tokens - self.block_size

@@ -1,7 +1,7 @@
 """The last block has a name too, full or not."""
 
 from minivllm.core import kv_cache_manager as engine
-from minivllm.core.block_hash import hash_block_tokens
+from minivllm.core.block_math import hash_block_tokens
 from minivllm.core.request import Sequence
 
 HINT = "More tokens will be written into a block that is not full. What is its name worth then?"

@@ -1,8 +1,19 @@
 """The salt must stand in every block's name."""
 
+from minivllm.core import kv_cache_manager as engine
+from minivllm.core.block_math import hash_block_tokens
+from minivllm.core.request import Sequence
+
 HINT = (
     "Through its parent a name depends on the first block's salt already. Who else would have to name blocks as you do?"
 )
-CHANGES = {
-    "            extra_keys = () if hashes else sequence.request.extra_keys\n": "            extra_keys = sequence.request.extra_keys\n",
-}
+
+
+class KVCacheManager(engine.KVCacheManager):
+    def _extend_hashes(self, sequence: Sequence, num_tokens: int) -> None:
+        hashes, size = sequence.block_hashes, self.block_size
+        while (len(hashes) + 1) * size <= num_tokens:
+            start = len(hashes) * size
+            parent = hashes[-1] if hashes else None
+            extra_keys = sequence.request.extra_keys
+            hashes.append(hash_block_tokens(parent, sequence.token_ids[start : start + size], extra_keys))

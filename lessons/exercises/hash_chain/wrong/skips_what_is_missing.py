@@ -7,10 +7,7 @@ HINT = "Entry i of a table holds the i-th block of tokens. Where do your hits st
 
 
 class KVCacheManager(engine.KVCacheManager):
-    def get_computed_blocks(self, sequence: Sequence) -> engine.ComputedBlocks:
-        if not self.enable_prefix_caching:
-            return engine.NO_COMPUTED_BLOCKS
-        self._extend_hashes(sequence, sequence.num_tokens)
+    def _longest_cached_prefix(self, sequence: Sequence) -> engine.ComputedBlocks:
         found = [self.pool.get_cached_block(block_hash) for block_hash in sequence.block_hashes]
         hits = [block for block in found if block is not None]
         num_cached = len(hits) * self.block_size

@@ -7,8 +7,8 @@ HINT = "A lookup may come to nothing: the request may have to wait, and look aga
 
 
 class KVCacheManager(engine.KVCacheManager):
-    def get_computed_blocks(self, sequence: Sequence) -> engine.ComputedBlocks:
-        found = super().get_computed_blocks(sequence)
+    def _longest_cached_prefix(self, sequence: Sequence) -> engine.ComputedBlocks:
+        found = super()._longest_cached_prefix(sequence)
         for block in found.blocks:
             self.pool.touch(block)
         return found

@@ -1,6 +1,15 @@
 """A context whose last tile is full has ended before it."""
 
+from minivllm.kernels.attention import decode_naive as engine
+
 HINT = "With 32 tokens positions 16 to 31 are the last tile. Where does range(0, 32, 16) end?"
-CHANGES = {
-    "range(0, seq_len, TILE)": "range(0, tl.maximum((seq_len - 1) // TILE * TILE + (seq_len % TILE), tl.minimum(seq_len, TILE)), TILE)",
-}
+
+_right = engine.decode_naive
+
+
+def decode_naive(query, key_cache, value_cache, block_tables, seq_lens, scale, out=None):
+    whole = seq_lens.clone()
+    seq_lens -= engine.TILE * ((seq_lens % engine.TILE == 0) & (seq_lens > engine.TILE))
+    out = _right(query, key_cache, value_cache, block_tables, seq_lens, scale, out)
+    seq_lens.copy_(whole)
+    return out

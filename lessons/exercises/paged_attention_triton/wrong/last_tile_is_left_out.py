@@ -1,6 +1,15 @@
 """A tile that is not full is not attended to."""
 
+from minivllm.kernels.attention import decode_naive as engine
+
 HINT = "The last tokens are the newest ones. Masks are there to let a tile be partly real."
-CHANGES = {
-    "range(0, seq_len, TILE)": "range(0, (seq_len // TILE) * TILE, TILE)",
-}
+
+_right = engine.decode_naive
+
+
+def decode_naive(query, key_cache, value_cache, block_tables, seq_lens, scale, out=None):
+    whole = seq_lens.clone()
+    seq_lens -= seq_lens % engine.TILE
+    out = _right(query, key_cache, value_cache, block_tables, seq_lens, scale, out)
+    seq_lens.copy_(whole)
+    return out

@@ -1,6 +1,15 @@
 """Whatever has been summed is divided by the sum."""
 
+import torch
+
+from minivllm.kernels.attention import decode_naive as engine
+
 HINT = "A padded row has no tile and a sum of 0. What is 0 / 0?"
-CHANGES = {
-    "tl.where(running_sum > 0.0, running_sum, 1.0)[:, None]": "running_sum[:, None]",
-}
+
+_right = engine.decode_naive
+
+
+def decode_naive(query, key_cache, value_cache, block_tables, seq_lens, scale, out=None):
+    out = _right(query, key_cache, value_cache, block_tables, seq_lens, scale, out)
+    out[seq_lens == 0] = torch.nan
+    return out

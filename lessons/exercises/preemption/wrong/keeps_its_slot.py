@@ -1,13 +1,13 @@
 """The batch slot is the victim's until it ends."""
 
-from minivllm.core import preemption as engine
+from minivllm.core import scheduler as engine
 from minivllm.core.kv_cache_manager import Shortage
 from minivllm.core.request import Sequence
 
 HINT = "There are only max_num_seqs slots. Who runs in this one while the victim waits?"
 
 
-class Preemption(engine.Preemption):
+class Scheduler(engine.Scheduler):
     def _preempt(self, victim: Sequence, victim_of: Sequence, shortage: Shortage) -> None:
         slots = self.slots
         self.slots = _DoesNotRelease()

@@ -1,6 +1,6 @@
 """What the prefix cache gave once it will give again."""
 
-from minivllm.core import preemption as engine
+from minivllm.core import scheduler as engine
 from minivllm.core.kv_cache_manager import Shortage
 from minivllm.core.request import Sequence
 
@@ -9,7 +9,7 @@ HINT = (
 )
 
 
-class Preemption(engine.Preemption):
+class Scheduler(engine.Scheduler):
     def _preempt(self, victim: Sequence, victim_of: Sequence, shortage: Shortage) -> None:
         num_cached = victim.num_cached_tokens
         super()._preempt(victim, victim_of, shortage)

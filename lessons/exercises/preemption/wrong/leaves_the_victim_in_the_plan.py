@@ -1,6 +1,21 @@
 """What stands in the plan stays in the plan."""
 
+from minivllm.core import scheduler as engine
+from minivllm.core.kv_cache_manager import Shortage
+from minivllm.core.request import RequestStatus, Sequence
+from minivllm.core.scheduler_output import SchedulerOutput
+
 HINT = "A victim of this very step is in the plan with tokens. Into whose blocks would the model write them?"
-CHANGES = {
-    "            plan.withdraw(victim)\n": "",
-}
+
+
+class Scheduler(engine.Scheduler):
+    def _make_room(self, plan: SchedulerOutput, sequence: Sequence, num_tokens: int) -> Shortage | None:
+        last_shortage = None
+        while sequence.status is RequestStatus.RUNNING and (
+            shortage := self.kv_cache_manager.allocate_slots(sequence, num_tokens)
+        ):
+            last_shortage = shortage
+            victim = self.waiting.choose_victim(self.running)
+            self._preempt(victim, sequence, shortage)
+            plan.preempted.append(victim)
+        return last_shortage

@@ -1,6 +1,6 @@
 """A victim starts again from its prompt, so its answer is thrown away."""
 
-from minivllm.core import preemption as engine
+from minivllm.core import scheduler as engine
 from minivllm.core.kv_cache_manager import Shortage
 from minivllm.core.request import Sequence
 
@@ -9,7 +9,7 @@ HINT = (
 )
 
 
-class Preemption(engine.Preemption):
+class Scheduler(engine.Scheduler):
     def _preempt(self, victim: Sequence, victim_of: Sequence, shortage: Shortage) -> None:
         super()._preempt(victim, victim_of, shortage)
         del victim.token_ids[victim.num_prompt_tokens :]

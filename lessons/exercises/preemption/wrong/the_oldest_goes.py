@@ -1,6 +1,22 @@
 """Whoever has run longest gives way to the others."""
 
+from minivllm.core import scheduler as engine
+from minivllm.core.kv_cache_manager import Shortage
+from minivllm.core.request import RequestStatus, Sequence
+from minivllm.core.scheduler_output import SchedulerOutput
+
 HINT = "The oldest has the most to compute again and is nearest to its end. Whom does the policy choose?"
-CHANGES = {
-    "            victim = self.waiting.choose_victim(self.running)\n            plan.withdraw": "            victim = self.running[0]\n            plan.withdraw",
-}
+
+
+class Scheduler(engine.Scheduler):
+    def _make_room(self, plan: SchedulerOutput, sequence: Sequence, num_tokens: int) -> Shortage | None:
+        last_shortage = None
+        while sequence.status is RequestStatus.RUNNING and (
+            shortage := self.kv_cache_manager.allocate_slots(sequence, num_tokens)
+        ):
+            last_shortage = shortage
+            victim = self.running[0]
+            plan.withdraw(victim)
+            self._preempt(victim, sequence, shortage)
+            plan.preempted.append(victim)
+        return last_shortage

@@ -1,7 +1,7 @@
 """A sequence's blocks lie one after another, so its first block says where all its tokens are."""
 
+from minivllm.core.block_math import NOT_WRITTEN
 from minivllm.core.request import Sequence
-from minivllm.core.slot_mapping import NOT_WRITTEN
 
 HINT = "The table is [7, 2]. Which slot comes after the last one of block 7, and whose is it?"
 

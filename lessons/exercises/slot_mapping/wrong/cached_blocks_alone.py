@@ -1,7 +1,7 @@
 """A block that is cached in part is written whole."""
 
+from minivllm.core.block_math import NOT_WRITTEN
 from minivllm.core.request import Sequence
-from minivllm.core.slot_mapping import NOT_WRITTEN
 
 HINT = "A fork's last block may be cached in part. Where does the cache end: at num_cached_tokens, or at a block's beginning?"
 

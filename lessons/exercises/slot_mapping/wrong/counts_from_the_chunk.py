@@ -1,7 +1,7 @@
 """A chunk's tokens are counted from its own first one."""
 
+from minivllm.core.block_math import NOT_WRITTEN
 from minivllm.core.request import Sequence
-from minivllm.core.slot_mapping import NOT_WRITTEN
 
 HINT = "The second chunk of a prompt begins at start. Where would yours write it?"
 

@@ -1,7 +1,7 @@
 """num_tokens is where the chunk ends."""
 
+from minivllm.core.block_math import NOT_WRITTEN
 from minivllm.core.request import Sequence
-from minivllm.core.slot_mapping import NOT_WRITTEN
 
 HINT = "num_tokens says how many, not up to where. How many slots do you return for 4 tokens from position 2 on?"
 

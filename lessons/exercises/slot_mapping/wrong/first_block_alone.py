@@ -1,7 +1,7 @@
 """Position modulo block size, in the sequence's block."""
 
+from minivllm.core.block_math import NOT_WRITTEN
 from minivllm.core.request import Sequence
-from minivllm.core.slot_mapping import NOT_WRITTEN
 
 HINT = "A sequence has several blocks. In which one is the fifth token, if a block holds four?"
 

@@ -1,7 +1,7 @@
 """A block begins at the slot of its own number."""
 
+from minivllm.core.block_math import NOT_WRITTEN
 from minivllm.core.request import Sequence
-from minivllm.core.slot_mapping import NOT_WRITTEN
 
 HINT = "Block 1 begins after the slots of block 0. How many are these?"
 

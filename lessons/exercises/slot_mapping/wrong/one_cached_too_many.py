@@ -1,7 +1,7 @@
 """The token at num_cached_tokens is cached, too."""
 
+from minivllm.core.block_math import NOT_WRITTEN
 from minivllm.core.request import Sequence
-from minivllm.core.slot_mapping import NOT_WRITTEN
 
 HINT = "Positions count from 0. With 4 cached tokens, which is the first that is not?"
 

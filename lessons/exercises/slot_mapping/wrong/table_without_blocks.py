@@ -1,7 +1,7 @@
 """The entry's number in the table is the block."""
 
+from minivllm.core.block_math import NOT_WRITTEN
 from minivllm.core.request import Sequence
-from minivllm.core.slot_mapping import NOT_WRITTEN
 
 HINT = "Entry 0 of the table may be block 7. Whose memory is block 0?"
 

@@ -1,6 +1,17 @@
 """Query i sees what came before it."""
 
+import torch
+
+from minivllm.runtime.attention import partial as engine
+
 HINT = "A query sees its own token, too, or the first one sees nothing at all."
-CHANGES = {
-    ".triu(1)": ".triu(0)",
-}
+
+_right = engine.attend_in_steps
+
+
+def attend_in_steps(query, key, value, scale, is_causal=False, mask=None):
+    if is_causal:
+        num_queries, num_tokens = query.shape[2], key.shape[2]
+        future = torch.full((num_queries, num_tokens), -torch.inf).triu(0)[None, None]
+        mask = future if mask is None else mask + future
+    return _right(query, key, value, scale, mask=mask)

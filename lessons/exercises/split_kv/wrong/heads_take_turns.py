@@ -1,8 +1,14 @@
 """Neighbouring query heads have different key heads."""
 
+from minivllm.runtime.attention import partial as engine
+
 HINT = "With 4 query heads and 2 key heads, heads 0 and 1 share the first one. Which of your two new dimensions comes first?"
-CHANGES = {
-    "query.reshape(batch, num_kv_heads, -1, num_queries, head_size)": "query.reshape(batch, -1, num_kv_heads, num_queries, head_size)",
-    "key.unsqueeze(2)": "key.unsqueeze(1)",
-    "value.unsqueeze(2)": "value.unsqueeze(1)",
-}
+
+_right = engine.attend_in_steps
+
+
+def attend_in_steps(query, key, value, scale, is_causal=False, mask=None):
+    num_kv_heads = key.shape[1]
+    by_key_head = query.unflatten(1, (-1, num_kv_heads)).transpose(1, 2).flatten(1, 2)
+    results = _right(by_key_head, key, value, scale, is_causal, mask)
+    return tuple(x.unflatten(1, (num_kv_heads, -1)).transpose(1, 2).flatten(1, 2) for x in results)

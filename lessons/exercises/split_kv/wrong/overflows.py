@@ -1,7 +1,19 @@
 """log(sum(exp(scores))) is the log-sum-exp."""
 
+import torch
+
 HINT = "exp(100) is infinite in float32. Subtract the largest score first, or let torch.logsumexp do so."
-CHANGES = {
-    "log_sum_exp = scores.logsumexp(dim=-1)": "log_sum_exp = scores.exp().sum(dim=-1).log()",
-    "(scores - log_sum_exp.unsqueeze(-1)).exp()": "scores.softmax(dim=-1)",
-}
+
+
+def attend_in_steps(query, key, value, scale, is_causal=False, mask=None):
+    batch, _, num_queries, head_size = query.shape
+    grouped = query.reshape(batch, key.shape[1], -1, num_queries, head_size).float()
+    scores = grouped @ key.unsqueeze(2).mT.float() * scale
+    if is_causal:
+        future = torch.ones(num_queries, key.shape[2], dtype=torch.bool).triu(1)
+        scores = scores.masked_fill(future, float("-inf"))
+    if mask is not None:
+        scores = scores + mask.unsqueeze(1).float()
+    log_sum_exp = scores.exp().sum(dim=-1).log()
+    output = scores.softmax(dim=-1) @ value.unsqueeze(2).float()
+    return output.reshape(query.shape).to(query.dtype), log_sum_exp.reshape(query.shape[:3])

@@ -1,6 +1,16 @@
 """The other part's share has the dtype of the outputs that it weighs."""
 
+import torch
+
+from minivllm.runtime.attention import partial as engine
+
 HINT = "A share of 0.5 in bfloat16 may be off by a thousandth, and of two outputs of 100 and -100 a thousandth is much. Round once, at the end."
-CHANGES = {
-    "torch.lerp(output[rows].float(), other.float(), share).to(output.dtype)": "torch.lerp(output[rows], other, share.to(output.dtype))",
-}
+
+
+def merge(
+    output: torch.Tensor, log_sum_exp: torch.Tensor, rows: engine.Rows, other: torch.Tensor, other_lse: torch.Tensor
+) -> None:
+    mine = log_sum_exp[rows]
+    share = torch.sigmoid(other_lse - mine).unsqueeze(-1)  # of the other part
+    output[rows] = torch.lerp(output[rows], other, share.to(output.dtype))
+    log_sum_exp[rows] = torch.logaddexp(mine, other_lse)

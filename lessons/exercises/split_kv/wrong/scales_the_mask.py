@@ -1,6 +1,12 @@
 """The mask is a part of the scores, so it is scaled with them."""
 
+from minivllm.runtime.attention import partial as engine
+
 HINT = "`scale` belongs to the products of queries and keys. What becomes of a mask of -1 that is scaled by a half?"
-CHANGES = {
-    "scores = scores + mask.unsqueeze(1).float()": "scores = scores + mask.unsqueeze(1).float() * scale",
-}
+
+_right = engine.attend_in_steps
+
+
+def attend_in_steps(query, key, value, scale, is_causal=False, mask=None):
+    scaled = None if mask is None else mask.float() * scale
+    return _right(query, key, value, scale, is_causal, scaled)

@@ -1,7 +1,13 @@
 """The log-sum-exp is taken of the products of queries and keys."""
 
+from minivllm.runtime.attention import partial as engine
+
 HINT = "The weights are exp of the scaled scores. Parts are weighed against each other by the same numbers."
-CHANGES = {
-    "log_sum_exp = scores.logsumexp(dim=-1)": "log_sum_exp = (scores / scale).logsumexp(dim=-1)",
-    "(scores - log_sum_exp.unsqueeze(-1)).exp()": "scores.softmax(dim=-1)",
-}
+
+_right = engine.attend_in_steps
+
+
+def attend_in_steps(query, key, value, scale, is_causal=False, mask=None):
+    output, _ = _right(query, key, value, scale, is_causal, mask)
+    _, log_sum_exp = _right(query, key, value, 1.0, is_causal, None if mask is None else mask.float() / scale)
+    return output, log_sum_exp

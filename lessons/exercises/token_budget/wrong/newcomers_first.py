@@ -7,16 +7,11 @@ HINT = "Somebody reads an answer as it is written. A long prompt comes in: what 
 
 
 class Scheduler(engine.Scheduler):
-    def schedule(self, now: float) -> SchedulerOutput:
-        self.step += 1
-        self._bus.step = self.step
-        self._bus.emit(engine.ev.StepBegin, self.max_num_batched_tokens)
-        plan, newcomers = SchedulerOutput(self.step, self.max_num_batched_tokens), []
+    def _spend_budget(self, plan: SchedulerOutput, now: float) -> int:
         old = list(self.running)
-        budget = self._schedule_waiting(plan, plan.budget, now)
+        plan.budget = self._schedule_waiting(plan, plan.budget, now)
         newcomers, plan.scheduled = plan.scheduled, []
         new, self.running = [one for one in self.running if one not in old], old
-        plan.budget = budget
         budget, shortage = self._schedule_running(plan)
         for item in plan.scheduled:
             self._commit(item)
@@ -24,7 +19,4 @@ class Scheduler(engine.Scheduler):
         plan.budget, plan.scheduled = self.max_num_batched_tokens, plan.scheduled + newcomers
         if shortage and self.waiting:
             self._defer(self.waiting.peek(), "preempted_this_step", shortage.need, shortage.free)
-        plan.copies = self.kv_cache_manager.take_copies()
-        plan.total_num_scheduled_tokens = plan.budget - budget
-        self.counters.scheduled_tokens += plan.total_num_scheduled_tokens
-        return plan
+        return budget

@@ -1,6 +1,21 @@
 """A prompt comes in when the step has tokens left for all of it."""
 
+from minivllm.core import scheduler as engine
+from minivllm.core.admission import Hold
+from minivllm.core.request import Sequence
+from minivllm.core.scheduler_output import SchedulerOutput
+
 HINT = "A prompt of 9,000 tokens, a budget of 8,000: in which step does it come in? Some of it can go through the model now."
-CHANGES = {
-    '        if budget == 0:\n            return Hold("token_budget", sequence.num_tokens, 0)': '        if budget < sequence.num_tokens:\n            return Hold("token_budget", sequence.num_tokens, budget)',
-}
+
+
+class Scheduler(engine.Scheduler):
+    def _hold(self, sequence: Sequence, plan: SchedulerOutput, budget: int, now: float) -> Hold | None:
+        if hold := self._admission.hold(self.waiting, self.running, not plan.scheduled, now):
+            return hold
+        if budget < sequence.num_tokens:
+            return Hold("token_budget", sequence.num_tokens, budget)
+        num_slots = self.slots.num_needed(sequence.request)
+        if self.slots.num_free < num_slots:
+            self._admission.batch_is_full()
+            return Hold("max_num_seqs", num_slots, self.slots.num_free)
+        return None

@@ -8,16 +8,10 @@ from minivllm.sampling_params import SamplingParams
 HINT = "min_p is measured by the best token, so that a flat distribution keeps its many tokens. What is 1 here, the best or the sum?"
 
 
-def to_weights(logits: torch.Tensor, params: list[SamplingParams]) -> torch.Tensor:
-    vocab = logits.shape[-1]
+def _relative_to_best(logits: torch.Tensor, params: list[SamplingParams]) -> torch.Tensor:
     weights = logits.double()
     weights -= weights.amax(dim=-1, keepdim=True)
     weights /= engine._column([p.temperature for p in params], weights)
     weights.exp_()
-    weights.masked_fill_(
-        weights < engine._column([p.min_p for p in params], weights) * weights.sum(dim=-1, keepdim=True), 0.0
-    )
-    weights.mul_(2.0 ** (engine._EXACT_BITS - vocab.bit_length())).round_()
-    if any(0 < p.top_k < vocab or p.top_p < 1.0 for p in params):
-        engine._apply_top_k_top_p(logits, weights, params)
-    return weights
+    least = engine._column([p.min_p for p in params], weights) * weights.sum(dim=-1, keepdim=True)
+    return weights.masked_fill_(weights < least, 0.0)

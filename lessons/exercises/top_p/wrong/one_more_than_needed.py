@@ -1,6 +1,14 @@
 """A token stays while those before it have at most top_p of the mass."""
 
+import torch
+
 HINT = "Those before it have reached top_p exactly. Is it still needed?"
-CHANGES = {
-    "mass_before < top_p * total": "mass_before <= top_p * total",
-}
+
+
+def _count_kept(head: torch.Tensor, total: torch.Tensor, top_k: torch.Tensor, top_p: torch.Tensor) -> torch.Tensor:
+    head_size = head.shape[-1]
+    in_top_k = torch.arange(head_size, device=head.device) < top_k
+    head = head * in_top_k
+    total = torch.where(top_k <= head_size, head.sum(dim=-1, keepdim=True), total)
+    mass_before = head.cumsum(dim=-1) - head
+    return (in_top_k & (mass_before <= top_p * total)).sum(dim=-1, keepdim=True)

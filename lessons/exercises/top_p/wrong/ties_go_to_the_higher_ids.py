@@ -3,14 +3,11 @@
 import torch
 
 from minivllm.runtime.sampling import logits_processors as engine
-from minivllm.sampling_params import SamplingParams
 
 HINT = "The order among equals must be the same everywhere, or a seed draws different tokens. It is the lower ids that stay."
 
-_original = engine._apply_top_k_top_p
+_right = engine._kept
 
 
-def _apply_top_k_top_p(logits: torch.Tensor, weights: torch.Tensor, params: list[SamplingParams]) -> None:
-    flipped = weights.flip(-1)
-    _original(logits.flip(-1), flipped, params)
-    weights.copy_(flipped.flip(-1))
+def _kept(logits: torch.Tensor, boundary: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
+    return _right(logits.flip(-1), boundary, count).flip(-1)

@@ -1,6 +1,14 @@
 """It is the number of free blocks that says how many reservations fit."""
 
+from minivllm.events import kv_usage as engine
+
 HINT = "Two free blocks here and two there: does a reservation of three fit? It needs neighbours."
-CHANGES = {
-    "        runs = groupby(self.fold.blocks, key=lambda block: block.ref_cnt == 0)\n        return sum(sum(1 for _ in blocks) % num_reserved for is_free, blocks in runs if is_free)\n": "        return sum(block.ref_cnt == 0 for block in self.fold.blocks) % num_reserved\n",
-}
+
+
+class KVUsageMeter(engine.KVUsageMeter):
+    def _num_useless_blocks(self) -> int:
+        header = self.fold.header
+        if header.config.get("kv_cache_allocator") != "contiguous":
+            return 0
+        num_reserved = -(-header.max_model_len // header.block_size)
+        return sum(block.ref_cnt == 0 for block in self.fold.blocks) % num_reserved

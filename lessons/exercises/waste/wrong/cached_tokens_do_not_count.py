@@ -1,6 +1,15 @@
 """Only what the sequence has computed itself is in use."""
 
+from collections.abc import Iterator
+
+from msgspec import structs
+
+from minivllm.events import kv_usage as engine
+from minivllm.events.state import SequenceState
+
 HINT = "The prefix cache gave it eight tokens and it has computed three of its own. Do the eight take no slots?"
-CHANGES = {
-    "num_held = max(sequence.num_computed_tokens, sequence.num_cached_tokens)": "num_held = sequence.num_computed_tokens",
-}
+
+
+class KVUsageMeter(engine.KVUsageMeter):
+    def _slots_of(self, sequence: SequenceState) -> Iterator[engine._BlockSlots]:
+        return super()._slots_of(structs.replace(sequence, num_cached_tokens=0))

@@ -1,6 +1,20 @@
 """A sequence will hold prompt and max_tokens."""
 
+from collections.abc import Iterator
+
+from minivllm.events import kv_usage as engine
+from minivllm.events.state import SequenceState
+
 HINT = "The last token is sampled, and then the sequence ends. Does anybody compute its key and value?"
-CHANGES = {
-    "num_final = min(num_tokens, header.max_model_len) - 1": "num_final = min(num_tokens, header.max_model_len)",
-}
+
+
+class KVUsageMeter(engine.KVUsageMeter):
+    def _slots_of(self, sequence: SequenceState) -> Iterator[engine._BlockSlots]:
+        header = self.fold.header
+        num_held = max(sequence.num_computed_tokens, sequence.num_cached_tokens)
+        num_tokens = sequence.num_prompt_tokens + self.fold.requests[sequence.request_id].max_tokens
+        num_final = min(num_tokens, header.max_model_len)
+        for index, block_id in enumerate(sequence.block_table):
+            before = index * header.block_size
+            used = max(min(num_held - before, header.block_size), 0)
+            yield engine._BlockSlots(block_id, used, max(min(num_final - before, header.block_size), used))

@@ -1,0 +1,64 @@
+"""A student's file is the engine's own source without the bodies of some functions.
+
+`info.toml` names these holes, such as `BlockPool.touch`. Signatures, docstrings and all other code
+stay, so a stub cannot fall behind the engine.
+"""
+
+import ast
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from minivllm.errors import ExerciseError
+from minivllm.lessons.checker.catalogue import Exercise
+
+
+class Hole(NamedTuple):
+    """One function that the student writes. Lines of the source count from 1."""
+
+    owner: str
+    """Its class; empty for a function of the module."""
+    first: int
+    """Where its head begins, with its decorators."""
+    begin: int
+    """The first line of its body, after the docstring."""
+    end: int
+    indent: str
+
+
+def find_holes(exercise: Exercise) -> list[Hole]:
+    """In the order of the source. Raises `ExerciseError` if one is not there or has no docstring."""
+    functions = dict(_functions(ast.parse(exercise.source)))
+    found = []
+    for name in exercise.holes:
+        function = functions.get(name)
+        if function is None or ast.get_docstring(function) is None:
+            raise ExerciseError(
+                f"{name}, a hole of {exercise.name}, must be a function of {exercise.module} with a docstring."
+            )
+        docstring = function.body[0]
+        first = min([function.lineno, *(decorator.lineno for decorator in function.decorator_list)])
+        indent = " " * docstring.col_offset
+        found.append(Hole(name.rpartition(".")[0], first, docstring.end_lineno + 1, function.end_lineno, indent))
+    return sorted(found, key=lambda hole: hole.first)
+
+
+def stub(exercise: Exercise) -> str:
+    """The source with a `TODO` that raises in place of each hole's body."""
+    lines = exercise.source.splitlines()
+    holes = find_holes(exercise)
+    for number, hole in reversed(list(enumerate(holes, 1))):
+        todo = f"TODO {exercise.name}, part {number}"
+        lines[hole.begin - 1 : hole.end] = [
+            f"{hole.indent}# {todo}",
+            f'{hole.indent}raise NotImplementedError("{todo}: write this.")',
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _functions(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:
+    """All functions of the module and methods of its classes, by name: `touch`, `BlockPool.touch`."""
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef):
+            yield node.name, node
+        elif isinstance(node, ast.ClassDef):
+            yield from ((f"{node.name}.{one.name}", one) for one in node.body if isinstance(one, ast.FunctionDef))
