@@ -3,10 +3,8 @@
     catalogue    which exercises there are, from info.toml
     holes        the solution is the engine's own source; a stub is that source with holes
     workspace    the student's folder, outside the repository
-    behaviour    what is checked, as functions that tell what the engine does
-    draw, traces random cases for them: operations on a part, request traces through the whole engine
-    plug, worker the student's module in the engine's place, in a child process with limits
-    sandbox      that child, seen from outside
+    cases/       what is checked, in random cases: operations on a part, request traces through the whole engine
+    child/       the student's module in the engine's place, in a child process with limits
     search       hypothesis looks for the smallest case on which both sides differ
     check        one submission, behaviour after behaviour
     diagnosis    which known misconception does exactly the same

@@ -9,10 +9,10 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
-from minivllm.lessons.checker.behaviour import Behaviour, behaviours_of
+from minivllm.lessons.checker.cases.behaviour import Behaviour, behaviours_of
 from minivllm.lessons.checker.catalogue import Exercise
+from minivllm.lessons.checker.child.sandbox import Failure, Session, Submission
 from minivllm.lessons.checker.diagnosis import Misconception, WrongSolutions
-from minivllm.lessons.checker.sandbox import Failure, Session, Submission
 from minivllm.lessons.checker.search import Counterexample, find_counterexample
 from minivllm.lessons.checker.visible import PASSED
 

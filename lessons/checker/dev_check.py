@@ -15,9 +15,9 @@ from pathlib import Path
 
 from minivllm.lessons.checker.catalogue import NUM_HINTS, Exercise
 from minivllm.lessons.checker.check import Result, run_behaviours
+from minivllm.lessons.checker.child.sandbox import Submission
 from minivllm.lessons.checker.diagnosis import WrongSolutions, read_misconception
 from minivllm.lessons.checker.holes import stub
-from minivllm.lessons.checker.sandbox import Submission
 
 MIN_WRONG = 5
 PATIENCE = 0.3

@@ -13,10 +13,10 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from minivllm.lessons.checker.behaviour import Behaviour
+from minivllm.lessons.checker.cases.behaviour import Behaviour
+from minivllm.lessons.checker.cases.draw import Case
 from minivllm.lessons.checker.catalogue import Exercise
-from minivllm.lessons.checker.draw import Case
-from minivllm.lessons.checker.sandbox import Failure, Session, Submission, Told
+from minivllm.lessons.checker.child.sandbox import Failure, Session, Submission, Told
 from minivllm.lessons.checker.search import Counterexample, cases_of, compare_with, difference
 
 SAMPLE = 3

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from minivllm.errors import ExerciseError
 from minivllm.lessons.checker.catalogue import Exercise
 from minivllm.lessons.checker.check import Result, check, max_score_of
-from minivllm.lessons.checker.sandbox import Submission
+from minivllm.lessons.checker.child.sandbox import Submission
 
 PATIENCE = 0.5
 """Seconds for making a failing case small: a student alone gets more (`check`), a class has to end."""
@@ -77,7 +77,7 @@ def grade(folder: Path, exercises: list[Exercise], secret: str) -> Iterator[Grad
 
 def grade_one(student: Path, exercise: Exercise, secret: str) -> Grade:
     """The grade of the student whose folder this is."""
-    from minivllm.lessons.checker.behaviour import behaviours_of
+    from minivllm.lessons.checker.cases.behaviour import behaviours_of
 
     seed = seed_for(secret, student.name, exercise.name)
     file = _file_in(student, exercise)

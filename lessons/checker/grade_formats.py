@@ -14,7 +14,7 @@ from minivllm.events.recording.whole_file import whole_file
 from minivllm.lessons.checker.check import VISIBLE_POINTS, BehaviourResult, Result
 from minivllm.lessons.checker.grade import Grade
 from minivllm.lessons.checker.report import VISIBLE, hint_for, not_loaded, yours_at
-from minivllm.tui.draw.text import clean
+from minivllm.text import clean
 
 SCHEMA = "minivllm.grade/2"
 

@@ -7,11 +7,11 @@ is the first time: a learner takes red for a broken installation, so an untouche
 import json
 from collections.abc import Iterator
 
+from minivllm.lessons.checker.cases.traces import describe_trace
 from minivllm.lessons.checker.check import VISIBLE_POINTS, BehaviourResult, Result
-from minivllm.lessons.checker.sandbox import Failure
+from minivllm.lessons.checker.child.sandbox import Failure
 from minivllm.lessons.checker.search import Counterexample
-from minivllm.lessons.checker.traces import describe_trace
-from minivllm.tui.draw.text import clean
+from minivllm.text import clean
 
 VISIBLE = "the tests of visible_test.py"
 _LINES_BEFORE = 4

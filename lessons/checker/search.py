@@ -18,9 +18,9 @@ from random import Random
 from typing import Any, NamedTuple
 
 from minivllm.errors import ExerciseError
-from minivllm.lessons.checker.behaviour import Behaviour
-from minivllm.lessons.checker.draw import Case, CaseMaker, Draw, T
-from minivllm.lessons.checker.sandbox import Failure, Session
+from minivllm.lessons.checker.cases.behaviour import Behaviour
+from minivllm.lessons.checker.cases.draw import Case, CaseMaker, Draw, T
+from minivllm.lessons.checker.child.sandbox import Failure, Session
 
 _FULL_SIZE = 6
 """So many cases come in smaller sizes: what fails on one of them can be read as it is."""

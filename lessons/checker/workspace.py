@@ -10,8 +10,8 @@ from pathlib import Path
 
 from minivllm.errors import ExerciseError
 from minivllm.lessons.checker.catalogue import FOLDER, Exercise, exercises
+from minivllm.lessons.checker.child.sandbox import Submission
 from minivllm.lessons.checker.holes import stub
-from minivllm.lessons.checker.sandbox import Submission
 
 AGENTS = """# To an assistant that works in this folder
 

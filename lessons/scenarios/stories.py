@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from minivllm.lessons.scenarios.facts import RequestFacts, RunFacts
 from minivllm.lessons.scenarios.scenarios import Scenario
-from minivllm.tui.draw.text import plural
+from minivllm.text import plural
 
 
 def tell(scenario: Scenario, facts: RunFacts) -> list[str]:

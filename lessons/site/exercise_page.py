@@ -6,7 +6,7 @@ the last hint, the steps in words, is left to `minivllm exercise hint`.
 
 from textwrap import dedent
 
-from minivllm.lessons.checker.behaviour import behaviours_of
+from minivllm.lessons.checker.cases.behaviour import behaviours_of
 from minivllm.lessons.checker.catalogue import Exercise
 from minivllm.lessons.checker.check import VISIBLE_POINTS
 from minivllm.lessons.checker.holes import find_holes

@@ -8,7 +8,7 @@ formula would make half a sentence slanted.
 import re
 from textwrap import indent
 
-from minivllm.tui.draw.text import clean
+from minivllm.text import clean
 
 _MARKS = re.compile(r"`[^`]+`|\*\*")
 _SPECIAL = re.compile(r"([\\*_{}\[\]<>#|~^!$])")

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 from minivllm.lessons.course.course import VIEWS
 from minivllm.lessons.teacher.words import standing_at
+from minivllm.text import plural, short_name
 from minivllm.tui.app import DashboardApp
 from minivllm.tui.context import Context
 from minivllm.tui.draw.portable import standalone
-from minivllm.tui.draw.text import plural, short_name
 from minivllm.tui.lesson import Page
 from minivllm.tui.panels import picture
 from minivllm.tui.widgets.blocks.xray import XRay

@@ -6,7 +6,7 @@ model wrote may look like Markdown, so pictures stand in blocks of code and rows
 
 from minivllm.lessons.teacher.lesson_player import LessonPlayer
 from minivllm.lessons.teacher.words import page_picture
-from minivllm.tui.draw.text import clean
+from minivllm.text import clean
 from minivllm.tui.lesson import Page
 
 

@@ -7,8 +7,8 @@ hand, so it must be made when the page is opened, or by the page's own place in 
 import re
 from itertools import pairwise
 
+from minivllm.text import clean
 from minivllm.tui.context import Context
-from minivllm.tui.draw.text import clean
 from minivllm.tui.lesson import Page
 from minivllm.tui.panels import picture
 from minivllm.tui.time.transport import Transport

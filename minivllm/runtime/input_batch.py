@@ -15,10 +15,10 @@ from itertools import chain
 
 import numpy as np
 
+from minivllm.core.block_math import NOT_WRITTEN
 from minivllm.core.block_pool import KVCacheBlock
 from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import BlockCopy, ScheduledSequence, SchedulerOutput
-from minivllm.core.block_math import NOT_WRITTEN
 from minivllm.errors import InvariantError
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from minivllm.lessons.checker.catalogue import find_exercise
-from minivllm.lessons.checker.sandbox import Submission
+from minivllm.lessons.checker.child.sandbox import Submission
 
 
 @pytest.fixture(autouse=True)

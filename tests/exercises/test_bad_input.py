@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from minivllm.lessons.checker import check as check_module
-from minivllm.lessons.checker import sandbox
-from minivllm.lessons.checker.behaviour import behaviours_of
+from minivllm.lessons.checker.cases.behaviour import behaviours_of
 from minivllm.lessons.checker.catalogue import Exercise, find_exercise
 from minivllm.lessons.checker.check import Result, run_behaviours
 from minivllm.lessons.checker.check import check as check_and_diagnose
-from minivllm.lessons.checker.sandbox import Session, Submission
+from minivllm.lessons.checker.child import sandbox
+from minivllm.lessons.checker.child.sandbox import Session, Submission
 
 Submit = Callable[[str], Submission]
 EXERCISE = find_exercise("block-pool")
@@ -144,7 +144,7 @@ def test_a_file_that_cannot_be_loaded_could_not_run(submit: Submit, lines: str, 
     [
         "from minivllm.core.request import Sequence\nSequence.fork = lambda self: self",
         "import minivllm.core.block_math as other\ndef short(name): return ''\nother.short_hash = short",
-        "import minivllm.lessons.checker.plug as other\nother.fingerprint = lambda own: {}",
+        "import minivllm.lessons.checker.child.plug as other\nother.fingerprint = lambda own: {}",
     ],
 )
 def test_a_module_that_patches_others_of_minivllm_is_told_so(submit: Submit, lines: str):
@@ -162,7 +162,7 @@ def test_patching_while_it_runs_is_found_too(submit: Submit):
 
 def test_patching_what_compares_changes_nothing_because_it_lies_in_another_process(submit: Submit):
     lines = """
-import minivllm.lessons.checker.behaviour as judge
+import minivllm.lessons.checker.cases.behaviour as judge
 judge.Behaviour.first_difference = print
 def release(self, block): pass
 BlockPool.release = release

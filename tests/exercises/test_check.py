@@ -9,10 +9,10 @@ import pytest
 from minivllm.events.recording.recording import Recording
 from minivllm.lessons.checker.catalogue import find_exercise
 from minivllm.lessons.checker.check import check
+from minivllm.lessons.checker.child.sandbox import Submission
 from minivllm.lessons.checker.diagnosis import read_misconception
 from minivllm.lessons.checker.diff import write_difference
 from minivllm.lessons.checker.report import report
-from minivllm.lessons.checker.sandbox import Submission
 
 Submit = Callable[[str], Submission]
 EXERCISE = find_exercise("block-pool")

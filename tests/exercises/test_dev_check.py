@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from minivllm.lessons.checker import dev_check as module
-from minivllm.lessons.checker.behaviour import behaviours_of
+from minivllm.lessons.checker.cases.behaviour import behaviours_of
 from minivllm.lessons.checker.catalogue import Exercise, exercises, find_exercise
+from minivllm.lessons.checker.child.sandbox import Session, Submission
 from minivllm.lessons.checker.dev_check import dev_check
-from minivllm.lessons.checker.sandbox import Session, Submission
 from minivllm.lessons.checker.search import find_counterexample
 
 
@@ -50,7 +50,7 @@ def test_nothing_that_an_exercises_module_imports_imports_that_module():
 import os, sys, torch
 from importlib import import_module
 from minivllm.lessons.checker.catalogue import exercises
-from minivllm.lessons.checker.plug import imports_of
+from minivllm.lessons.checker.child.plug import imports_of
 for exercise in exercises():
     if not exercise.obstacle and os.fork() == 0:
         for name in imports_of(exercise):

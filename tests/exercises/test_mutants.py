@@ -8,8 +8,8 @@ import pytest
 
 from minivllm.lessons.checker.catalogue import Exercise, exercises
 from minivllm.lessons.checker.check import run_behaviours
+from minivllm.lessons.checker.child.sandbox import Submission
 from minivllm.lessons.checker.holes import find_holes
-from minivllm.lessons.checker.sandbox import Submission
 
 SWAPS = (
     ("== 0", "!= 0"), ("> 0", ">= 0"), ("== 0", "<= 1"), ("+= 1", "+= 2"), ("-= 1", "-= 2"), (" <= ", " < "), ("- 1)", ")"),

@@ -6,8 +6,8 @@ import pytest
 
 from minivllm.lessons.checker.catalogue import find_exercise
 from minivllm.lessons.checker.check import Result, check
+from minivllm.lessons.checker.child.sandbox import Submission
 from minivllm.lessons.checker.report import report
-from minivllm.lessons.checker.sandbox import Submission
 
 WASTE = "(self.reserved + self.internal) / self.allocated if self.allocated else 0.0"
 POSITION = "position < sequence.num_cached_tokens"

@@ -3,7 +3,7 @@
 import pytest
 
 from minivllm.lessons.checker import search
-from minivllm.lessons.checker.behaviour import Behaviour, behaviours_of
+from minivllm.lessons.checker.cases.behaviour import Behaviour, behaviours_of
 from minivllm.lessons.checker.catalogue import find_exercise
 
 SEED = 3

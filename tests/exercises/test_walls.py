@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from minivllm.cli import main
-from minivllm.lessons.checker import walls
 from minivllm.lessons.checker.catalogue import find_exercise
-from minivllm.lessons.checker.sandbox import Session, Submission
+from minivllm.lessons.checker.child import walls
+from minivllm.lessons.checker.child.sandbox import Session, Submission
 
 EXERCISE = find_exercise("block-pool")
 installed = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")

@@ -13,8 +13,8 @@ from minivllm.lessons.teacher.lesson_player import LessonPlayer
 from minivllm.lessons.teacher.script import MAX_WORDS, Answer, Lesson, Predict
 from minivllm.lessons.teacher.transcript import transcript
 from minivllm.lessons.teacher.words import without_marks
+from minivllm.text import clean
 from minivllm.tui.draw.lines import text_of
-from minivllm.tui.draw.text import clean
 from minivllm.tui.lesson import Page
 from minivllm.tui.widgets.frame.lesson_text import LessonText
 

@@ -17,8 +17,8 @@ from textual.pilot import Pilot
 
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold, fold
+from minivllm.text import clean, short_name
 from minivllm.tui.app import DashboardApp
-from minivllm.tui.draw.text import clean, short_name
 
 WALKS = settings(
     max_examples=4,

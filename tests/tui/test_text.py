@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from minivllm.tui.draw.text import LONGEST_TEXT, clean, fit, id_ranges, short_name, tail
+from minivllm.text import LONGEST_TEXT, clean, fit, id_ranges, short_name, tail
 
 ANY_TEXT = st.text(max_size=300)
 HARMFUL = {"Cc", "Cs", "Zl", "Zp", "Co"}

@@ -18,8 +18,8 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from minivllm.events import types as ev
+from minivllm.text import clean
 from minivllm.tui.context import Context
-from minivllm.tui.draw.text import clean
 from minivllm.tui.draw.theme import DARK, LIGHT
 from minivllm.tui.time.event_search import event_in_question
 from minivllm.tui.widgets.frame.panel import Panel

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from minivllm.events.state import BlockState, Counters, ScheduledState, SequenceState
-from minivllm.tui.draw.text import clean, id_ranges, plural, short_name
+from minivllm.text import clean, id_ranges, plural, short_name
 from minivllm.tui.state.decisions import deferral
 from minivllm.tui.state.model import DashboardModel
 

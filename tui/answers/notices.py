@@ -8,9 +8,9 @@ from collections.abc import Callable
 from itertools import takewhile
 
 from minivllm.events.state import FinishedSequence
+from minivllm.text import clean, plural, short_name
 from minivllm.tui.context import Context
 from minivllm.tui.control import ASKED_HERE
-from minivllm.tui.draw.text import clean, plural, short_name
 
 
 class Notices:

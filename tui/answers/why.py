@@ -6,10 +6,10 @@ chosen, the most interesting fact of the moment. The easy thing to get wrong is 
 recording, where what is chosen has not come yet or is forgotten, and then the sentence says just that.
 """
 
+from minivllm.text import clean, plural, short_name
 from minivllm.tui.answers.why_blocks import why_block
 from minivllm.tui.answers.why_sequences import reason_to_wait, why_sequence
 from minivllm.tui.draw.selection import Selection
-from minivllm.tui.draw.text import clean, plural, short_name
 from minivllm.tui.state.histories import STEPS_KEPT, StepRecord
 from minivllm.tui.state.model import DashboardModel
 

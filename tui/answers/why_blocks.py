@@ -4,8 +4,8 @@ Owners and hashes are the fold's, the steps are those of `BlockAges`. The easy t
 free and gone: a block that nobody holds but that has a hash is still a hit, and dies only when it is handed out.
 """
 
+from minivllm.text import plural, short_name
 from minivllm.tui.answers.why_sequences import named
-from minivllm.tui.draw.text import plural, short_name
 from minivllm.tui.state.lives import Life
 from minivllm.tui.state.model import DashboardModel
 

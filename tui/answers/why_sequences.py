@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from minivllm.events.state import ScheduledState, SequenceState
 from minivllm.events.types import DeferReason
-from minivllm.tui.draw.text import plural, short_name
+from minivllm.text import plural, short_name
 from minivllm.tui.state.decisions import deferral
 from minivllm.tui.state.lives import Life
 from minivllm.tui.state.model import DashboardModel

@@ -8,8 +8,8 @@ every theme. A name may end in `*` (bold) and `!` (reverse), and then in `@` and
 
 from rich.cells import cell_len
 
+from minivllm.text import fit
 from minivllm.tui.draw.selection import Selection, Target
-from minivllm.tui.draw.text import fit
 
 Span = tuple[str, str]
 """(text, style name)."""

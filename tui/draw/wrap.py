@@ -7,7 +7,7 @@ do not dance.
 
 from rich.cells import cell_len, chop_cells
 
-from minivllm.tui.draw.text import LONGEST_TEXT, clean
+from minivllm.text import LONGEST_TEXT, clean
 
 
 def wrap(text: str, width: int) -> list[str]:

@@ -6,13 +6,13 @@ from rich.console import RenderableType
 from rich.text import Text
 from textual.command import CommandPalette
 
+from minivllm.text import clean, fit, short_name
 from minivllm.tui.answers.code import rule_of, source_of
 from minivllm.tui.answers.diff import difference
 from minivllm.tui.answers.why import why
 from minivllm.tui.context import Context
 from minivllm.tui.draw.portable import Ascii, to_ascii
 from minivllm.tui.draw.selection import Target, block, sequence
-from minivllm.tui.draw.text import clean, fit, short_name
 from minivllm.tui.screens.dialogs import AskScreen, TextScreen, whole_number
 from minivllm.tui.screens.help import HelpScreen
 from minivllm.tui.widgets.frame.panel import Panel

@@ -9,8 +9,8 @@ sentence, or a long prompt would push everything else off the screen.
 import msgspec
 
 from minivllm.events import types as ev
+from minivllm.text import clean, id_ranges, plural, short_name
 from minivllm.tui.draw.lines import Span
-from minivllm.tui.draw.text import clean, id_ranges, plural, short_name
 
 LOG_LENGTH = 64
 """Sentences that are kept: more than the tallest screen has rows for. Keyframes carry them, so they are not more."""

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from minivllm.events import types as ev
+from minivllm.text import short_name
 from minivllm.tui.context import Context
-from minivllm.tui.draw.text import short_name
 
 EVENTS_PER_LOOK = 2000
 """Decoded and compared at most, each time: a few milliseconds."""

@@ -8,9 +8,9 @@ from typing import ClassVar
 
 from rich.segment import Segment
 
+from minivllm.text import clean, plural
 from minivllm.tui.draw.lines import Line, Row, Span
 from minivllm.tui.draw.portable import to_ascii
-from minivllm.tui.draw.text import clean, plural
 from minivllm.tui.vllm.source import VllmSource
 from minivllm.tui.vllm.vllm_view import NamedBlock, Quantile, VllmView
 from minivllm.tui.widgets.frame.panel import Panel

@@ -6,10 +6,10 @@ After each operation the pool's whole state is told, so that a mistake shows whe
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from minivllm.lessons.checker.behaviour import behaviour
-from minivllm.lessons.checker.draw import Draw
-from minivllm.lessons.checker.pool_operations import operations_of, tell_operations
-from minivllm.lessons.checker.traces import requests_with_samples, run_trace, trace
+from minivllm.lessons.checker.cases.behaviour import behaviour
+from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.pool_operations import operations_of, tell_operations
+from minivllm.lessons.checker.cases.traces import requests_with_samples, run_trace, trace
 
 Case = dict[str, Any]
 

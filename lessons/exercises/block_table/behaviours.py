@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
-from minivllm.lessons.checker.behaviour import behaviour
-from minivllm.lessons.checker.draw import Draw
-from minivllm.lessons.checker.manager_operations import manager_of, sequence_of, state_of
-from minivllm.lessons.checker.traces import requests_with_samples, run_trace, trace
+from minivllm.lessons.checker.cases.behaviour import behaviour
+from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.manager_operations import manager_of, sequence_of, state_of
+from minivllm.lessons.checker.cases.traces import requests_with_samples, run_trace, trace
 
 Case = dict[str, Any]
 

@@ -6,9 +6,9 @@ After each operation the tables, the owners and the copies are told, so that a b
 from collections.abc import Iterator
 from typing import Any
 
-from minivllm.lessons.checker.behaviour import behaviour
-from minivllm.lessons.checker.draw import Draw
-from minivllm.lessons.checker.traces import requests_with_samples, run_trace, trace
+from minivllm.lessons.checker.cases.behaviour import behaviour
+from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.traces import requests_with_samples, run_trace, trace
 
 Case = dict[str, Any]
 

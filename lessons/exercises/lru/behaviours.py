@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
-from minivllm.lessons.checker.behaviour import behaviour
-from minivllm.lessons.checker.draw import Draw
-from minivllm.lessons.checker.pool_operations import operations_of, tell_operations
-from minivllm.lessons.checker.traces import request, run_trace, trace
+from minivllm.lessons.checker.cases.behaviour import behaviour
+from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.pool_operations import operations_of, tell_operations
+from minivllm.lessons.checker.cases.traces import request, run_trace, trace
 
 Case = dict[str, Any]
 KINDS = ("popleft", "append", "prepend", "remove")

@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from minivllm.lessons.checker.behaviour import behaviour
-from minivllm.lessons.checker.draw import Draw
+from minivllm.lessons.checker.cases.behaviour import behaviour
+from minivllm.lessons.checker.cases.draw import Draw
 
 Case = dict[str, Any]
 HEAD_SIZE = 8

@@ -7,8 +7,8 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from minivllm.lessons.checker.behaviour import behaviour, nearly
-from minivllm.lessons.checker.draw import Draw
+from minivllm.lessons.checker.cases.behaviour import behaviour, nearly
+from minivllm.lessons.checker.cases.draw import Draw
 from minivllm.lessons.exercises.paged_attention_triton.loads import recorded_loads
 
 Case = dict[str, Any]

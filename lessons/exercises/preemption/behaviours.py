@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-from minivllm.lessons.checker.behaviour import behaviour
-from minivllm.lessons.checker.draw import Draw
-from minivllm.lessons.checker.traces import run_trace, trace
+from minivllm.lessons.checker.cases.behaviour import behaviour
+from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.traces import run_trace, trace
 
 Case = dict[str, Any]
 

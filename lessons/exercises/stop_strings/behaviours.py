@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from minivllm.lessons.checker.behaviour import behaviour
-from minivllm.lessons.checker.draw import Draw
+from minivllm.lessons.checker.cases.behaviour import behaviour
+from minivllm.lessons.checker.cases.draw import Draw
 
 Case = dict[str, Any]
 
@@ -152,7 +152,7 @@ def _answers(case: Case, stop: list[str]) -> Iterator[str]:
     from minivllm.clock import VirtualClock
     from minivllm.config import EngineConfig
     from minivllm.engine.engine import LLMEngine
-    from minivllm.lessons.checker.toy import ToyRunner, ToyTokenizer
+    from minivllm.lessons.checker.cases.toy import ToyRunner, ToyTokenizer
     from minivllm.sampling_params import SamplingParams
 
     engine = LLMEngine(

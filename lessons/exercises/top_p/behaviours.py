@@ -6,8 +6,8 @@ Masses are compared with odd fractions of them (k / 997), or with a half: there 
 from collections.abc import Iterator
 from typing import Any
 
-from minivllm.lessons.checker.behaviour import behaviour
-from minivllm.lessons.checker.draw import Draw
+from minivllm.lessons.checker.cases.behaviour import behaviour
+from minivllm.lessons.checker.cases.draw import Draw
 
 Case = dict[str, Any]
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-from minivllm.lessons.checker.behaviour import behaviour, nearly
-from minivllm.lessons.checker.draw import Draw
-from minivllm.lessons.checker.traces import build_engine, requests_with_samples, run_trace, trace
+from minivllm.lessons.checker.cases.behaviour import behaviour, nearly
+from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.traces import build_engine, requests_with_samples, run_trace, trace
 
 Case = dict[str, Any]
 SHORT = {"alike": 0, "own": 1, "max_tokens": 1, "arrives": 0, "letter": 1}

@@ -7,7 +7,7 @@ from kv_usage import KVUsage, KVUsageMeter
 from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
-from minivllm.lessons.checker.toy import ToyRunner, ToyTokenizer
+from minivllm.lessons.checker.cases.toy import ToyRunner, ToyTokenizer
 from minivllm.sampling_params import SamplingParams
 
 

@@ -14,8 +14,8 @@ from minivllm.cli.course.exercise_grades import add_grade_options, grade, report
 from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
 from minivllm.cli.terminal import note, terminal_attached
 from minivllm.errors import ExerciseError, LessonError
-from minivllm.lessons.checker import walls
 from minivllm.lessons.checker.catalogue import Exercise, exercises, find_exercise
+from minivllm.lessons.checker.child import walls
 from minivllm.lessons.checker.workspace import Workspace
 from minivllm.lessons.teacher.progress import Progress
 

@@ -12,8 +12,8 @@ from types import MappingProxyType
 
 from minivllm.cli import main as minivllm
 from minivllm.lessons.checker.catalogue import find_exercise
-from minivllm.lessons.checker.plug import plug_in, where_in
-from minivllm.tui.draw.text import clean
+from minivllm.lessons.checker.child.plug import plug_in, where_in
+from minivllm.text import clean
 
 BACKENDS: Mapping[str, str] = MappingProxyType(
     {

@@ -13,8 +13,8 @@ from pathlib import Path
 from minivllm.cli.terminal import note, print_json
 from minivllm.errors import ExerciseError
 from minivllm.events.recording.whole_file import write_whole
-from minivllm.lessons.checker import walls
 from minivllm.lessons.checker.catalogue import exercises, find_exercise
+from minivllm.lessons.checker.child import walls
 from minivllm.lessons.teacher.progress import Progress
 
 SECRET = "MINIVLLM_GRADE_SECRET"
@@ -48,7 +48,7 @@ def grade(args: argparse.Namespace) -> int:
     """0 if all pass, 1 if not."""
     from minivllm.lessons.checker import grade as grading
     from minivllm.lessons.checker import grade_formats as formats
-    from minivllm.tui.draw.text import clean
+    from minivllm.text import clean
 
     chosen = [find_exercise(name) for name in args.name] if args.name else list(exercises())
     for one in chosen:

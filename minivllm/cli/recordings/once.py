@@ -18,7 +18,7 @@ from minivllm.cli.terminal import note, print_json
 from minivllm.errors import EventLogError
 from minivllm.events.fold import Fold
 from minivllm.events.kv_usage import pool_use
-from minivllm.tui.draw.text import clean, fit, plural, short_name, tail
+from minivllm.text import clean, fit, plural, short_name, tail
 from minivllm.tui.sources.source import open_source
 from minivllm.tui.state.decisions import deferral
 

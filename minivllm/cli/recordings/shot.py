@@ -63,9 +63,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _draw(args: argparse.Namespace, size: tuple[int, int]) -> str:
+    from minivllm.text import clean
     from minivllm.tui.app import SCREENS, DashboardApp
     from minivllm.tui.draw.portable import standalone
-    from minivllm.tui.draw.text import clean
     from minivllm.tui.draw.theme import LIGHT
     from minivllm.tui.widgets.blocks.xray import XRay
 

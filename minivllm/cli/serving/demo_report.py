@@ -16,7 +16,7 @@ from minivllm.events.fold import Fold
 from minivllm.lessons.scenarios.facts import RequestFacts, RunFacts
 from minivllm.lessons.scenarios.scenarios import Scenario
 from minivllm.lessons.scenarios.stories import tell
-from minivllm.tui.draw.text import clean, fit, plural, tail
+from minivllm.text import clean, fit, plural, tail
 from minivllm.tui.state.decisions import DecisionLog
 
 SECONDS_WITHOUT_A_WORD = 2.0

@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.tui.drawn_blocks import expected_cells, ids_of, read_cells
 
+from minivllm.text import short_name
 from minivllm.tui.draw.lines import Line, target_of, text_of
 from minivllm.tui.draw.selection import Selection
-from minivllm.tui.draw.text import short_name
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.blocks.blockmap import BlockMap
 from minivllm.tui.widgets.blocks.cells import CACHED

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from rich.cells import cell_len
 
+from minivllm.text import clean, plural, short_name
 from minivllm.tui.draw.lines import Line, Row
 from minivllm.tui.draw.selection import Target, block, sequence
-from minivllm.tui.draw.text import clean, plural, short_name
 from minivllm.tui.state.chains import PrefixIndex
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel

@@ -8,9 +8,9 @@ preempted since has another table, so then nothing is drawn.
 from math import inf
 from typing import NamedTuple
 
+from minivllm.text import short_name
 from minivllm.tui.draw.lines import Line, Row
 from minivllm.tui.draw.selection import Target, block, sequence
-from minivllm.tui.draw.text import short_name
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
 

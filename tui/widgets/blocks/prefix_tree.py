@@ -7,9 +7,9 @@ wrong is an old lookup: blocks that it hit may hold something else by now, and m
 
 from itertools import islice
 
+from minivllm.text import id_ranges, plural, short_name
 from minivllm.tui.draw.lines import Line, Row, Span, first_that_fits
 from minivllm.tui.draw.selection import Target, block, sequence
-from minivllm.tui.draw.text import id_ranges, plural, short_name
 from minivllm.tui.state.block_histories import Lookup
 from minivllm.tui.state.chains import Node, PrefixIndex
 from minivllm.tui.state.decisions import miss

@@ -12,9 +12,9 @@ from itertools import accumulate, groupby
 from typing import NamedTuple
 
 from minivllm.events.types.kernels import KernelTraced, TracedProgram, TracedTile
+from minivllm.text import clean, short_name
 from minivllm.tui.draw.lines import Line, Row, first_that_fits
 from minivllm.tui.draw.selection import Target, block, sequence
-from minivllm.tui.draw.text import clean, short_name
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
 

@@ -6,9 +6,9 @@ to get wrong is a ratio that says nothing: of zero there is none, and of equal n
 
 from typing import NamedTuple
 
+from minivllm.text import clean, plural, short_name
 from minivllm.tui.draw.lines import Line, Row
 from minivllm.tui.draw.selection import sequence, step
-from minivllm.tui.draw.text import clean, plural, short_name
 from minivllm.tui.state.decisions import deferral
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.time.plan_search import PlanSearch, StepPlan

@@ -10,9 +10,9 @@ from itertools import groupby
 from rich.cells import cell_len
 
 from minivllm.events.types import LogHeader
+from minivllm.text import clean
 from minivllm.tui.draw.lines import Line, Row, Span
 from minivllm.tui.draw.selection import sequence
-from minivllm.tui.draw.text import clean
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.time.transport import Transport
 from minivllm.tui.time.usage import UsageFollower

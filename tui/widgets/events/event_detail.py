@@ -5,10 +5,10 @@ import textwrap
 from rich.cells import cell_len
 
 from minivllm.events import types as ev
+from minivllm.text import clean
 from minivllm.tui.answers.code import Rule, SourceLines, meaning_of, source_of
 from minivllm.tui.draw.lines import Line, Row
 from minivllm.tui.draw.selection import Target, block, sequence, step
-from minivllm.tui.draw.text import clean
 from minivllm.tui.state.decisions import sentence_of, style_of
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.time.event_search import event_in_question

@@ -7,9 +7,9 @@ how far it has come, and asks for the next frame itself, since nothing else chan
 """
 
 from minivllm.events import types as ev
+from minivllm.text import clean
 from minivllm.tui.draw.lines import Line, Row
 from minivllm.tui.draw.selection import event as event_target
-from minivllm.tui.draw.text import clean
 from minivllm.tui.state.decisions import sentence_of, style_of
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.time.event_owners import EventOwners

@@ -2,8 +2,8 @@
 
 from rich.cells import cell_len
 
+from minivllm.text import clean, plural
 from minivllm.tui.draw.lines import Line, Row, Span
-from minivllm.tui.draw.text import clean, plural
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
 

@@ -9,8 +9,8 @@ from re import compile as pattern
 
 from rich.cells import cell_len
 
+from minivllm.text import clean
 from minivllm.tui.draw.lines import Line, Row
-from minivllm.tui.draw.text import clean
 from minivllm.tui.draw.wrap import wrap
 from minivllm.tui.lesson import LessonControl, Page
 from minivllm.tui.state.model import DashboardModel

@@ -4,8 +4,8 @@ import textwrap
 
 from textual.geometry import Size
 
+from minivllm.text import clean
 from minivllm.tui.draw.lines import Line, Row
-from minivllm.tui.draw.text import clean
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
 

@@ -4,8 +4,8 @@ from textual.events import MouseDown, MouseMove, MouseUp
 from textual.message import Message
 
 from minivllm.events import types as ev
+from minivllm.text import plural
 from minivllm.tui.draw.lines import Line, Row
-from minivllm.tui.draw.text import plural
 from minivllm.tui.state.decisions import sentence_of
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel

@@ -8,10 +8,10 @@ of the second (fcfs). The easy thing to get wrong is who got no tokens: it runs 
 from rich.cells import cell_len
 
 from minivllm.events.state import ScheduledState
+from minivllm.text import short_name
 from minivllm.tui.draw.lines import Line, Row, line, text_of
 from minivllm.tui.draw.selection import Target
 from minivllm.tui.draw.selection import sequence as to_sequence
-from minivllm.tui.draw.text import short_name
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
 from minivllm.tui.widgets.requests.waiting import waiting_row

@@ -1,8 +1,8 @@
 """Finished: the last sequences that ended, newest first, with what they said."""
 
+from minivllm.text import LONGEST_TEXT, clean, plural, short_name
 from minivllm.tui.draw.lines import Line, Row
 from minivllm.tui.draw.selection import sequence as to_sequence
-from minivllm.tui.draw.text import LONGEST_TEXT, clean, plural, short_name
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from rich.cells import cell_len
 
 from minivllm.events.state import FinishedSequence
+from minivllm.text import clean, id_ranges, plural, short_name
 from minivllm.tui.draw.lines import Line, Row, Span, line
-from minivllm.tui.draw.text import clean, id_ranges, plural, short_name
 from minivllm.tui.draw.wrap import wrap, wrap_tail
 from minivllm.tui.state.lives import Life, LifePhase
 from minivllm.tui.state.model import DashboardModel

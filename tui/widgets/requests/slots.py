@@ -7,9 +7,9 @@ step worked through tokens that were known before it, DECODE that it computed th
 from textual.geometry import Size
 
 from minivllm.events.state import ScheduledState, SequenceState
+from minivllm.text import id_ranges, plural, short_name, tail
 from minivllm.tui.draw.lines import Line, Row
 from minivllm.tui.draw.selection import sequence as to_sequence
-from minivllm.tui.draw.text import id_ranges, plural, short_name, tail
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
 

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from rich.cells import cell_len
 
+from minivllm.text import short_name
 from minivllm.tui.draw.lines import Line, Row
 from minivllm.tui.draw.selection import Target
 from minivllm.tui.draw.selection import sequence as to_sequence
-from minivllm.tui.draw.text import short_name
 from minivllm.tui.state.lives import Life, LifePhase
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel

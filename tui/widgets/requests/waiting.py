@@ -2,9 +2,9 @@
 
 from rich.cells import cell_len
 
+from minivllm.text import fit, short_name
 from minivllm.tui.draw.lines import Line, Row, line, text_of
 from minivllm.tui.draw.selection import sequence as to_sequence
-from minivllm.tui.draw.text import fit, short_name
 from minivllm.tui.state.decisions import deferral
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel

@@ -4,10 +4,10 @@ from bisect import bisect_right
 from itertools import accumulate, groupby
 
 from minivllm.events.state import ScheduledState
+from minivllm.text import short_name
 from minivllm.tui.draw.lines import Line, Row
 from minivllm.tui.draw.selection import sequence as to_sequence
 from minivllm.tui.draw.selection import step as to_step
-from minivllm.tui.draw.text import short_name
 from minivllm.tui.state.decisions import deferral
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel

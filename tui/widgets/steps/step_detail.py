@@ -4,9 +4,9 @@ Of the step that is chosen, else of the last one. The easy thing to get wrong is
 of a step long past there are only sums, and then the panel says so instead of showing nobody.
 """
 
+from minivllm.text import plural, short_name
 from minivllm.tui.draw.lines import Line, Row
 from minivllm.tui.draw.selection import sequence as to_sequence
-from minivllm.tui.draw.text import plural, short_name
 from minivllm.tui.state.decisions import deferral
 from minivllm.tui.state.histories import SHARES_KEPT, Preemption, StepRecord
 from minivllm.tui.state.model import DashboardModel

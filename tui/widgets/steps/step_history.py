@@ -5,10 +5,10 @@ columns at the top shows all steps that are remembered, so that the rows have a 
 wrong is the window: it follows the newest step until a person chooses one, and then keeps that one in sight.
 """
 
+from minivllm.text import short_name
 from minivllm.tui.draw.lines import Line, Row
 from minivllm.tui.draw.selection import Target
 from minivllm.tui.draw.selection import step as to_step
-from minivllm.tui.draw.text import short_name
 from minivllm.tui.state.decisions import deferral
 from minivllm.tui.state.histories import StepRecord
 from minivllm.tui.state.model import DashboardModel

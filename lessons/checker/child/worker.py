@@ -1,6 +1,6 @@
 """The child process in which student code runs: plugs it in, then tells, case by case, what happens.
 
-Started by `sandbox.Session` as `python -I -m minivllm.lessons.checker.worker`, in its own scratch folder. It reads one line of
+Started by `sandbox.Session` as `python -I -m minivllm.lessons.checker.child.worker`, in its own scratch folder. It reads one line of
 JSON a question and writes one line an answer; it judges nothing. Limits: processor time for each question (a timer that
 raises, so that we learn in which line a loop turns), memory, size of files and of what is printed (printing goes to a file).
 
@@ -25,8 +25,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TextIO
 
-from minivllm.lessons.checker import plug
 from minivllm.lessons.checker.catalogue import Exercise, find_exercise
+from minivllm.lessons.checker.child import plug
 
 MAX_LINES = 20_000
 LOADING = 2

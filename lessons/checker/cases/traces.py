@@ -17,8 +17,8 @@ from minivllm.engine.engine import LLMEngine
 from minivllm.errors import InvalidRequestError
 from minivllm.events.recording.lines import encode_event, encode_header
 from minivllm.events.types import Event
-from minivllm.lessons.checker.draw import Draw
-from minivllm.lessons.checker.toy import ToyRunner, ToyTokenizer
+from minivllm.lessons.checker.cases.draw import Draw
+from minivllm.lessons.checker.cases.toy import ToyRunner, ToyTokenizer
 from minivllm.sampling_params import SamplingParams
 
 MAX_STEPS = 300

@@ -8,7 +8,7 @@ it is left out here, for the result of a broken contract is nobody's promise.
 from collections.abc import Iterator
 from typing import Any
 
-from minivllm.lessons.checker.draw import Draw
+from minivllm.lessons.checker.cases.draw import Draw
 
 Case = dict[str, Any]
 

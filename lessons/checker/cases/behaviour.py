@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import NamedTuple
 
-from minivllm.lessons.checker.draw import Case, CaseMaker
+from minivllm.lessons.checker.cases.draw import Case, CaseMaker
 
 Observe = Callable[[Case], Iterator[str]]
 Agree = Callable[[str, str], bool]

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from minivllm.errors import ExerciseError
-from minivllm.lessons.checker import walls
 from minivllm.lessons.checker.catalogue import Exercise
-from minivllm.lessons.checker.worker import LOADING
+from minivllm.lessons.checker.child import walls
+from minivllm.lessons.checker.child.worker import LOADING
 
 WALL_FACTOR = 6
 """Seconds on the clock for one of processor time: machines of a class are busy."""
@@ -76,7 +76,7 @@ class Session:
         if self._process is not None:
             return None
         submission, scratch = self._submission, self._scratch.name
-        command = [sys.executable, "-I", "-B", "-m", "minivllm.lessons.checker.worker"]
+        command = [sys.executable, "-I", "-B", "-m", "minivllm.lessons.checker.child.worker"]
         command += [self._exercise.name, str(submission.file.resolve()), submission.plugged]
         self._rest = b""
         self._process = subprocess.Popen(
