@@ -4,7 +4,15 @@ import pytest
 
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
-from minivllm.lab.bench.sharing import ALPACA, CASES, SHAREGPT, SharingCase, engine_config, make_prompts, measure_case
+from minivllm.lab.bench.sharing import (
+    ALPACA,
+    CASES,
+    SHAREGPT,
+    SharingCase,
+    make_prompts,
+    measure_case,
+    sharing_engine_config,
+)
 from minivllm.runtime.loader import load_model
 
 
@@ -14,7 +22,7 @@ def saved():
 
     def measure(method: str, width: int, prompts=ALPACA, num_requests: int = 2) -> float:
         case = SharingCase(method, width, prompts)
-        config = engine_config(case, num_requests, "tiny-random", "float32")
+        config = sharing_engine_config(case, num_requests, "tiny-random", "float32")
         engine = LLMEngine.from_model(config, model)
         return measure_case(engine, case, make_prompts(model.tokenizer, prompts.prompt_len, num_requests))
 
