@@ -1,5 +1,6 @@
 """The ways that docs/architecture.md draws are ways that a request and an event really take."""
 
+import re
 import sys
 from collections.abc import Callable, Sequence
 
@@ -59,3 +60,11 @@ def test_an_event_takes_the_drawn_way() -> None:
 
     assert first_missing(WAYS.EVENT.stops, functions_called(work)) is None
     source.close()
+
+
+def test_the_engine_in_one_sitting_has_less_than_9000_lines() -> None:
+    section = WAYS.PAGE.read_text(encoding="utf-8").partition("## The engine in one sitting\n")[2].partition("\n## ")[0]
+    files = re.findall(r"^\| \[`[^`]+`\]\(\.\./([^)]+)\)", section, re.MULTILINE)
+    assert len(files) > 40
+    lines = [line.strip() for file in files for line in (WAYS.ROOT / file).read_text(encoding="utf-8").splitlines()]
+    assert sum(line != "" and not line.startswith("#") for line in lines) < 9_000
