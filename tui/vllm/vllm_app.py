@@ -33,7 +33,7 @@ FRAMES_PER_SECOND = 4
 class VllmApp(App[None]):
     """Shows a `VllmSource`."""
 
-    CSS_PATH = "dashboard.tcss"
+    CSS_PATH = "../dashboard.tcss"
     CSS = """
     #load { height: 4; }
     #kv-cache { height: 5; }
