@@ -74,6 +74,7 @@ def _prompts_at_each_admission(recording: Path) -> list[tuple[int, list[int]]]:
     return found
 
 
+@pytest.mark.slow
 def test_the_model_of_the_page_gives_the_tokens_of_transformers(copy: Path):
     files_of_page("docs/how-to/add-a-model.md", copy)
     before = run(copy, sys.executable, "check_phi3.py")

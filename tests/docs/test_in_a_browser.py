@@ -75,27 +75,3 @@ def test_a_picture_for_each_scheme_shows_in_its_own(readers: tuple[Reader, Reade
         pictures = reader.page.locator("article img").all()
         shown[reader.scheme] = [one.get_attribute("src").partition("#")[0] for one in pictures if one.is_visible()]
     assert shown == {"light": ["assets/hero-light.svg"], "dark": ["assets/hero.svg"]}
-
-
-FAULTS = {
-    "console error": "<script>console.error('broken')</script>",
-    "script error": "<script>throw new Error('broken')</script>",
-    "asks another host": "<img alt='x' src='https://example.org/x.png'>",
-    "picture that is not drawn": "<img alt='x' src='data:image/png;base64,broken'>",
-    "scrolls sideways": "<p style='width: 2000px'>wide</p>",
-    "color-contrast": "<p style='color: #ccc; background: #fff'>pale</p>",
-}
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_the_reader_tells_each_kind_of_fault(fault: str, readers: tuple[Reader, Reader], tmp_path: Path) -> None:
-    """What all pages are held to is not held by a reader who is blind to it."""
-    page = (
-        "<!doctype html><html lang=en><title>t</title><meta name=viewport content='width=device-width'><main><h1>t</h1>"
-    )
-    reader = Reader(readers[0].page.context.browser, tmp_path, "light")
-    (tmp_path / "whole.html").write_text(f"{page}<p>fine</p></main>", encoding="utf-8")
-    (tmp_path / "broken.html").write_text(f"{page}{FAULTS[fault]}</main>", encoding="utf-8")
-    assert reader.visit("whole.html") == []
-    assert any(fault in told for told in reader.visit("broken.html"))
-    reader.close()

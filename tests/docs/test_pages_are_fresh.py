@@ -84,42 +84,12 @@ def test_every_kind_of_event_has_a_section_with_an_example_that_a_reader_takes()
     assert decode_header("the page", re.search(r'\{"ev":"meta".*', text)[0].encode()).num_blocks == 24
 
 
-def test_every_word_for_a_common_field_is_used() -> None:
-    events = TOOL.events_reference
-    structs = (*EVENT_KINDS, events.ev.LogHeader, events.ev.TracedProgram, events.ev.TracedRead, events.ev.TracedTile)
-    silent = {name for one in structs for name, doc in events.field_docs(one).items() if not doc}
-    assert silent == set(events.COMMON)
-
-
 def test_what_the_page_says_is_refused_together_is_refused() -> None:
     configuration = TOOL.configuration_reference
     for cls, cases in configuration.TOGETHER.items():
         for given in cases:
             with pytest.raises((ConfigError, InvalidSamplingParamsError)):
                 cls(**given)
-
-
-@pytest.mark.parametrize(
-    ("source", "names"),
-    [
-        ('import os\nos.environ.get("A", "")', ["A"]),
-        ('import os\nKEY = "B"\nos.environ[KEY]', ["B"]),
-        ('import os\nKEYS = ("C", "D")\nmap(os.environ.get, KEYS)', ["C", "D"]),
-        ('import os\n"E" in os.environ', ["E"]),
-        ('import os\n{**os.environ, "F": "1"}', []),
-    ],
-)
-def test_an_environment_variable_is_found_however_it_is_asked_for(source: str, names: list[str]) -> None:
-    environment = TOOL.configuration_reference.environment_reference
-    assert list(environment._asked_for(environment.ast.parse(source))) == names
-
-
-def test_a_text_for_a_terminal_becomes_no_markup() -> None:
-    prose = sys.modules["page_text"].prose
-    assert prose("a * b, _c_, <d>, [e], f|g, {h} and\n  snake_case") == (
-        r"a \* b, \_c\_, &lt;d>, \[e\], f\|g, \{h\} and snake_case"
-    )
-    assert prose("`a * <b>` stays, * does not") == r"`a * <b>` stays, \* does not"
 
 
 def test_every_metric_of_a_server_stands_on_the_page_under_the_name_that_a_scrape_has() -> None:

@@ -17,7 +17,7 @@ from minivllm.lessons.checker.catalogue import Exercise, exercises
 from minivllm.lessons.checker.holes import find_holes, stub
 from minivllm.lessons.course.library import find_lesson, lessons
 from minivllm.lessons.site import lesson_page as module
-from minivllm.lessons.site.__main__ import main, other_pages
+from minivllm.lessons.site.__main__ import other_pages
 from minivllm.lessons.site.lesson_page import lesson_page
 from minivllm.lessons.site.markdown import to_markdown
 from minivllm.lessons.site.picks import PICKS
@@ -81,12 +81,6 @@ def test_no_page_and_no_picture_is_left_of_something_that_is_no_more() -> None:
     assert {path.name for path in (DOCS / "assets/lessons").iterdir()} == picked
 
 
-def test_every_page_is_in_the_sites_own_list() -> None:
-    listed = (DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8")
-    assert [name for name in other_pages() if name not in listed] == []
-    assert [module.page_name(one) for one in lessons() if f"tutorial/{module.page_name(one)}" not in listed] == []
-
-
 def test_the_pictures_of_all_lessons_are_small_and_ask_no_other_host() -> None:
     pictures = [path.read_text(encoding="utf-8") for path in (DOCS / "assets/lessons").iterdir()]
     assert sum(map(len, pictures)) < 4_000_000
@@ -120,19 +114,8 @@ def test_the_page_of_an_exercise_shows_the_head_of_each_hole(exercise: Exercise)
     assert all(f"def {hole.rpartition('.')[2]}(" in text for hole in exercise.holes)
 
 
-def test_what_only_looks_like_a_mark_is_shown_as_it_is() -> None:
-    assert to_markdown("**a** `b_c*` d_e <|x|>") == r"**a** `b_c*` d\_e \<\|x\|\>"
-    assert to_markdown("1. of all") == r"1\. of all"
-    assert to_markdown("# no title [no](link)") == r"\# no title \[no\](link)"
-
-
 def test_a_pick_on_which_nothing_is_new_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     again = {**PICKS, "naive-serving": PICKS["naive-serving"]._replace(drawn=(3, 5))}
     monkeypatch.setattr(module, "PICKS", again)
     with pytest.raises(LessonError, match="nothing to draw on page 5"):
         lesson_page(find_lesson("naive-serving"), draw=undrawn)
-
-
-def test_the_command_asks_for_the_folder_in_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(SystemExit, match="is no folder: name the docs/ of the repository"):
-        main([str(tmp_path / "nowhere")])

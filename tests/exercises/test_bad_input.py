@@ -18,7 +18,6 @@ from minivllm.lessons.checker.child.sandbox import Session, Submission
 
 Submit = Callable[[str], Submission]
 EXERCISE = find_exercise("block-pool")
-POINTS = 11
 
 DOUBLE_FREES = "a block without an owner cannot be released"
 """The one behaviour in which a block is released that nobody owns: the bad code below does its worst there alone."""
@@ -57,24 +56,20 @@ def failed(result: Result) -> dict[str, str]:
     }
 
 
+SWALLOWS = "while True:\n            try:\n                while True: pass\n            except BaseException: pass"
+
+
 @pytest.mark.parametrize(
     ("statement", "kind", "words"),
     [
         ("while True: pass", "time", "does a loop end?"),
-        (
-            "while True:\n            try:\n                while True: pass\n            except BaseException: pass",
-            "time",
-            "",
-        ),
+        pytest.param(SWALLOWS, "time", "", marks=pytest.mark.slow),
         ("print('x' * 30_000_000, flush=True)", "output", "more than 1 MB"),
         ("hoard = bytearray(10**9)", "memory", "more than 512 MB"),
-        ("raise KeyError('block')", "raised", "KeyError in line"),
-        ("import sys; sys.exit(3)", "exit", "sys.exit(3)"),
+        ("raise ValueError('\\ud800 \\x1b[2J')", "raised", "ValueError in line"),
         ("import os; os._exit(7)", "died", "exit status 7"),
         ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "died", "SIGKILL"),
         ("return -1", "differs", ""),
-        ("raise ValueError('\\ud800 \\x1b[2J')", "raised", "ValueError in line"),
-        ("def f(): return f()\n        f()", "raised", "RecursionError"),
         ("import os; os.write(1, b'{}'); raise SystemExit", "exit", "sys.exit"),
     ],
 )
@@ -93,7 +88,9 @@ def test_what_one_behaviour_suffers_from_costs_no_other(submit: Submit, statemen
     "statement",
     [
         "import time; time.sleep(60)",
-        "import signal; signal.setitimer(signal.ITIMER_PROF, 0)\n        while True: pass",
+        pytest.param(
+            "import signal; signal.setitimer(signal.ITIMER_PROF, 0)\n        while True: pass", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_what_no_timer_inside_can_end_is_ended_by_the_clock_outside(
@@ -126,10 +123,9 @@ def test_code_that_loops_everywhere_is_told_where_and_in_time(submit: Submit):
     ("lines", "words"),
     [
         ("def", "SyntaxError in line"),
-        ("raise ValueError('no')", "ValueError"),
-        ("import sys; sys.exit()", "sys.exit"),
-        ("while True: pass", "does a loop end?"),
+        pytest.param("while True: pass", "does a loop end?", marks=pytest.mark.slow),
         ("import no_such_module", "ModuleNotFoundError"),
+        ("del BlockPool", "BlockPool"),
     ],
 )
 def test_a_file_that_cannot_be_loaded_could_not_run(submit: Submit, lines: str, words: str):
@@ -142,8 +138,9 @@ def test_a_file_that_cannot_be_loaded_could_not_run(submit: Submit, lines: str, 
 @pytest.mark.parametrize(
     "lines",
     [
-        "from minivllm.core.request import Sequence\nSequence.fork = lambda self: self",
-        "import minivllm.core.block_math as other\ndef short(name): return ''\nother.short_hash = short",
+        pytest.param(
+            "from minivllm.core.request import Sequence\nSequence.fork = lambda self: self", marks=pytest.mark.slow
+        ),
         "import minivllm.lessons.checker.child.plug as other\nother.fingerprint = lambda own: {}",
     ],
 )
@@ -158,16 +155,6 @@ def test_patching_while_it_runs_is_found_too(submit: Submit):
     patch = "import minivllm.events.recording.lines as other; other.encode_event = lambda event: b''"
     result = check(EXERCISE, submit(only_in_double_frees(patch)))
     assert failed(result) == {DOUBLE_FREES: "patched"}
-
-
-def test_patching_what_compares_changes_nothing_because_it_lies_in_another_process(submit: Submit):
-    lines = """
-import minivllm.lessons.checker.cases.behaviour as judge
-judge.Behaviour.first_difference = print
-def release(self, block): pass
-BlockPool.release = release
-"""
-    assert check(EXERCISE, submit(lines)).score < POINTS
 
 
 def test_each_submission_has_a_scratch_folder_that_goes_with_it(submit: Submit):
@@ -207,11 +194,6 @@ def test_a_result_of_the_wrong_type_is_told_as_such(submit: Submit):
     assert "says 'yes'" in result.first_failure.counterexample.told[-1]
 
 
-def test_a_file_that_lacks_what_the_engine_imports_could_not_run(submit: Submit):
-    result = check(EXERCISE, submit("del BlockPool"))
-    assert result.exit_status == 2 and "BlockPool" in result.could_not_run.text
-
-
 @pytest.mark.slow
 def test_code_that_changes_its_inputs_is_found_and_cannot_change_the_cases_of_the_reference(tmp_path: Path):
     exercise = find_exercise("hash-chain")
@@ -230,26 +212,19 @@ KVCacheManager._extend_hashes = extend
     assert check(exercise, Submission(file)).passed
 
 
-def test_a_file_that_is_no_text_could_not_run(submit: Submit):
-    submission = submit()
-    submission.file.write_bytes(b"\xff\xfe\x00 not python")
-    assert check(EXERCISE, submission).exit_status == 2
-
-
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        ("", "the engine needs KVCacheBlock from it, and it is not there"),
-        (
-            "from minivllm.core import block_pool\nclass BlockPool(block_pool.BlockPool): pass",
-            "cannot get BlockPool from",
-        ),
-        ("from minivllm.core.block_pool import BlockPool", "cannot get BlockPool from there in line 1"),
+        (b"", "the engine needs "),
+        (b"from minivllm.core import block_pool\nclass BlockPool(block_pool.BlockPool): pass", "cannot get BlockPool"),
+        (b"from minivllm.core.block_pool import BlockPool", "cannot get BlockPool from there in line 1"),
+        (b"\xff\xfe\x00 not python", ""),
     ],
 )
 def test_a_file_that_wants_the_engines_own_from_its_own_place_is_told_whose_place_it_takes(
-    submit: Submit, source: str, words: str
+    submit: Submit, source: bytes, words: str
 ):
     submission = submit()
-    submission.file.write_text(source)
-    assert words in check(EXERCISE, submission).could_not_run.text
+    submission.file.write_bytes(source)
+    result = check(EXERCISE, submission)
+    assert result.exit_status == 2 and words in result.could_not_run.text

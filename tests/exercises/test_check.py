@@ -4,8 +4,6 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from minivllm.events.recording.recording import Recording
 from minivllm.lessons.checker.catalogue import find_exercise
 from minivllm.lessons.checker.check import check
@@ -39,18 +37,6 @@ def test_the_same_mistake_in_other_words_gets_the_hint_of_its_misconception(subm
     assert known.sentence in told and known.hint in told
 
 
-def test_a_failing_case_is_as_small_as_it_can_be(submit: Submit):
-    result = check(EXERCISE, submit(EVICTS_WHEN_FREED), diagnoses=False, patience=20)  # a busy machine needs it
-    found = result.first_failure.counterexample
-    # One block gets an owner, a name, and loses the owner: nothing shorter shows it.
-    assert found.case["num_blocks"] == 1 and len(found.case["operations"]) == 3
-    assert [line.partition("(")[0] for line in found.expected if not line.startswith(" ")] == [
-        "pop_free_block",
-        "cache_block",
-        "release",
-    ]
-
-
 def test_a_mistake_that_nobody_foresaw_gets_the_hint_of_the_behaviour(submit: Submit):
     lines = "def touch(self, block):\n    return block.block_id == 1\nBlockPool.touch = touch"
     result = check(EXERCISE, submit(lines))
@@ -63,19 +49,6 @@ def test_an_end_that_is_never_looked_at_is_not_taken_for_pieces_that_are_forgott
     file = exercise.folder / "wrong" / "the_end_does_not_look.py"
     result = check(exercise, Submission(file, "overlay"), patience=0.02)
     assert result.misconception == read_misconception(file)
-
-
-@pytest.mark.slow
-def test_what_a_students_code_says_cannot_move_the_cursor(submit: Submit):
-    lines = "def touch(self, block):\n    raise ValueError('\\x1b[2J')\nBlockPool.touch = touch"
-    assert "\x1b" not in "\n".join(report(check(EXERCISE, submit(lines))))
-
-
-@pytest.mark.slow
-def test_another_seed_draws_other_cases(submit: Submit):
-    found = [check(EXERCISE, submit(EVICTS_WHEN_FREED), seed=seed, diagnoses=False) for seed in (1, 2)]
-    assert all(not result.passed for result in found)
-    assert found[0].score == found[1].score
 
 
 RAISES_IN_THE_ENGINE = """
@@ -99,24 +72,20 @@ def test_the_difference_of_a_step_that_raises_is_told_with_the_step_and_the_erro
     assert last["step"] == found.step and last["ev"] != "step.end"
 
 
-def test_an_error_after_the_first_difference_is_told_too(submit: Submit, tmp_path: Path):
-    lines = "def touch(self, block):\n    return True\nBlockPool.touch = touch"
-    result = check(EXERCISE, submit(lines), diagnoses=False)
-    told = next(one.counterexample for one in result.behaviours if one.behaviour.is_trace and not one.passed)
-    assert told.failure is not None and told.index < len(told.told), "the case that this test is about"
-    found = write_difference(result, tmp_path / "diff")
-    assert f"First difference, in step {found.step}: A " in found.sentence
-    assert f"yours ends: {told.failure.text[:300]}" in found.sentence
-
-
-def test_the_difference_is_two_recordings_that_agree_up_to_the_step_it_names(submit: Submit, tmp_path: Path):
-    result = check(EXERCISE, submit(EVICTS_WHEN_FREED), diagnoses=False)
+def test_a_failing_case_is_as_small_as_it_can_be_and_its_difference_is_two_recordings(submit: Submit, tmp_path: Path):
+    result = check(EXERCISE, submit(EVICTS_WHEN_FREED), diagnoses=False, patience=20)  # a busy machine needs it
+    found = result.first_failure.counterexample
+    # One block gets an owner, a name, and loses the owner: nothing shorter shows it.
+    assert found.case["num_blocks"] == 1 and len(found.case["operations"]) == 3
+    assert [line.partition("(")[0] for line in found.expected if not line.startswith(" ")] == [
+        "pop_free_block",
+        "cache_block",
+        "release",
+    ]
     found = write_difference(result, tmp_path / "diff")
     a, b = ([json.loads(line) for line in path.read_text().splitlines()] for path in (found.engine, found.yours))
     first = next(index for index, (one, other) in enumerate(zip(a, b, strict=False)) if one != other)
-    assert a[:first] == b[:first] and first > 1
-    assert a[first]["step"] == found.step
-    assert f"step {found.step}" in found.sentence
+    assert first > 1 and a[first]["step"] == found.step and f"step {found.step}" in found.sentence
     recording = Recording(found.engine)
     assert recording.last_step >= found.step
     recording.close()

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.tui.driven_app import drive, until
+from textual.pilot import Pilot
 
 from minivllm.cli import main
 from minivllm.cli.course import exercise as command
@@ -39,26 +41,7 @@ def test_the_first_check_is_red_with_an_announcement_and_the_engines_own_source_
     assert (file.parents[1] / first.name / first.student_file).is_file()
 
 
-def test_a_file_that_cannot_be_loaded_ends_with_status_two(file: Path, capsys):
-    file.write_text("def broken(")
-    assert main(["exercise", "check", "block-pool"]) == 2
-    assert "could not be loaded: SyntaxError" in capsys.readouterr().out
-
-
-def test_what_is_not_there_ends_with_status_two_and_says_what_to_type(capsys):
-    assert main(["exercise", "check", "lru"]) == 2
-    assert "minivllm exercise start lru" in capsys.readouterr().err
-    assert main(["exercise", "check", "no-such"]) == 2
-    assert "block-pool, " in capsys.readouterr().err
-    assert main(["exercise", "check"]) == 2
-    assert "begun no exercise" in capsys.readouterr().err
-
-
-def test_the_workspace_has_all_that_a_student_and_an_assistant_need(file: Path):
-    assert {one.name for one in file.parent.iterdir()} == {"block_pool.py", "README.md", "visible_test.py", "AGENTS.md"}
-    assert "teaching assistant" in (file.parent / "AGENTS.md").read_text()
-
-
+@pytest.mark.slow
 def test_the_visible_tests_run_with_pytest_in_the_workspace(file: Path):
     file.write_text(SOURCE)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
@@ -70,20 +53,18 @@ def test_the_visible_tests_run_with_pytest_in_the_workspace(file: Path):
 
 
 def test_start_never_writes_over_work_and_reset_keeps_it(file: Path, capsys):
+    assert {one.name for one in file.parent.iterdir()} == {"block_pool.py", "README.md", "visible_test.py", "AGENTS.md"}
+    assert main(["exercise", "list"]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if "lesson" in line]
+    assert [(line.split()[0], "begun" in line) for line in lines] == [
+        (one.name, one == EXERCISE) for one in exercises()
+    ]
     file.write_text("# my work\n")
     assert main(["exercise", "start", "block-pool"]) == 2
-    assert file.read_text() == "# my work\n"
-    assert "is there already" in capsys.readouterr().err
+    assert file.read_text() == "# my work\n" and "is there already" in capsys.readouterr().err
     assert main(["exercise", "reset", "block-pool"]) == 0
     assert "# TODO block-pool" in file.read_text()
     assert (file.parent / "block_pool.before-1.py").read_text() == "# my work\n"
-
-
-def test_a_workspace_in_the_repository_is_refused(capsys):
-    root = Path(__file__).resolve().parents[2]
-    assert main(["exercise", "start", "block-pool", "--workspace", str(root)]) == 2
-    assert "choose a folder outside" in capsys.readouterr().err
-    assert not (root / "block-pool").exists()
 
 
 def test_hints_come_one_by_one_and_are_counted(file: Path, capsys):
@@ -98,58 +79,12 @@ def test_hints_come_one_by_one_and_are_counted(file: Path, capsys):
     }
 
 
-def test_the_list_names_every_exercise_and_how_far_one_is(file: Path, capsys):
-    assert main(["exercise", "list"]) == 0
-    lines = [line for line in capsys.readouterr().out.splitlines() if "lesson" in line]
-    assert [line.split()[0] for line in lines] == [exercise.name for exercise in exercises()]
-    assert ["begun" in line for line in lines] == [exercise == EXERCISE for exercise in exercises()]
-
-
-def test_diff_without_a_terminal_says_what_to_type(file: Path, capsys):
-    file.write_text(SOURCE.replace("        block.ref_cnt += 1\n", "        block.ref_cnt += 2\n"))
-    capsys.readouterr()
-    assert main(["exercise", "diff", "block-pool"]) == 0
-    told = capsys.readouterr().out
-    assert "A (the engine)" in told and "B (yours)" in told and "minivllm replay" in told and "--step" in told
-
-
-def test_diff_in_a_terminal_opens_the_compare_screen_at_the_step(file: Path, monkeypatch: pytest.MonkeyPatch):
-    file.write_text(SOURCE.replace("        block.ref_cnt += 1\n", "        block.ref_cnt += 2\n"))
-    opened = {}
-
-    def open_it(app) -> None:
-        opened["app"] = app
-
-    monkeypatch.setattr(command, "terminal_attached", lambda: True)
-    monkeypatch.setattr(command, "run_app", open_it)
-    assert main(["exercise", "diff", "block-pool"]) == 0
-    app = opened["app"]
-
-    import asyncio
-
-    async def look() -> tuple[str, int]:
-        async with app.run_test(size=(120, 40)) as pilot:
-            for _ in range(40):
-                await pilot.pause(0.05)
-                if app.model.fold.step:
-                    break
-            return app.current_mode, app.model.fold.step
-
-    mode, step = asyncio.run(look())
-    assert mode == "compare" and step > 0
-    assert f"in step {step}" in app.context.watch
-
-
-def test_diff_of_a_passing_exercise_has_nothing_to_show(file: Path, capsys):
-    file.write_text(SOURCE)
-    assert main(["exercise", "diff"]) == 2
-    assert "passes" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
-        ("BlockPool._hand_out = lambda self, block: 1 // 0", "ZeroDivisionError in line"),
+        pytest.param(
+            "BlockPool._hand_out = lambda self, block: 1 // 0", "ZeroDivisionError in line", marks=pytest.mark.slow
+        ),
         ("BlockPool.pop_free_block = lambda self: None", "AttributeError: 'NoneType' object has no attribute"),
     ],
 )
@@ -167,9 +102,50 @@ def test_the_demo_runs_on_the_students_code(file: Path, capfd):
     assert "the pool of a student" in capfd.readouterr().out
 
 
+@pytest.mark.slow
 def test_attention_in_torch_runs_in_the_demo_although_the_cpu_has_kernels(file: Path, capfd):
     attention = file.parents[1] / "paged-attention" / "torch_backend.py"
     assert main(["exercise", "start", "paged-attention"]) == 0
     assert attention.is_file()
     assert main(["exercise", "demo", "paged-attention"]) == 1
     assert "TODO" in capfd.readouterr().err
+
+
+def test_what_cannot_be_done_ends_with_status_two_and_says_what_to_type(home: Path, capsys):
+    root = Path(__file__).resolve().parents[2]
+    for words, fact in (
+        (["check", "lru"], "minivllm exercise start lru"),
+        (["check", "no-such"], "block-pool, "),
+        (["check"], "begun no exercise"),
+        (["start", "block-pool", "--workspace", str(root)], "outside"),
+    ):
+        assert main(["exercise", *words]) == 2
+        assert fact in capsys.readouterr().err
+    assert not (root / "block-pool").exists()
+
+
+def test_diff_says_what_to_type_or_opens_the_compare_screen_at_the_step(file: Path, monkeypatch, capsys):
+    file.write_text(SOURCE.replace("        block.ref_cnt += 1\n", "        block.ref_cnt += 2\n"))
+    assert main(["exercise", "diff", "block-pool"]) == 0
+    told = capsys.readouterr().out
+    assert "A (the engine)" in told and "B (yours)" in told and "minivllm replay" in told and "--step" in told
+    opened = []
+    monkeypatch.setattr(command, "terminal_attached", lambda: True)
+    monkeypatch.setattr(command, "run_app", opened.append)
+    assert main(["exercise", "diff", "block-pool"]) == 0
+    (app,) = opened
+
+    async def script(pilot: Pilot) -> None:
+        await until(pilot, lambda: app.model.fold.step > 0)
+        assert app.current_mode == "compare" and f"in step {app.model.fold.step}" in app.context.watch
+
+    drive(app, script)
+
+
+def test_a_file_that_cannot_be_loaded_ends_with_status_two_and_one_that_passes_has_no_difference(file: Path, capsys):
+    file.write_text("def broken(")
+    assert main(["exercise", "check", "block-pool"]) == 2
+    assert "SyntaxError" in capsys.readouterr().out
+    file.write_text(SOURCE)
+    assert main(["exercise", "diff"]) == 2
+    assert "passes" in capsys.readouterr().err

@@ -21,7 +21,14 @@ def test_the_engine_passes_the_stub_fails_and_every_wrong_solution_gets_its_own_
     assert list(dev_check(exercise)) == []
 
 
-@pytest.mark.parametrize("exercise", exercises(), ids=lambda exercise: exercise.name)
+WITH_TORCH = ("paged-attention", "paged-attention-triton", "split-kv", "top-p")
+"""A process that imports it costs seconds."""
+
+
+@pytest.mark.parametrize(
+    "exercise",
+    [pytest.param(one, id=one.name, marks=[pytest.mark.slow] * (one.name in WITH_TORCH)) for one in exercises()],
+)
 def test_a_wrong_solution_of_each_exercise_fails(exercise: Exercise):
     assert list(module._files(exercise)) == []
     with Session(exercise, Submission(exercise.wrong_files[0], "overlay")) as session:
@@ -44,6 +51,7 @@ class _Changed(Exercise):
         return self.files
 
 
+@pytest.mark.slow
 def test_nothing_that_an_exercises_module_imports_imports_that_module():
     """The process of the wrong solutions imports these first, and then each fork plugs its own solution in."""
     lines = """
@@ -73,6 +81,7 @@ def test_dev_check_tells_a_right_solution_among_the_wrong_ones_and_a_behaviour_t
     assert told.count("no wrong solution fails") == 6
 
 
+@pytest.mark.slow
 def test_dev_check_tells_two_wrong_solutions_that_cannot_be_told_apart(tmp_path: Path):
     folder = find_exercise("block-pool").folder / "wrong"
     twins = [tmp_path / "a.py", tmp_path / "b.py"]

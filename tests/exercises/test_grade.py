@@ -56,18 +56,14 @@ def test_a_class_is_graded_in_all_formats_and_bad_files_cost_only_their_own(subm
     assert seen["name"].endswith("visible_test.py") and seen["status"] == "failed" and "line " in seen["output"]
     assert "could not be loaded: SyntaxError" in json.loads((out / "json" / "dan.json").read_text())["output"]
     assert "there is no block_pool.py" in json.loads((out / "json" / "eve.json").read_text())["output"]
+
+    # No hint about the idea for what is not written yet or cannot be loaded.
+    for student, words in {"=cmd": "not written yet", "dan": "could not be loaded"}.items():
+        tests = json.loads((out / "json" / f"{student}.json").read_text())["tests"][:-1]
+        assert all(words in test["output"] and "Hint" not in test["output"] for test in tests) and tests
+
     for student, words in {"dan": "could not be loaded: SyntaxError", "eve": "there is no block_pool.py"}.items():
         assert words in rows[student]["first_failure"]
-
-
-def test_a_hint_about_the_idea_is_not_given_for_what_is_not_written_or_cannot_be_loaded(
-    submissions: Path, tmp_path: Path
-):
-    path = tmp_path / "json"
-    main(["exercise", "grade", "block-pool", "--submissions", str(submissions), "--json", str(path)])
-    for student, words in {"=cmd": "not written yet", "dan": "could not be loaded"}.items():
-        tests = json.loads((path / f"{student}.json").read_text())["tests"][:-1]
-        assert all(words in test["output"] and "Hint" not in test["output"] for test in tests) and tests
 
 
 @pytest.mark.parametrize("option", ["--csv", "--json"])

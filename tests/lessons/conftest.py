@@ -1,12 +1,15 @@
 """Fixtures for the tests of scenarios."""
 
-import pytest
-from support.docs.played_scenarios import MODELS
+from pathlib import Path
 
+import pytest
+from support.docs.played_scenarios import MODELS, Played, play
+
+from minivllm.lessons.scenarios.scenarios import SCENARIOS
 from minivllm.lessons.teacher.lesson_engine import ModelShelf
 
 
-@pytest.fixture(scope="module", params=MODELS)
+@pytest.fixture(scope="session", params=MODELS)
 def model(request) -> str:
     return request.param
 
@@ -15,3 +18,9 @@ def model(request) -> str:
 def lesson_shelf() -> ModelShelf:
     """One tiny model for all lessons."""
     return ModelShelf("tiny-random")
+
+
+@pytest.fixture(scope="session")
+def runs(model: str, smollm2_path: Path) -> dict[str, Played]:
+    """Each scenario, played once on one model."""
+    return {name: play(scenario, model, smollm2_path) for name, scenario in SCENARIOS.items()}

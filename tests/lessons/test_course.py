@@ -1,5 +1,7 @@
-"""The table of the course is complete and true; what the site makes of it, tests/docs/test_tutorial.py holds."""
+"""The table of the course is complete and true, and so are the places in the code that lessons name."""
 
+import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -7,13 +9,23 @@ import pytest
 from minivllm.lessons.checker.catalogue import exercises, find_exercise
 from minivllm.lessons.course.course import COURSE, VIEWS, Concept
 from minivllm.lessons.course.library import find_lesson, lessons
-from minivllm.tui.panels import _CLASSES
+from minivllm.tui.panels import make_panel
 
 ROOT = Path(__file__).resolve().parents[2]
+FILES = sorted((ROOT / "lessons/course").glob("l[0-9][0-9]_*.py"))
+OURS = re.compile(r"`((?:minivllm|kernels|tui|lessons)/[\w/]+(?:\.py|/))`")
+METHOD = re.compile(r"`([A-Z]\w+)\.(_?[a-z]\w+)`")
+HOMES = {
+    "Scheduler": "minivllm.core.scheduler",
+    "AdmissionPolicy": "minivllm.core.admission",
+    "BlockPool": "minivllm.core.block_pool",
+    "KVCacheManager": "minivllm.core.kv_cache_manager",
+}
 
 
 def test_every_lesson_and_every_exercise_stands_in_the_table():
     assert [one.lesson for one in COURSE] == [one.name for one in lessons()]
+    assert len(FILES) == len(lessons())
     for exercise in exercises():
         home = next(one for one in COURSE if find_lesson(one.lesson).number == exercise.lesson)
         assert exercise.name in home.exercises, f"{exercise.name} is not with lesson {exercise.lesson}"
@@ -22,8 +34,18 @@ def test_every_lesson_and_every_exercise_stands_in_the_table():
 @pytest.mark.parametrize("concept", COURSE, ids=lambda concept: concept.lesson)
 def test_every_concept_has_a_lesson_an_exercise_and_a_view(concept: Concept):
     assert find_lesson(concept.lesson)
-    assert concept.exercises and all(find_exercise(name).name == name for name in concept.exercises)
+    assert concept.panels and concept.exercises and all(find_exercise(name) for name in concept.exercises)
     for panel in concept.panels:
         screen = (ROOT / "tui" / "screens" / f"{VIEWS[panel].screen}.py").read_text(encoding="utf-8")
-        assert f"import {_CLASSES[panel]}\n" in screen, f"{panel} is not on the screen {VIEWS[panel].screen}"
-    assert concept.panels
+        name = type(make_panel(panel)).__name__
+        assert re.search(rf"import .*\b{name}\b", screen), f"{panel} is not on the screen {VIEWS[panel].screen}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_every_file_and_method_that_a_lesson_names_is_there(path):
+    text = path.read_text(encoding="utf-8")
+    for place in OURS.findall(text):
+        assert (ROOT / place).exists(), place
+    for owner, method in METHOD.findall(text):
+        if owner in HOMES:
+            assert hasattr(getattr(import_module(HOMES[owner]), owner), method), f"{owner}.{method}"

@@ -22,45 +22,6 @@ def progress_of(player):
     return player._progress.read().lessons["small"]
 
 
-def test_a_question_holds_the_lesson_until_it_is_answered(player):
-    player.forward()
-    assert player.page.waits
-    assert "guess" in player.forward()
-    assert player.page.number == 2
-
-
-def test_what_is_no_answer_gets_a_sentence_and_changes_nothing(player):
-    player.forward()
-    for typed in ("", "two", "nan", "inf", "1e999", "-", "²"):
-        assert player.answer(typed) is not None, typed
-    assert player.page.number == 2
-    assert small_lesson.SPY.engines[-1].fold.step == 0
-
-
-def test_the_engine_moves_only_once_the_guess_is_made(player):
-    player.forward()
-    engine = small_lesson.SPY.engines[-1]
-    assert engine.fold.step == 0
-    assert player.answer("2") is None
-    assert engine.fold.step == 1
-    assert player.page.right is True
-
-
-def test_a_wrong_answer_gets_the_sentence_of_its_misconception(player):
-    player.forward()
-    player.answer("1")
-    assert player.page.right is False
-    assert small_lesson.WHY in player.page.text
-    assert "**2 blocks**" in player.page.text
-
-
-def test_another_wrong_answer_does_not_get_it(player):
-    player.forward()
-    player.answer("5")
-    assert player.page.right is False
-    assert small_lesson.WHY not in player.page.text
-
-
 def test_going_back_runs_nothing_and_shows_the_page_at_its_own_moment(player):
     player.forward()
     player.answer("2")
@@ -80,25 +41,6 @@ def test_going_back_runs_nothing_and_shows_the_page_at_its_own_moment(player):
     assert (len(engine.events), len(small_lesson.SPY.engines)) == (events, built)
 
 
-def test_a_question_that_was_answered_cannot_be_answered_again(player):
-    player.forward()
-    player.answer("1")
-    player.back()
-    assert player.answer("2") is not None
-    assert player.score == (0, 1)
-
-
-def test_choices_are_answered_by_number_or_by_word(player):
-    player.forward()
-    player.answer("2")
-    player.forward()
-    player.forward()
-    assert player.page.choices == ("no", "yes")
-    assert player.answer("3") is not None
-    assert player.answer("YES") is None
-    assert player.page.right is True
-
-
 def test_the_end_tells_the_score_and_first_answers_are_kept(player):
     player.forward()
     player.answer("1")
@@ -114,23 +56,6 @@ def test_the_end_tells_the_score_and_first_answers_are_kept(player):
     assert [kept.first_answers[number].right for number in ("1", "2")] == [False, True]
 
 
-def test_a_second_run_does_not_change_the_first_answers(player, lesson_shelf):
-    player.forward()
-    player.answer("1")
-    again = LessonPlayer(small_lesson.run, lesson_shelf, progress=player._progress)
-    again.forward()
-    again.answer("2")
-    again.close()
-    assert progress_of(player).first_answers["1"].given == "1"
-
-
-def test_what_was_checked_stands_on_the_next_page(player):
-    player.forward()
-    player.answer("2")
-    player.forward()
-    assert player.page.claims == ("ada holds two blocks",)
-
-
 def test_a_claim_that_is_not_so_ends_the_lesson_with_a_sentence(lesson_shelf):
     @lesson(1, "wrong", "Wrong", minutes=5)
     def run(L: Teacher):
@@ -143,24 +68,6 @@ def test_a_claim_that_is_not_so_ends_the_lesson_with_a_sentence(lesson_shelf):
     with pytest.raises(LessonError, match="no block is free"):
         player.forward()
     player.close()
-
-
-def test_more_than_sixty_words_are_refused():
-    Say(text="word " * 60)
-    with pytest.raises(LessonError, match="61 words"):
-        Say(text="word " * 61)
-    with pytest.raises(LessonError, match="61 words"):
-        Predict(question="word " * 59, answer=lambda: 1, why={}, choices=("two words",))
-
-
-def test_a_misconception_must_be_one_of_the_choices():
-    with pytest.raises(LessonError, match="maybe"):
-        Predict(question="?", answer=lambda: "yes", why={"maybe": "No."}, choices=("yes", "no"))
-
-
-def test_a_panel_that_is_not_there_cannot_be_lit():
-    with pytest.raises(LessonError, match="blokmap"):
-        Teacher(build=None).focus("blokmap")
 
 
 def test_a_measured_number_may_be_a_little_off():
@@ -210,3 +117,42 @@ def test_the_end_of_a_lesson_names_the_next_one_and_an_exercise_and_the_last_one
     assert "lesson 14" not in what_comes_next(find_lesson("13"))
     assert "whole course" in what_comes_next(find_lesson("13"))
     assert what_comes_next(small_lesson.run) == ""
+
+
+def test_a_question_holds_the_lesson_until_it_is_answered_and_nonsense_changes_nothing(player):
+    player.forward()
+    engine = small_lesson.SPY.engines[-1]
+    assert player.page.waits and player.forward()
+    for typed in ("", "two", "nan", "inf", "1e999", "-", "²"):
+        assert player.answer(typed) is not None, typed
+    assert (player.page.number, engine.fold.step) == (2, 0)
+    assert player.answer("2") is None
+    assert (engine.fold.step, player.page.right) == (1, True)
+    player.forward()
+    assert player.page.claims == ("ada holds two blocks",)
+    player.forward()
+    assert player.page.choices == ("no", "yes") and player.answer("3") is not None
+    assert player.answer("YES") is None and player.page.right is True
+
+
+@pytest.mark.parametrize(("given", "foreseen"), [("1", True), ("5", False)])
+def test_a_wrong_answer_gets_the_sentence_of_its_misconception_and_is_final(player, given, foreseen):
+    player.forward()
+    player.answer(given)
+    assert player.page.right is False and "2 blocks" in player.page.text
+    assert (small_lesson.WHY in player.page.text) == foreseen
+    player.back()
+    assert player.answer("2") is not None
+    assert player.score == (0, 1)
+
+
+def test_what_no_lesson_may_say_is_refused():
+    Say(text="word " * 60)
+    with pytest.raises(LessonError, match="61 words"):
+        Say(text="word " * 61)
+    with pytest.raises(LessonError, match="61 words"):
+        Predict(question="word " * 59, answer=lambda: 1, why={}, choices=("two words",))
+    with pytest.raises(LessonError, match="maybe"):
+        Predict(question="?", answer=lambda: "yes", why={"maybe": "No."}, choices=("yes", "no"))
+    with pytest.raises(LessonError, match="blokmap"):
+        Teacher(build=None).focus("blokmap")

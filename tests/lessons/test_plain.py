@@ -26,17 +26,6 @@ def give(lesson_shelf):
         player.close()
 
 
-def test_auto_prints_every_page_and_asks_nobody(give):
-    text = give(auto=True)
-    assert "It is 2 blocks." in text
-    assert "end of A small lesson" in text
-    assert "guess" not in text
-
-
-def test_a_pipe_without_answers_goes_on_by_itself(give):
-    assert "end of A small lesson" in give("")
-
-
 def test_a_guess_is_typed_and_judged(give):
     text = give("\n1\n")
     assert f"You said 1 block; it is 2 blocks. {small_lesson.WHY}" in text.replace("\n", " ")
@@ -48,14 +37,6 @@ def test_what_is_no_guess_is_asked_again(give):
     assert "Right: 2 blocks" in text
 
 
-def test_b_shows_the_page_before_again(give):
-    assert give("\n2\nb\nb\n").count("ada has 6 tokens.") == 2
-
-
-def test_q_leaves_the_lesson_where_it_is(give):
-    assert "Two, then." not in give("\n2\nq\n")
-
-
 def test_the_lit_panel_stands_above_the_words_as_it_was_then(give):
     before, _, after = give(auto=True).partition("How many blocks?")
     assert "KV cache  8 blocks of 4 tokens" in before
@@ -63,5 +44,13 @@ def test_the_lit_panel_stands_above_the_words_as_it_was_then(give):
     assert "▄▄" in after or "██" in after
 
 
-def test_ascii_prints_nothing_else(give):
+def test_auto_and_a_pipe_without_answers_print_every_page_and_ask_nobody(give):
+    text = give(auto=True)
+    assert "It is 2 blocks." in text and "end of A small lesson" in text and "guess" not in text
+    assert "end of A small lesson" in give("")
     assert give(auto=True, ascii=True).isascii()
+
+
+def test_b_goes_back_and_q_leaves(give):
+    assert give("\n2\nb\nb\n").count("ada has 6 tokens.") == 2
+    assert "Two, then." not in give("\n2\nq\n")

@@ -13,32 +13,6 @@ def progress(tmp_path):
     return Progress(tmp_path / "deep" / "progress.json")
 
 
-def test_without_a_file_nothing_was_done(progress):
-    assert progress.read().lessons == {}
-
-
-def test_only_the_first_answer_counts(progress):
-    progress.note_answer("tokens", "1", "8", False)
-    progress.note_answer("tokens", "1", "1", True)
-    assert progress.read().lessons["tokens"].first_answers["1"].given == "8"
-
-
-def test_a_lesson_that_was_finished_stays_finished(progress):
-    progress.note_page("tokens", 20, True)
-    progress.note_page("tokens", 3, False)
-    entry = progress.read().lessons["tokens"]
-    assert (entry.pages_read, entry.finished) == (20, True)
-
-
-def test_hints_and_passed_exercises_are_kept(progress):
-    progress.note_hint("block-pool", 2)
-    progress.note_hint("block-pool", 1)
-    progress.note_check("block-pool", True)
-    progress.note_check("block-pool", False)
-    entry = progress.read().exercises["block-pool"]
-    assert (entry.hints, entry.checks, entry.passed) == (2, 2, True)
-
-
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"lessons": 3}', b"\xff\xfe"])
 def test_a_damaged_file_is_one_sentence_and_is_left_as_it_is(progress, damage):
     progress.path.parent.mkdir()
@@ -53,12 +27,6 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(LessonError, match="cannot be"):
         Progress(tmp_path / "file" / "progress.json").note_page("tokens", 1, False)
-
-
-def test_what_is_written_can_be_read_by_people_and_leaves_nothing_beside_it(progress):
-    progress.note_page("tokens", 1, False)
-    assert json.loads(progress.path.read_text())["lessons"]["tokens"]["pages_read"] == 1
-    assert [file.name for file in progress.path.parent.iterdir()] == ["progress.json"]
 
 
 # ---- where it lies ----
@@ -90,7 +58,18 @@ def test_progress_of_an_older_version_is_moved_once_and_never_over_newer(home):
     assert Progress().read().lessons["tokens"].finished and old.path.exists()
 
 
-def test_progress_that_cannot_be_moved_is_read_where_it_is(home):
-    Progress(home / ".minivllm/progress.json").note_page("tokens", 7, True)
-    (home / ".local").write_text("not a folder")
-    assert Progress().read().lessons["tokens"].pages_read == 7
+def test_what_was_done_first_and_best_is_kept(progress):
+    assert progress.read().lessons == {}
+    progress.note_answer("tokens", "1", "8", False)
+    progress.note_answer("tokens", "1", "1", True)
+    progress.note_page("tokens", 20, True)
+    progress.note_page("tokens", 3, False)
+    lesson = progress.read().lessons["tokens"]
+    assert (lesson.first_answers["1"].given, lesson.pages_read, lesson.finished) == ("8", 20, True)
+    for level, passed in ((2, True), (1, False)):
+        progress.note_hint("block-pool", level)
+        progress.note_check("block-pool", passed)
+    exercise = progress.read().exercises["block-pool"]
+    assert (exercise.hints, exercise.checks, exercise.passed) == (2, 2, True)
+    assert json.loads(progress.path.read_text())["lessons"]["tokens"]["pages_read"] == 20
+    assert [file.name for file in progress.path.parent.iterdir()] == ["progress.json"]

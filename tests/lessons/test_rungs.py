@@ -35,6 +35,7 @@ def test_the_other_rungs_read_each_key_once_with_more_programs_or_with_padding(l
     assert looks["static"].idle_programs >= 2 * looks["static"].programs
 
 
+@pytest.mark.slow
 def test_a_process_of_its_own_sees_the_same(looks, monkeypatch):
     monkeypatch.setattr(rungs, "_is_interpreted_here", lambda: False)
     assert look(SHAPE) == looks

@@ -13,12 +13,6 @@ from minivllm.lessons.scenarios.scenarios import BEAMS, PARALLEL_SAMPLING
 from minivllm.lessons.scenarios.stories import tell
 
 
-@pytest.fixture(scope="module")
-def runs(model: str, smollm2_path: Path) -> dict[str, Played]:
-    """Both scenarios, played once on one model."""
-    return {scenario.name: play(scenario, model, smollm2_path) for scenario in (PARALLEL_SAMPLING, BEAMS)}
-
-
 @pytest.mark.parametrize("name", ["ada", "cleo"])
 def test_parallel_sampling_shares_every_block_of_a_prompt_and_copies_the_last_one_lazily(
     runs: dict[str, Played], name: str

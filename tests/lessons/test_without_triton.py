@@ -26,6 +26,7 @@ COMMANDS = {
     "check": ["exercise", "check", "paged-attention-triton"],
     "demo": ["exercise", "demo", "paged-attention-triton"],
     "next": ["exercise", "next"],
+    "cpu": ["generate", "--model", "tiny-random", "--max-tokens", "2", "x"],
     "backend": ["generate", "--model", "tiny-random", "--attention-backend", "triton", "x"],
 }
 RUN_COMMANDS = """
@@ -88,6 +89,7 @@ def test_every_lesson_can_be_taken_to_its_end_by_a_student_who_is_always_wrong(w
     assert taken["recorded"] == (["this"] if number in ON_KERNELS else []), "the recording is of this very decode"
 
 
+@pytest.mark.slow
 def test_with_and_without_triton_the_lessons_say_the_same(without, home):
     """Every truth, every verdict and every panel: what is recorded is what the kernels do here."""
     pytest.importorskip("triton")
@@ -132,8 +134,8 @@ def _shape(value):
 def test_a_lesson_says_before_it_begins_that_it_shows_recordings(told):
     status, out, err = told["lesson 5"]
     assert status == 0 and "end of" in out
-    assert err.startswith("Triton is not installed here, so lesson 5 shows")
-    assert "lessons 5 and 12 show" in told["list"][1]
+    assert "Triton is not installed" in err and "lesson 5" in err
+    assert "lessons 5 and 12" in told["list"][1]
 
 
 @pytest.mark.parametrize("name", ["smollm2", "bench", "start", "check", "demo", "backend"])
@@ -141,7 +143,7 @@ def test_what_cannot_be_without_triton_says_so_in_one_sentence_before_it_begins(
     status, out, err = told[name]
     assert status != 0
     assert out == ""
-    assert err.startswith("minivllm: ") and "needs Triton, which is not installed here" in err
+    assert err.startswith("minivllm: ") and "needs Triton" in err
     assert err.count("\n") == 1
 
 
@@ -150,10 +152,10 @@ def test_the_next_exercise_is_one_that_can_be_done(told):
     assert "paged-attention-triton" not in told["next"][1]
 
 
-def test_a_cpu_engine_neither_needs_nor_imports_triton(home):
+def test_a_cpu_engine_neither_needs_nor_imports_triton(told, home):
+    assert told["cpu"][0] == 0
     code = (
         "import sys, minivllm; llm = minivllm.LLM(model='tiny-random', device='cpu'); "
         "llm.generate('x', minivllm.SamplingParams(max_tokens=2), use_tqdm=False); print('triton' in sys.modules)"
     )
-    for hidden in (True, False):
-        assert run("-c", code, hidden=hidden, home=home).stdout.split()[-1] == "False"
+    assert run("-c", code, hidden=False, home=home).stdout.split()[-1] == "False"

@@ -20,12 +20,19 @@ from minivllm.events.types import Event, LogHeader
 from minivllm.outputs import Logprob, SampledToken
 from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, Watch
 from minivllm.sampling_params import SamplingParams
+from minivllm.tui.widgets.frame.keybar import KeyBar
 
 # Textual's pilot takes a key for done when nothing was computed for a while; a fifth of its while is enough for ours.
 textual._wait.SLEEP_GRANULARITY /= 5
 textual._wait.SLEEP_IDLE /= 5
 
 EOS = 0
+
+
+@pytest.fixture
+def no_footer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of what a key costs is the row of keys at the bottom, which Textual makes anew whenever the focus moves."""
+    monkeypatch.setattr(KeyBar, "compose", lambda self: iter(()))
 
 
 class WordTokenizer:

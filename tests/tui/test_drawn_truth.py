@@ -198,7 +198,7 @@ def check_the_free_queue(app: DashboardApp, truth: Fold, id: str) -> None:
 @WALKS
 @given(REQUESTS, OPTIONS, st.floats(0.1, 0.9), st.lists(_MOVE, min_size=6, max_size=14))
 def test_what_is_painted_is_the_fold_at_any_moment_of_any_walk(
-    stage: Callable, ask: Callable, requests: list, options: dict, had: float, walk: list
+    stage: Callable, ask: Callable, no_footer: None, requests: list, options: dict, had: float, walk: list
 ) -> None:
     run = run_of(stage, ask, requests, options)
     events = list(run.events)

@@ -4,6 +4,7 @@ All invariants hold after every step, and the fold of the events is what the eng
 """
 
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from minivllm.clock import VirtualClock
@@ -41,12 +42,17 @@ class Played:
         return steps
 
 
+@cache
+def _tokenizer(directory: Path) -> Tokenizer:
+    return Tokenizer.from_directory(directory)
+
+
 def play(scenario: Scenario, model: str, smollm2_path: Path, **options: object) -> Played:
     config = EngineConfig(**{**scenario.options, "model": "tiny-random", "check_invariants": True, **options})
     if model == "tiny-random":
         engine = LLMEngine.from_config(config, clock=VirtualClock())
     else:
-        tokenizer = Tokenizer.from_directory(smollm2_path)
+        tokenizer = _tokenizer(smollm2_path)
         runner = FakeRunner(
             config.num_gpu_blocks_override, config.block_size, config.max_model_len, tokenizer.vocab_size
         )

@@ -14,11 +14,8 @@ from support.tui.key_seat import MIDDLE, Check, Checks, Seat
 ENGINE = Checks()
 
 
-_CONTROL_MESSAGE = "This engine is not in this process, so it can only be watched."
-
-
 def asks_of_the_engine(*expected: tuple, prepare: str = "", answer: str | None = None, adds: bool = False) -> Check:
-    """Pressing the key makes these calls; without an engine it says that there is none.
+    """Pressing the key makes these calls.
 
     `adds`: it brings the engine something to do, so the picture leaves the past and says so.
     """
@@ -28,17 +25,11 @@ def asks_of_the_engine(*expected: tuple, prepare: str = "", answer: str | None =
         if prepare == "running":
             await seat.choose(sequence(running))
         await seat.press(key)
-        if seat.control is None:
-            assert told(seat.app)[-1] == _CONTROL_MESSAGE
-            return
         if answer is not None:
             await seat.answer(answer)
         names = {"REQUEST": running.removesuffix(".0"), "SEQUENCE": running}
         assert seat.control.calls == [tuple(names.get(part, part) for part in call) for call in expected]
-        if adds:
-            assert seat.transport.state == "live" and f"was at step {MIDDLE}." in told(seat.app)[-1]
-        else:
-            assert told(seat.app) == [] or "takes the engine some seconds" in told(seat.app)[-1]
+        assert not adds or (seat.transport.state == "live" and f"step {MIDDLE}." in told(seat.app)[-1])
 
     return check
 
@@ -54,11 +45,7 @@ _sets = asks_of_the_engine(("set_option", "max_num_seqs", 2), answer="max_num_se
 
 @ENGINE.of("engine.pause")
 async def pauses_the_engine_and_lets_it_go_on(seat: Seat, key: str) -> None:
-    await seat.press(key)
-    if seat.control is None:
-        assert told(seat.app)[-1] == _CONTROL_MESSAGE
-        return
-    await seat.press("end")
+    await seat.press(key, "end")
     await until(seat.pilot, lambda: "ENGINE PAUSED before schedule" in drawn(seat.app, "header")[0])
     await seat.press(key)
     assert seat.control.calls == [("pause",), ("resume",)]
@@ -68,42 +55,33 @@ async def pauses_the_engine_and_lets_it_go_on(seat: Seat, key: str) -> None:
 @ENGINE.of("engine.add")
 async def asks_the_model_something(seat: Seat, key: str) -> None:
     await _asks(seat, key)
-    if seat.control is not None:
-        seat.app.clear_notifications()
-        await seat.press(key, "escape", key)
-        await seat.answer("   ")
-        assert len(seat.control.calls) == 1
-        # How it is to be answered: a tab away, and already chosen, so that what is typed takes its place.
-        await seat.press(key, *"Hi", "tab", *"200", "tab", *"0.5", "tab", "3", "enter")
-        assert seat.control.calls[-1] == ("add_request", "Hi", 200, 0.5, 3)
-        assert told(seat.app) == []  # the picture was live already
-        await seat.press(key, *"Hi", "tab", "delete", "enter")
-        assert len(seat.control.calls) == 2 and "whole numbers" in seat.window_text()
-        await seat.press("escape")
+    seat.app.clear_notifications()
+    await seat.press(key)
+    await seat.answer("   ")
+    assert len(seat.control.calls) == 1
+    # How it is to be answered: a tab away, and already chosen, so that what is typed takes its place.
+    await seat.press(key, *"Hi", "tab", *"200", "tab", *"0.5", "tab", "3", "enter")
+    assert seat.control.calls[-1] == ("add_request", "Hi", 200, 0.5, 3)
+    assert told(seat.app) == []  # the picture was live already
+    await seat.press(key, *"Hi", "tab", "delete", "enter")
+    assert len(seat.control.calls) == 2 and "whole numbers" in seat.window_text()
+    await seat.press("escape")
 
 
 @ENGINE.of("engine.option")
 async def changes_an_option(seat: Seat, key: str) -> None:
     await _sets(seat, key)
-    if seat.control is None:
-        return
-    for nonsense in ("max_num_seqs", "max_num_seqs two", "", "7", "max_num_seqs ²", "max_num_seqs " + "9" * 5000):
+    for nonsense in ("max_num_seqs two", "7", "max_num_seqs ²", "max_num_seqs " + "9" * 5000):
         await seat.press(key)
         await seat.answer(nonsense)
-        assert nonsense == "" or told(seat.app)[-1] == "Write a name and a whole number, as in: max_num_seqs 2."
-    await seat.press(key, "escape")
+        assert "max_num_seqs 2" in told(seat.app)[-1], "an example of what to write"
     assert len(seat.control.calls) == 1
 
 
 @ENGINE.of("engine.mass")
 async def records_attention_and_stops(seat: Seat, key: str) -> None:
     await seat.press(key)
-    if seat.control is None:
-        assert told(seat.app)[-1] == _CONTROL_MESSAGE
-        return
-    assert told(seat.app)[-1] == "Attention on each block is recorded from the next step on."
     await seat.press(key)
-    assert told(seat.app)[-1] == "No longer recorded."
     assert seat.control.calls == [("record_attention_mass", True), ("record_attention_mass", False)]
 
 
@@ -123,7 +101,7 @@ async def changes_between_dark_and_light(seat: Seat, key: str) -> None:
 async def saves_the_screen_as_a_picture(seat: Seat, key: str) -> None:
     await seat.press(key)
     (path,) = Path.cwd().glob("*.svg")
-    assert told(seat.app)[-1] == f"Saved {path}." or path.name in told(seat.app)[-1]
+    assert path.name in told(seat.app)[-1]
     text = path.read_text(encoding="utf-8")
     assert text.startswith("<svg") and f"step&#160;{MIDDLE}" in text
 
@@ -140,7 +118,7 @@ async def saves_the_recording_and_a_trace(seat: Seat, key: str) -> None:
 @ENGINE.of("app.next_recording")
 async def says_that_there_is_no_next_recording(seat: Seat, key: str) -> None:
     await seat.press(key)
-    assert told(seat.app) == ["There is no other recording: replay takes several."]
+    assert "no other recording" in told(seat.app)[-1]
 
 
 @ENGINE.of("app.palette")

@@ -1,91 +1,23 @@
-"""`why` of steps, of events, of the moment, and of anything at any moment of any run."""
+"""`why`: the names, numbers and reasons in its sentences are the fold's or an event's. The wording is free."""
 
+import re
+
+import pytest
 from hypothesis import given
 from support.engine.random_traces import OPTIONS, REQUESTS, RUNS, folded, run_of
 from support.tui.asked_why import NOTHING, ask_why, short
+from support.tui.shown import missing_from
 
 from minivllm.events import types as ev
 from minivllm.tui.answers.why import why
+from minivllm.tui.answers.why_blocks import why_block
+from minivllm.tui.answers.why_sequences import named, reason_to_wait
 from minivllm.tui.draw.selection import block, event, sequence, step
 from minivllm.tui.state.model import DashboardModel
 
 
-def test_a_step_is_told_with_its_sums_and_what_was_left_over(memory_pressure) -> None:
-    model = folded(memory_pressure.run(60))
-    deferred = {e.step: e for e in memory_pressure.events if isinstance(e, ev.RequestDeferred)}
-    preempted = {e.step: e for e in memory_pressure.events if isinstance(e, ev.RequestPreempted)}
-    for record in model.steps.records:
-        said = ask_why(model, step(record.step))
-        assert said.startswith(
-            f"Step {record.step} gave out {record.used} of {record.budget} tokens ({record.decode_tokens} decode, {record.prefill_tokens} prefill)"
-        )
-        if record.step in preempted:
-            one = preempted[record.step]
-            assert (
-                f" and preempted {short(one.seq_id)} because {short(one.victim_of)} needed {one.need} block with {one.free} free, "
-                in said
-            )
-        if record.step in deferred:
-            one = deferred[record.step]
-            assert f"because {short(one.seq_id)}, the first in the queue, " in said and str(one.need) in said
-        else:
-            assert said.endswith("were left because nobody waited.")
-        assert f"and {record.budget - record.used} were left" in said or record.used == record.budget
-
-
-def test_steps_out_of_memory_and_under_way_are_said_to_be_so(shared_prefix) -> None:
-    model = folded(shared_prefix.run(5))
-    assert (
-        ask_why(model, step(900))
-        == "Step 900 is not remembered at this moment: it comes later, or is none of the last 240 steps."
-    )
-    model.apply(ev.StepBegin(model.fold.last_seq + 1, 6, 1.0, 64))
-    assert ask_why(model, step(6)) == "Step 6 is under way: what it did with its budget is known when it ends."
-
-
-def test_an_event_is_told_as_the_decision_that_it_began(shared_prefix) -> None:
-    model = folded(shared_prefix.run(22))
-    admitted = [e for e in shared_prefix.events if isinstance(e, ev.RequestAdmitted)][-1]
-    assert ask_why(model, event(admitted.seq)) == (
-        f"In step {admitted.step} r3 enters slot 3, {admitted.num_cached_tokens} tokens cached (event {admitted.seq}); s shows the code that decided it."
-    )
-    begun = next(e for e in shared_prefix.events if isinstance(e, ev.StepBegin))
-    assert ask_why(model, event(begun.seq)) == (
-        f"Event {begun.seq} is none of the last decisions told here; s shows the code that emitted it."
-    )
-
-
-def test_with_nothing_chosen_the_most_interesting_fact_is_told(memory_pressure, shared_prefix, stage, ask) -> None:
-    assert why(folded(memory_pressure.run(19)), NOTHING).startswith(
-        "Step 19 gave out 2 of 64 tokens (2 decode, 0 prefill) and preempted r2 because r0 needed 1 block"
-    )
-    assert why(folded(shared_prefix.run(22)), NOTHING).startswith("r4 is the first in the queue and needs 1 batch slot")
-    end = folded(shared_prefix.run())
-    assert (
-        why(end, NOTHING)
-        == f"Nobody runs and nobody waits at step {end.fold.step}: 8 requests have ended, smollm2 is idle."
-    )
-    one = folded(stage([ask("r0", "word " * 30, "x " * 40)]).run(3))
-    assert (
-        why(one, NOTHING)
-        == f"1 sequence runs and nobody waits: {len(one.fold.free_queue)} of 64 blocks are free, and the prefix cache had 0 of the 30 prompt tokens looked up so far."
-    )
-    full = folded(stage([ask("r0", "word " * 60, "x " * 4, max_tokens=5)], num_blocks=8).run(1))
-    assert (
-        why(full, NOTHING)
-        == "0 of 8 blocks are free with 1 running: if one of them needs more than that, somebody is preempted."
-    )
-
-
-def test_trouble_is_told_before_anything_else(memory_pressure) -> None:
-    model = folded(memory_pressure.run(19))
-    model.apply(ev.InvariantViolated(model.fold.last_seq + 1, 19, 0.0, "no duplicate", "[1, 1]"))
-    assert (
-        why(model, NOTHING)
-        == "The engine has reported 1 invariant violation, which means a bug in it: the events say which."
-    )
-    model.apply(ev.Gap(model.fold.last_seq + 1, 19, 0.0, 12))
-    assert why(model, NOTHING) == "12 events are missing here, so the picture stands still at step 19."
+def says(said: str, *facts: object) -> None:
+    assert missing_from(said, *facts) == [], said
 
 
 @RUNS
@@ -93,9 +25,15 @@ def test_trouble_is_told_before_anything_else(memory_pressure) -> None:
 def test_anything_at_any_moment_has_one_clean_sentence(stage, ask, requests, options) -> None:
     run = run_of(stage, ask, requests, options)
     model = DashboardModel(run.header)
+    sampled = {(e.step, e.seq_id) for e in run.events if isinstance(e, ev.TokenSampled)}
     for number, one in enumerate(run.events):
         model.apply(one)
-        if number % 5:
+        if isinstance(one, ev.StepEnd):
+            for item in model.fold.scheduled:
+                if "all that were missing" in ask_why(model, sequence(item.seq_id)):
+                    # Then it had its prompt's last token in this step, and gained one.
+                    assert (one.step, item.seq_id) in sampled
+        if number % 13:
             continue
         chosen = [sequence(s) for s in [*model.fold.running, *model.fold.waiting[:2], "r0.0", "r0.1"]]
         chosen += [step(one.step), event(one.seq), *(block(b) for b in range(0, len(model.fold.blocks), 3))]
@@ -104,20 +42,287 @@ def test_anything_at_any_moment_has_one_clean_sentence(stage, ask, requests, opt
             assert said.isprintable()
 
 
-@RUNS
-@given(REQUESTS, OPTIONS)
-def test_who_is_said_to_have_got_all_that_was_missing_did(stage, ask, requests, options) -> None:
-    run = run_of(stage, ask, requests, options)
-    model, sampled = (
-        DashboardModel(run.header),
-        {(e.step, e.seq_id) for e in run.events if isinstance(e, ev.TokenSampled)},
+# ---- steps, events and the moment ----
+
+
+def test_a_step_is_told_with_its_sums_and_what_was_left_over(memory_pressure) -> None:
+    model = folded(memory_pressure.run(60))
+    deferred = {e.step: e for e in memory_pressure.events if isinstance(e, ev.RequestDeferred)}
+    preempted = {e.step: e for e in memory_pressure.events if isinstance(e, ev.RequestPreempted)}
+    for record in model.steps.records:
+        said = ask_why(model, step(record.step))
+        says(said, record.step, record.used, record.budget, record.decode_tokens, record.prefill_tokens)
+        if (one := preempted.get(record.step)) is not None:
+            says(said, "preempted", short(one.seq_id), short(one.victim_of), one.need, one.free)
+        if (one := deferred.get(record.step)) is not None:
+            says(said, short(one.seq_id), one.need)
+        else:
+            says(said, "nobody waited", record.budget - record.used)
+
+
+def test_a_step_that_is_not_remembered_or_under_way_is_said_to_be_so(shared_prefix) -> None:
+    model = folded(shared_prefix.run(5))
+    says(ask_why(model, step(900)), 900, "not remembered")
+    model.apply(ev.StepBegin(model.fold.last_seq + 1, 6, 1.0, 64))
+    says(ask_why(model, step(6)), 6, "under way")
+
+
+def test_an_event_is_told_as_the_decision_that_it_began(shared_prefix) -> None:
+    model = folded(shared_prefix.run(22))
+    admitted = [e for e in shared_prefix.events if isinstance(e, ev.RequestAdmitted)][-1]
+    says(ask_why(model, event(admitted.seq)), admitted.step, "r3", admitted.num_cached_tokens, admitted.seq)
+    begun = next(e for e in shared_prefix.events if isinstance(e, ev.StepBegin))
+    says(ask_why(model, event(begun.seq)), begun.seq, "none")
+
+
+def test_with_nothing_chosen_the_most_interesting_fact_is_told(memory_pressure, shared_prefix, stage, ask) -> None:
+    pressed = folded(memory_pressure.run(19))
+    assert why(pressed, NOTHING) == ask_why(pressed, step(19))
+    waiting = folded(shared_prefix.run(22))
+    assert why(waiting, NOTHING) == ask_why(waiting, sequence("r4.0"))
+    end = folded(shared_prefix.run())
+    says(why(end, NOTHING), end.fold.step, 8, "smollm2")
+    one = folded(stage([ask("r0", "word " * 30, "x " * 40)]).run(3))
+    says(why(one, NOTHING), 1, len(one.fold.free_queue), 64, 0, 30)
+    full = folded(stage([ask("r0", "word " * 60, "x " * 4, max_tokens=5)], num_blocks=8).run(1))
+    says(why(full, NOTHING), 0, 8, "preempted")
+    # Trouble comes before anything else.
+    pressed.apply(ev.InvariantViolated(pressed.fold.last_seq + 1, 19, 0.0, "no duplicate", "[1, 1]"))
+    says(why(pressed, NOTHING), 1, "bug")
+    pressed.apply(ev.Gap(pressed.fold.last_seq + 1, 19, 0.0, 12))
+    says(why(pressed, NOTHING), 12, "missing", 19)
+
+
+# ---- sequences that wait ----
+
+
+def test_the_queue_is_told_what_the_first_lacks_and_who_holds_it(memory_pressure, shared_prefix) -> None:
+    model = folded(memory_pressure.run(13))
+    fold = model.fold
+    reason, need, free = fold.sequences["r3.0"].deferred
+    assert (reason, need > free) == ("no_blocks", True)
+    holders = [fact for s in fold.running for fact in (short(s), len(fold.sequences[s].block_table))]
+    said = ask_why(model, sequence("r3.0"))
+    says(said, "r3", need, free, *holders, len(fold.blocks), short(fold.waiting[1]))
+    says(ask_why(model, sequence("r5.0")), "r5", 3, "r3", need, free)
+    for_a_slot = ask_why(folded(shared_prefix.run(22)), sequence("r4.0"))
+    says(for_a_slot, "r4", "1 batch slot", 0, 4, "r0", "r1", "r2", "r3", "r5")
+
+
+def test_a_preempted_one_is_told_for_whom_and_how_much_goes_through_the_model_again(memory_pressure) -> None:
+    model = folded(memory_pressure.run(60))
+    events = {e.seq_id: e for e in memory_pressure.events if isinstance(e, ev.RequestPreempted)}
+    assert set(events) == {"r1.0", "r2.0"}
+    for seq_id, one in events.items():
+        said, again = ask_why(model, sequence(seq_id)), model.fold.sequences[seq_id].num_tokens
+        says(said, "preempted", one.step, short(one.victim_of), one.need, one.free, again)
+
+
+def test_one_that_came_after_the_plan_has_no_reason_yet(shared_prefix, stage, ask) -> None:
+    model = folded(shared_prefix.run(4))
+    model.apply(ev.RequestArrived(model.fold.last_seq + 1, 4, 0.2, "new", "new.0", 0, [1, 2, 3], 9))
+    said = ask_why(model, sequence("new.0"))
+    says(said, "new", "after the plan of step 4")
+    assert why(model, NOTHING) == said
+    before = stage([])
+    before.engine.add_request("r0", "some words", ask("r0", "some words", "yes").params)
+    says(ask_why(folded(before), sequence("r0.0")), "r0", "no step has been planned yet")
+
+
+def test_who_finds_the_budget_used_up_is_told_so(stage, ask) -> None:
+    asks = [ask("r0", "word " * 60, "yes"), ask("r1", "word " * 30, "no")]
+    model = folded(stage(asks, max_num_batched_tokens=16).run(2))
+    says(ask_why(model, sequence("r1.0")), "r1", "budget was used up")
+    says(ask_why(model, step(2)), 2, "16 of 16", "0 decode", "16 prefill", "r1")
+
+
+@pytest.mark.parametrize(
+    ("reason", "need", "free", "facts"),
+    [
+        ("token_budget", 30, 7, ["30 tokens", 7]),
+        ("preempted_this_step", 1, 0, ["preempted", "1 block", 0]),
+        ("no_contiguous_run", 9, 4, ["9 blocks", 4]),
+        ("static_batch", 3, 0, ["batch", 3]),
+        ("batch_delay", 4, 1, [1, 4]),
+        ("of a newer\x1b version", 4, 1, ["of a newer version"]),
+    ],
+)
+def test_every_reason_has_its_numbers(reason: str, need: int, free: int, facts: list, shared_prefix) -> None:
+    says(reason_to_wait(folded(shared_prefix), reason, need, free), *facts)
+
+
+# ---- sequences that run or have ended ----
+
+
+def test_decodes_and_chunks_of_a_prefill_are_told_with_their_tokens(stage, ask, shared_prefix) -> None:
+    asks = [ask("r0", "a b", "an answer " * 9), ask("r1", "word " * 40, "yes", arrives=2)]
+    run = stage(asks, max_num_batched_tokens=32).run(3)
+    model = folded(run)
+    says(ask_why(model, sequence("r0.0")), "r0", "1 token", 3, "decode")
+    says(ask_why(model, sequence("r1.0")), "r1", "31 tokens", 3, 32, 40)
+    model = folded(run.run(1))
+    says(ask_why(model, sequence("r1.0")), "r1", "9 tokens", 4, "first 31", "31 of 32")
+    # Tokens from the cache are part of the reason.
+    model = folded(shared_prefix.run(7))
+    (item,) = [item for item in model.fold.scheduled if item.seq_id == "r2.0"]
+    cached = model.fold.sequences["r2.0"].num_cached_tokens
+    says(
+        ask_why(model, sequence("r2.0")), item.num_tokens, 7, item.num_computed_tokens, f"{cached} came from the cache"
     )
+
+
+def test_one_that_runs_without_tokens_is_told_why(memory_pressure, samples, stage, ask) -> None:
+    # Only a live option can do this: the budget is lowered below the number of those that run.
+    run = memory_pressure.run(8)
+    run.engine._scheduler.max_num_batched_tokens = 2
+    model = folded(run.run(1))
+    starved = set(model.fold.running) - {item.seq_id for item in model.fold.scheduled}
+    assert starved
+    for seq_id in starved:
+        says(ask_why(model, sequence(seq_id)), short(seq_id), "no token", 9, 2, "budget")
+    # A fork had no part of its first step's budget.
+    model = folded(samples.run(1))
+    for one in (e for e in samples.events if isinstance(e, ev.RequestForked)):
+        says(ask_why(model, sequence(one.seq_id)), one.seq_id, "forked", one.step, "parent")
+    # A beam waits for its preempted sibling.
+    asks = [
+        ask(f"r{i}", " ".join(f"w{i}{k}" for k in range(9)), "a b c d e f g", max_tokens=16, beams=3) for i in (0, 1, 2)
+    ]
+    run = stage(asks, num_blocks=18, block_size=4, max_num_batched_tokens=12, max_num_seqs=9).run()
+    model, waits = DashboardModel(run.header), 0
     for one in run.events:
         model.apply(one)
-        if not isinstance(one, ev.StepEnd):
+        if isinstance(one, ev.StepEnd):
+            idle = set(model.fold.running) - {item.seq_id for item in model.fold.scheduled}
+            waits += sum("sibling" in ask_why(model, sequence(seq_id)) for seq_id in idle)
+    assert waits
+
+
+def test_the_ends_of_sequences_are_told_with_their_reason(stage, ask) -> None:
+    long = ask("r1", "c d", "an answer " * 9, max_tokens=5)
+    run = stage([ask("r0", "a b", "an answer"), long, ask("r2", "e f", "x " * 50)]).run(20)
+    run.engine.abort_request("r2")
+    model = folded(run)
+    reasons = {"r0": "by itself", "r1": "limit", "r2": "from outside"}
+    for one in model.fold.history:
+        name = short(one.seq_id)
+        says(ask_why(model, sequence(one.seq_id)), name, one.step, one.num_tokens, reasons.pop(name))
+    assert reasons == {}
+    says(ask_why(model, sequence("zz.0")), "zz", "not known", 20)
+
+
+# ---- blocks ----
+
+
+def test_a_held_block_is_told_with_its_owner_entry_and_fill(memory_pressure) -> None:
+    model = folded(memory_pressure.run(13))
+    born = {e.block_id: e.step for e in memory_pressure.events if isinstance(e, ev.BlockAllocated)}
+    for block_id, state in enumerate(model.fold.blocks):
+        if state.ref_cnt != 1:
             continue
-        for item in model.fold.scheduled:
-            said = ask_why(model, sequence(item.seq_id))
-            if "all that were missing" in said:
-                # Then it had its prompt's last token in this step, and gained one.
-                assert (one.step, item.seq_id) in sampled
+        ((seq_id, logical),) = model.owners(block_id)
+        said = ask_why(model, block(block_id))
+        written = min(max(model.fold.sequences[seq_id].num_computed_tokens - logical * 8, 0), 8)
+        says(said, block_id, short(seq_id), f"entry {logical}", born[block_id], f"{written} of 8")
+        assert ("can share it" in said) == (state.hash is not None)
+
+
+def test_a_free_block_is_told_who_left_it_and_when_it_dies(memory_pressure, samples) -> None:
+    samples.run()
+    for run in (memory_pressure.run(60), samples):  # the second ends with a block that is only part full
+        model, kinds = folded(run), set()
+        queue, last = (
+            list(model.fold.free_queue),
+            {e.block_id: e for e in run.events if isinstance(e, ev.BlockReleased)},
+        )
+        for place, block_id in enumerate(queue, start=1):
+            said = ask_why(model, block(block_id))
+            ordinal = re.search(r"(\d+)(?:st|nd|rd|th) of (\d+)", said)
+            assert (int(ordinal[1]), int(ordinal[2])) == (place, len(queue))
+            if block_id in last:
+                says(said, block_id, short(last[block_id].seq_id), last[block_id].step)
+            cached = model.fold.blocks[block_id].hash is not None
+            assert ("still cached" in said) == cached == ("empty" not in said)
+            kinds.add(cached)
+    assert kinds == {True, False}
+
+
+def test_a_block_in_nobodys_hands_one_that_was_never_held_and_one_that_is_not_there(memory_pressure, samples) -> None:
+    model = DashboardModel(memory_pressure.header)
+    for one in memory_pressure.run(60).events:
+        model.apply(one)
+        if isinstance(one, ev.BlockReleased):
+            break
+    says(ask_why(model, block(one.block_id)), one.block_id, "just lost its last owner")
+    model = folded(samples.run(3))
+    says(ask_why(model, block(47)), 47, "empty", "nobody has held it")
+    says(ask_why(model, block(48)), "no block 48", "48 blocks")
+
+
+def test_with_caching_off_blocks_and_the_moment_say_so(stage, ask) -> None:
+    asks = [ask("r0", "word " * 30, "yes"), ask("r1", "word " * 30, "an answer " * 20)]
+    model = folded(stage(asks, enable_prefix_caching=False).run(8))
+    held, left = model.fold.sequences["r1.0"].block_table[0], next(iter(model.fold.free_queue))
+    for said in (ask_why(model, block(held)), ask_why(model, block(left)), why(model, NOTHING).lower()):
+        says(said, "prefix caching is off")
+    says(why(model, NOTHING), 60)
+
+
+# ---- shared blocks ----
+
+_STEPS = r"in steps? (\d+)(?: to (\d+))?"
+_WAYS = {
+    "took": rf"{{}} took it {_STEPS}",
+    "found": rf"{{}} found it in the prefix cache {_STEPS}",
+    "forked": rf"{{}} (?:was|were) forked {_STEPS}",
+}
+
+
+class Ways:
+    """The slow twin: how each sequence came by each block of its table, and when."""
+
+    def __init__(self) -> None:
+        self.of: dict[str, dict[int, tuple[str, int]]] = {}
+
+    def apply(self, event: ev.Event) -> None:
+        match event:
+            case ev.BlockAllocated():
+                self.of.setdefault(event.seq_id, {})[event.block_id] = ("took", event.step)
+            case ev.BlockHit():
+                self.of.setdefault(event.seq_id, {})[event.block_id] = ("found", event.step)
+            case ev.BlockCopied():
+                del self.of[event.seq_id][event.src]
+                self.of[event.seq_id][event.dst] = ("took", event.step)
+            case ev.RequestForked():
+                self.of[event.seq_id] = dict.fromkeys(self.of[event.parent], ("forked", event.step))
+            case ev.BlockReleased():
+                del self.of[event.seq_id][event.block_id]
+
+
+@pytest.mark.parametrize("scenario", ["shared_prefix", "samples", "beams"])
+def test_each_owner_came_by_a_shared_block_as_it_is_said(scenario: str, request: pytest.FixtureRequest) -> None:
+    run = request.getfixturevalue(scenario).run(40)
+    model, ways, checked = DashboardModel(run.header), Ways(), 0
+    for one in run.events:
+        model.apply(one)
+        ways.apply(one)
+        if not isinstance(one, ev.BlockCopied | ev.RequestForked | ev.BlockHit | ev.StepEnd):
+            continue
+        for block_id, state in enumerate(model.fold.blocks):
+            if state.ref_cnt < 2:
+                continue
+            head, _, said = why_block(model, block_id).partition("): ")
+            # In the order in which the sentence names the owners.
+            owners = [seq_id for seq_id, _ in model.owners(block_id)]
+            says(head, block_id, *map(short, owners), state.ref_cnt)
+            for way, words in _WAYS.items():
+                steps = {by: ways.of[by][block_id][1] for by in owners if ways.of[by][block_id][0] == way}
+                found = re.search(words.format(f"(?:^|and ){re.escape(named(steps))}"), said)
+                assert bool(found) == bool(steps), (one, said, steps)
+                if found:
+                    assert {int(number) for number in found.groups() if number} == {
+                        min(steps.values()),
+                        max(steps.values()),
+                    }
+                    checked += 1
+    assert checked > 10

@@ -1,36 +1,39 @@
 """The block map is read back off its lines and compared with the fold: it can show nothing else."""
 
+from types import SimpleNamespace
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from rich.cells import cell_len
+from support.engine.random_traces import folded
 from support.tui.drawn_blocks import expected_cells, read_cells
+from support.tui.shown import SCENARIOS, missing_from
 
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.events import types as ev
-from minivllm.runtime.step_result import StepResult, Watch
-from minivllm.tui.draw.lines import text_of
+from minivllm.tui.draw.lines import highlight, target_at, targets_of, text_of
+from minivllm.tui.draw.selection import Selection, block
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.blocks.blockmap import BlockMap, lay_out
 from minivllm.tui.widgets.blocks.cells import CACHED, EMPTY, FILL, block_cells, group_cells
+from minivllm.tui.widgets.blocks.freequeue import FreeQueue
 
 
-@pytest.mark.parametrize("size", [(37, 11), (68, 16), (112, 40)])
-@pytest.mark.parametrize("scenario", ["shared_prefix", "memory_pressure", "samples", "beams"])
-def test_the_drawn_owners_and_counts_are_those_of_the_fold(
-    scenario: str, size: tuple[int, int], request: pytest.FixtureRequest
-) -> None:
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_the_drawn_owners_and_counts_are_those_of_the_fold(scenario: str, request: pytest.FixtureRequest) -> None:
     stage = request.getfixturevalue(scenario)
-    model, blockmap = DashboardModel(stage.header), BlockMap()
-    seen: set[str] = set()
+    model, blockmap, seen = DashboardModel(stage.header), BlockMap(), set()
     for number, event in enumerate(stage.run().events):
         model.apply(event)
         # Not only between steps: a frame may fall anywhere.
         if number % 7 == 0 or isinstance(event, ev.StepEnd):
-            cells = read_cells(blockmap.lines(model, *size), stage.header.num_blocks, *size)
+            size = ((37, 11), (68, 16), (112, 40))[number % 3]
+            lines = blockmap.lines(model, *size)
+            cells = read_cells(lines, stage.header.num_blocks, *size)
             assert cells == expected_cells(model)
-            seen.update(cell[0] for cell in cells)
-            seen.update(cell[1] for cell in cells)
+            seen.update(sign for cell in cells for sign in cell[:2])
+            reversed_marks = [text for line in lines[:-1] for text, style in line if style.endswith("!")]
+            assert len(reversed_marks) == len(model.changed) and set(map(len, reversed_marks)) <= {1}
     assert {EMPTY, "█", "▁", "▄", "a"} <= seen
     assert {
         "memory_pressure": {CACHED, "h"},
@@ -55,24 +58,24 @@ def test_a_copied_block_is_touched_with_its_copy_and_the_copy_is_its_writers_own
     assert all(cells[block_id].mark == "3" for block_id in model.fold.sequences["r0.0"].block_table[:-1])
 
 
-@pytest.mark.parametrize("scenario", ["shared_prefix", "memory_pressure", "samples", "beams"])
+@pytest.mark.parametrize("scenario", ["memory_pressure", "samples"])
 def test_every_block_that_a_step_writes_into_is_touched_in_that_step(
     scenario: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = request.getfixturevalue(scenario)
-    size, written = stage.header.block_size, {}
+    size, written, execute = stage.header.block_size, {}, stage.engine._stepper.runner.execute_model
 
-    def execute(plan: SchedulerOutput, watch: Watch) -> StepResult:
-        """The blocks that the model runner would write into, read off the plan that it gets."""
+    def watched(plan: SchedulerOutput, *rest: object, **options: object) -> object:
+        """Notes the blocks that the model runner would write into, read off the plan that it gets."""
         written[plan.step] = {
             item.sequence.block_table[position // size].block_id
             for item in plan.scheduled
             for position in range(item.start, item.start + item.num_tokens)
             if position >= item.sequence.num_cached_tokens
         }
-        return StepResult(logits=None)
+        return execute(plan, *rest, **options)
 
-    monkeypatch.setattr(stage.engine._stepper.runner, "execute_model", execute)
+    monkeypatch.setattr(stage.engine._stepper.runner, "execute_model", watched)
     model = DashboardModel(stage.header)
     for event in stage.run().events:
         model.apply(event)
@@ -82,53 +85,16 @@ def test_every_block_that_a_step_writes_into_is_touched_in_that_step(
     assert len(written) > 20
 
 
-def test_a_block_that_nobody_wrote_into_is_not_touched(stage, ask) -> None:
-    one = stage([ask("r0", "a b c d e f g h i j", "k l m n")])
-    model = DashboardModel(one.header)
-    for event in one.run(3).events:
-        model.apply(event)
-    table = model.fold.sequences["r0.0"].block_table
-    assert model.changed == {table[1]}
-    assert model.ages.blocks[table[0]].touched < model.fold.step == model.ages.blocks[table[1]].touched
-
-
-def test_only_the_marks_of_touched_blocks_are_reversed(shared_prefix) -> None:
-    model, blockmap = DashboardModel(shared_prefix.header), BlockMap()
-    for event in shared_prefix.run(25).events:
-        model.apply(event)
-        reversed_marks = [
-            text for line in blockmap.lines(model, 68, 16)[:-1] for text, style in line if style.endswith("!")
-        ]
-        assert len(reversed_marks) == len(model.changed)
-        assert all(len(mark) == 1 for mark in reversed_marks)
-
-
-@given(st.integers(1, 5000), st.integers(12, 220), st.integers(2, 60))
-def test_every_block_has_a_place_within_the_room(num_blocks: int, width: int, height: int) -> None:
-    grid = lay_out(num_blocks, width, height)
-    digits = len(str(num_blocks - 1))
-    rows = -(-num_blocks // (grid.per_row * grid.blocks_per_cell))
-    assert rows + (rows - 1 if grid.spread else 0) <= height
-    cell = grid.glyphs + 1 + (digits + 1 if grid.numbered else 0)
-    row_width = grid.per_row * cell + (grid.per_row - 1) * grid.gap + (0 if grid.numbered else digits + 1)
-    assert row_width <= width
-
-
 def test_few_blocks_are_drawn_with_their_numbers_and_many_without() -> None:
-    assert lay_out(64, 68, 15).numbered
+    assert lay_out(64, 68, 15).numbered and not lay_out(256, 68, 15).numbered
     assert lay_out(64, 112, 40).glyphs > 1
-    assert not lay_out(256, 68, 15).numbered
-    assert lay_out(256, 68, 15).blocks_per_cell == 1
-    assert lay_out(4096, 68, 15).blocks_per_cell > 1
+    assert lay_out(256, 68, 15).blocks_per_cell == 1 < lay_out(4096, 68, 15).blocks_per_cell
 
 
 @pytest.mark.parametrize("size", [2, 3, 8])
 def test_a_group_shows_how_much_is_used_and_whose(size: int, memory_pressure) -> None:
-    model = DashboardModel(memory_pressure.header)
-    for event in memory_pressure.run(45).events:
-        model.apply(event)
-    cells = block_cells(model)
-    blocks = model.fold.blocks
+    model = folded(memory_pressure.run(45))
+    cells, blocks = block_cells(model), model.fold.blocks
     groups = group_cells(cells, size)
     assert len(groups) == -(-len(cells) // size)
     for number, group in enumerate(groups):
@@ -143,14 +109,68 @@ def test_a_group_shows_how_much_is_used_and_whose(size: int, memory_pressure) ->
         assert group.style.endswith("!") == any(i in model.changed for i in members)
 
 
-@pytest.mark.parametrize("width", [20, 37, 68, 112])
-@pytest.mark.parametrize("num_blocks", [8, 64, 256, 4096])
-def test_no_line_of_the_map_is_wider_than_its_panel(width: int, num_blocks: int, stage, ask) -> None:
-    run = stage([ask("r0", "a b c", "d e f", max_tokens=20)], num_blocks=num_blocks).run(1)
-    model = DashboardModel(run.header)
-    for event in run.events:
-        model.apply(event)
-    lines = BlockMap().lines(model, width, 10)
-    assert len(lines) == 10
-    assert all(cell_len(text_of(line)) <= width for line in lines)
-    assert ("1 cell = " in text_of(lines[-1])) == (lay_out(num_blocks, width, 9).blocks_per_cell > 1)
+@settings(max_examples=25)
+@given(st.integers(1, 5000), st.integers(12, 220), st.integers(2, 60))
+def test_every_block_has_a_place_within_the_room_and_is_found_there(num_blocks: int, width: int, height: int) -> None:
+    grid = lay_out(num_blocks, width, height)
+    found: dict[int, list[tuple[int, int]]] = {}
+    for y in range(height):
+        for x in range(width):
+            cell = grid.cell_at(x, y)
+            if cell is not None and cell < -(-num_blocks // grid.blocks_per_cell):
+                found.setdefault(cell, []).append((x, y))
+    assert sorted(found) == list(range(-(-num_blocks // grid.blocks_per_cell)))
+    for cell, places in found.items():
+        assert places[0] == grid.origin(cell)
+        assert len(places) == grid.pitch - grid.gap
+        assert len({y for _, y in places}) == 1
+
+
+def choosing(panel, block_id: int | None):
+    panel.context = SimpleNamespace(selection=Selection(block_id=block_id), ascii=False)
+    return panel
+
+
+@pytest.mark.parametrize(("width", "height", "num_blocks"), [(112, 40, 48), (68, 16, 64), (37, 11, 64), (68, 16, 400)])
+def test_only_the_chosen_cell_and_its_number_are_bright_and_the_map_stays_readable(
+    width: int, height: int, num_blocks: int, stage, ask
+) -> None:
+    model = folded(stage([ask("r0", "word " * 90, "an answer " * 9)], num_blocks=num_blocks).run(6))
+    plain = BlockMap().lines(model, width, height)
+    cells = [cell.glyph + cell.mark for cell in block_cells(model)]
+    grid = lay_out(num_blocks, width, height - 1)
+    assert choosing(BlockMap(), num_blocks).lines(model, width, height) == plain, "there is no such block"
+    for chosen in (0, 11, num_blocks - 1):
+        lines = choosing(BlockMap(), chosen).lines(model, width, height)
+        assert read_cells(lines, num_blocks, width, height) == cells
+        assert [y for y in range(height) if lines[y] != plain[y]] == [grid.origin(chosen)[1]]
+        lit = [text for text, style in lines[grid.origin(chosen)[1]] if style.startswith("text*")]
+        number = str(chosen if grid.numbered else chosen // grid.per_row * grid.per_row)
+        shown = "".join(lit).replace("[", "").replace("]", "").split()
+        assert shown[0].startswith(number)
+        assert "".join(shown).endswith(cells[chosen])
+        assert ("[" in "".join(lit)) == (grid.gap == 1)
+
+
+def test_in_a_map_of_groups_the_cell_with_the_chosen_block_is_marked(stage, ask) -> None:
+    model = folded(stage([ask("r0", "a b c", "d e f")], num_blocks=4096).run(1))
+    grid = lay_out(4096, 68, 15)
+    lines = choosing(BlockMap(), 4095).lines(model, 68, 16)
+    x, y = grid.origin(4095 // grid.blocks_per_cell)
+    assert text_of(lines[y])[x : x + 2] == "··"
+    assert lines[y][-1] == ("··", "text*!") and lines[y][0][1] == "text*!"
+    assert missing_from(text_of(lines[-1]), "1 cell", grid.blocks_per_cell) == []
+
+
+def test_every_block_of_map_and_free_queue_can_be_chosen_where_it_stands(memory_pressure) -> None:
+    model, blockmap = folded(memory_pressure.run(40)), choosing(BlockMap(), None)
+    blockmap._model = model
+    assert blockmap.targets() == [block(block_id) for block_id in range(24)]
+    lines = FreeQueue().lines(model, 60, 4)
+    assert targets_of(lines) == [block(block_id) for block_id in model.fold.free_queue]
+    first = next(iter(model.fold.free_queue))
+    selection = Selection()
+    selection.choose(block(first))
+    (span,) = [s for line in lines for s in highlight(line, selection) if s not in line]
+    assert str(first) in span[0]
+    assert target_at(lines[0], text_of(lines[0]).index(str(first))) == block(first)

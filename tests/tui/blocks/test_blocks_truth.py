@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable
 from types import SimpleNamespace
 
-import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.engine.random_traces import RUNS
 from support.tui.drawn_blocks import expected_cells, ids_of, read_cells
 
 from minivllm.text import short_name
@@ -154,9 +154,7 @@ def check_the_tree(model: DashboardModel, panel: PrefixTree) -> list[Line]:
     return lines
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
+@settings(RUNS, max_examples=15)
 @given(asks, st.integers(22, 28), st.floats(0, 1), st.integers(0, 10_000))
 def test_what_is_drawn_is_what_the_fold_holds_at_any_moment(
     stage: Callable, ask: Callable, requests: list, num_blocks: int, moment: float, pick: int
@@ -184,18 +182,4 @@ def test_what_is_drawn_is_what_the_fold_holds_at_any_moment(
             check_the_tree(model, tree)
             blocks = range(num_blocks) if number == here else [(pick + number) % num_blocks]
             for block_id in blocks:
-                check_the_inspector(model, inspector, block_id)
-
-
-@pytest.mark.parametrize("scenario", ["shared_prefix", "memory_pressure", "samples", "beams"])
-def test_what_is_drawn_is_what_the_fold_holds_in_every_scenario(scenario: str, request: pytest.FixtureRequest) -> None:
-    run = request.getfixturevalue(scenario).run()
-    model, inspector, tree = DashboardModel(run.header), Inspector(), PrefixTree()
-    for number, event in enumerate(run.events):
-        model.apply(event)
-        if number % 29 == 0:
-            check_the_map(model)
-            check_the_queue(model)
-            check_the_tree(model, tree)
-            for block_id in range(number % 5, run.header.num_blocks, 5):
                 check_the_inspector(model, inspector, block_id)

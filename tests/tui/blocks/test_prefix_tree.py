@@ -3,7 +3,8 @@
 from types import SimpleNamespace
 
 import pytest
-from rich.cells import cell_len
+from support.engine.random_traces import folded
+from support.tui.shown import SCENARIOS, missing_from, rows
 
 from minivllm.tui.draw.lines import text_of
 from minivllm.tui.draw.selection import Selection, block
@@ -13,21 +14,10 @@ from minivllm.tui.widgets.blocks.inspector import Inspector
 from minivllm.tui.widgets.blocks.prefix_tree import PrefixTree
 
 
-def model_of(stage, steps: int = 10_000) -> DashboardModel:
-    model = DashboardModel(stage.header)
-    for event in stage.run(steps).events:
-        model.apply(event)
-    return model
-
-
 def tree(block_id: int | None = None, seq_id: str | None = None) -> PrefixTree:
     panel = PrefixTree()
     panel.context = SimpleNamespace(selection=Selection(block_id=block_id, seq_id=seq_id), ascii=False)
     return panel
-
-
-def rows(panel: PrefixTree, model: DashboardModel, width: int = 80, height: int = 20) -> list[str]:
-    return [text_of(line).rstrip() for line in panel.lines(model, width, height)]
 
 
 def cache(stage, ask, *chains: str, num_blocks: int = 400) -> DashboardModel:
@@ -43,8 +33,9 @@ def cache(stage, ask, *chains: str, num_blocks: int = 400) -> DashboardModel:
 
 
 def test_what_prompts_have_in_common_is_one_row_and_the_rest_branches_off(shared_prefix) -> None:
-    assert rows(tree(), model_of(shared_prefix, 26)) == [
-        "d r3 found 6 blocks, all it asked for, in step 7",
+    head, *shown = rows(tree(), folded(shared_prefix.run(26)))
+    assert missing_from(head, "d", "r3", 6, 7) == []
+    assert shown == [
         "0-5 abcd 6 blocks ● hit",
         "├─6 8 14 18 a 4 blocks",
         "├─7 9 15 19 b 4 blocks",
@@ -59,27 +50,19 @@ def test_a_lookup_that_missed_is_shown_below_its_last_hit_with_the_reason(stage,
         ask("r0", beginning + "a b c d e f g h i", "no"),
         ask("r1", beginning + "p q r s t u v w x", "yes " * 9, arrives=3),
     ]
-    shown = rows(tree(), model_of(stage(asks), 6))
-    assert shown[0] == "b r1 in step 3 found 2 blocks, missed entry 2: never seen"
-    assert shown[1:3] == ["0 1 b ● hit", "× entry 2: never seen"] or shown[1:4] == [
-        "0 1 b ● hit",
-        "  × entry 2: never seen",
-        "├─2 b",
-    ]
+    shown = rows(tree(), folded(stage(asks).run(6)))
+    assert missing_from(shown[0], "b", "r1", "step 3", "2 blocks", "entry 2") == []
+    assert shown[1] == "0 1 b ● hit" and shown[2].strip().startswith("× entry 2")
 
 
 def test_the_chosen_sequences_lookup_is_told_and_without_one_the_last(shared_prefix) -> None:
-    model = model_of(shared_prefix, 26)
-    assert rows(tree(seq_id="r1.0"), model)[0].startswith("b r1 in step 1 found 6 blocks, missed entry 6")
-    assert rows(tree(seq_id="nobody.0"), model)[0].startswith("d r3 found")
-    assert rows(tree(), DashboardModel(model.header)) == [
-        "no prompt has been looked up yet",
-        "nothing is cached: no block is full yet",
-    ]
+    model = folded(shared_prefix.run(26))
+    assert missing_from(rows(tree(seq_id="r1.0"), model)[0], "b", "r1", "step 1", "6 blocks", "entry 6") == []
+    assert missing_from(rows(tree(seq_id="nobody.0"), model)[0], "d", "r3") == []
 
 
 def test_blocks_that_were_hit_and_reused_since_are_not_marked(shared_prefix) -> None:
-    model = model_of(shared_prefix, 26)
+    model = folded(shared_prefix.run(26))
     model.ages.blocks[3].born = model.lookups.recent[-1].step + 1
     assert rows(tree(), model)[1] == "0-5 abcd 6 blocks ● 3 hit"
     model.fold.blocks[0].hash = None
@@ -124,30 +107,12 @@ def test_the_page_with_the_chosen_block_is_drawn_and_the_cursor_reaches_every_ch
 
 
 def test_without_prefix_caching_the_panel_says_so(stage, ask) -> None:
-    model = model_of(stage([ask("r0", "a " * 20, "b")], enable_prefix_caching=False), 2)
-    assert rows(tree(), model) == ["Prefix caching is off: no prompt finds another's blocks."]
+    model = folded(stage([ask("r0", "a " * 20, "b")], enable_prefix_caching=False).run(2))
+    (shown,) = rows(tree(), model)
+    assert missing_from(shown.lower(), "prefix caching is off") == []
 
 
-@pytest.mark.parametrize("size", [(1, 1), (2, 3), (10, 2), (38, 9), (79, 8), (200, 60)])
-@pytest.mark.parametrize("scenario", ["shared_prefix", "memory_pressure", "samples", "beams"])
-def test_tree_and_inspector_stay_in_their_room(
-    scenario: str, size: tuple[int, int], request: pytest.FixtureRequest
-) -> None:
-    stage = request.getfixturevalue(scenario)
-    model, panels = DashboardModel(stage.header), [tree(3), Inspector()]
-    panels[1].context = panels[0].context
-    for number, event in enumerate(stage.run().events):
-        model.apply(event)
-        if number % 11:
-            continue
-        panels[0].context.selection.block_id = number % (len(model.fold.blocks) + 2)
-        for panel in panels:
-            lines = panel.lines(model, *size)
-            assert 0 < len(lines) <= size[1]
-            assert all(cell_len(text_of(line)) <= size[0] for line in lines)
-
-
-@pytest.mark.parametrize("scenario", ["shared_prefix", "memory_pressure", "samples", "beams"])
+@pytest.mark.parametrize("scenario", SCENARIOS)
 def test_an_index_that_follows_changes_is_the_one_that_is_built_anew(scenario, request: pytest.FixtureRequest) -> None:
     stage = request.getfixturevalue(scenario)
     model, following = DashboardModel(stage.header), PrefixIndex()

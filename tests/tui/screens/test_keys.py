@@ -9,14 +9,12 @@ from pathlib import Path
 
 import pytest
 from support.tui.driven_app import (
-    SCREENS,
-    all_drawn,
     app_for,
+    drawn,
     drive,
     panel,
     settle,
     show_screen,
-    source_of,
     told,
     until,
 )
@@ -63,7 +61,7 @@ def run_checks(
 
 @pytest.mark.parametrize("group", list(dict.fromkeys(command.group for command in COMMANDS)))
 def test_every_key_does_what_its_help_says(
-    group: str, memory_pressure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+    group: str, memory_pressure, no_footer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
     monkeypatch.chdir(tmp_path)
     commands = [one for one in COMMANDS if one.group == group and one.id not in _LEAVES]
@@ -71,119 +69,10 @@ def test_every_key_does_what_its_help_says(
     assert checked == [one.id for one in commands]
 
 
-def test_without_an_engine_its_keys_say_that_it_can_only_be_watched(memory_pressure, subtests) -> None:
-    commands = [one for one in COMMANDS if one.group == "Engine"]
-    assert run_checks(memory_pressure.run(), commands, subtests) == [one.id for one in commands]
-
-
 @pytest.mark.parametrize("command_id", _LEAVES)
 def test_a_key_that_leaves_ends_the_app(command_id: str, memory_pressure, subtests) -> None:
     commands = [one for one in COMMANDS if one.id == command_id]
     assert run_checks(memory_pressure.run(5), commands, subtests) == [command_id]
-
-
-def test_engine_keys_that_need_somebody_chosen_say_so_and_what_was_refused_is_told(memory_pressure) -> None:
-    control = FakeControl()
-    app = app_for(memory_pressure.run(MIDDLE), control=control)
-
-    async def script(pilot: Pilot) -> None:
-        for key, sentence in (
-            ("x", "Choose a running or waiting request first"),
-            ("X", "Choose a running sequence first"),
-        ):
-            await pilot.press(key)
-            await settle(pilot)
-            assert [one.split(" (")[0] for one in told(app)] == [sentence]
-        assert control.calls == []
-        control.to_say = ["max_num_seqs can be at most 4 [b].", "There is no request eve."]
-        await until(pilot, lambda: told(app) == ["max_num_seqs can be at most 4 [b]. There is no request eve."])
-        await pilot.press("space", "n")
-        await settle(pilot)
-        assert app.context.transport.state == "live", "who takes a step wants to see it"
-
-    drive(app, script)
-
-
-def test_a_new_sentence_takes_the_place_of_the_one_before(memory_pressure) -> None:
-    app = app_for(memory_pressure.run(MIDDLE))
-
-    async def script(pilot: Pilot) -> None:
-        for sentence in ("One.", "One.", "Two."):  # faster than they can be shown
-            app.tell(sentence)
-        await until(pilot, lambda: told(app) == ["Two."])
-        await pilot.press("p", "p", "D", "m")
-        await settle(pilot)
-        assert len(told(app)) == 1 and told(app)[0].startswith("Mark m1 is at step ")
-
-    drive(app, script)
-
-
-def test_what_cannot_be_saved_is_one_sentence(memory_pressure, tmp_path: Path, monkeypatch) -> None:
-    gone = tmp_path / "gone"
-    gone.mkdir()
-    monkeypatch.chdir(gone)
-    gone.rmdir()
-    app = app_for(memory_pressure.run(5))
-
-    async def script(pilot: Pilot) -> None:
-        for key in ("ctrl+s", "E"):
-            await pilot.press(key)
-            await settle(pilot)
-            (sentence,) = told(app)
-            assert "cannot be written" in sentence and "\n" not in sentence
-
-    drive(app, script)
-
-
-def test_the_next_recording_is_opened_by_whoever_opened_this_one(memory_pressure) -> None:
-    app = app_for(memory_pressure.run(5), has_next=True)
-
-    async def script(pilot: Pilot) -> None:
-        await pilot.press("ctrl+n")
-        await settle(pilot)
-        assert app._exit and app.return_value == "next"
-
-    drive(app, script)
-
-
-def test_a_key_that_can_do_nothing_here_says_so(memory_pressure) -> None:
-    app = app_for(memory_pressure.run(5), state="paused")
-    silent = {
-        "left": "the beginning", "left_square_bracket": "the beginning", "left_curly_bracket": "the beginning",
-        "down": "tab goes to one", "pageup": "tab goes to one", "z": "tab goes to one", "enter": "Nothing is chosen",
-    }  # fmt: skip
-
-    async def script(pilot: Pilot) -> None:
-        async def says(keys: str, words: str) -> None:
-            app.clear_notifications()
-            await pilot.press(*keys.split())
-            await until(pilot, lambda: told(app))
-            assert words in told(app)[0], keys
-
-        for key, words in silent.items():
-            await says(key, words)
-        await says("end right right", "nothing after this")
-        await says("m apostrophe", "This is mark m1, and there is no other.")
-        await says("minus minus minus", "slower than 0.25×")
-        await says("plus plus plus plus plus plus plus", "faster than 16×")
-        await show_screen(pilot, "requests")
-        app.set_focus(panel(app, "request-detail"))
-        await says("down", "nothing to choose in this panel now")
-
-    drive(app, script)
-
-
-def test_the_footer_fits_into_the_narrowest_usual_terminal(memory_pressure) -> None:
-    app = app_for(memory_pressure.run(5))
-
-    async def script(pilot: Pilot) -> None:
-        for number in range(1, len(SCREENS) + 1):
-            await pilot.press(str(number))
-            await settle(pilot)
-            keys = {key.description: key.region for key in app.screen.query(FooterKey)}
-            assert list(keys)[-1] == "Quit" and 0 < keys["Quit"].right <= 80
-
-    drive(app, script, (80, 24))
 
 
 def test_a_persons_own_keys_work_and_stand_in_the_footer_and_the_help(memory_pressure) -> None:
@@ -212,17 +101,181 @@ def test_a_persons_own_keys_work_and_stand_in_the_footer_and_the_help(memory_pre
     drive(app, script)
 
 
-def test_a_second_recording_stands_at_the_same_step_whatever_key_moves_the_first(memory_pressure) -> None:
-    stage = memory_pressure.run()
-    app = app_for(stage, other=source_of(stage))
+def test_keys_for_an_engine_need_one_and_some_need_somebody_chosen(memory_pressure) -> None:
+    control, stage = FakeControl(), memory_pressure.run(MIDDLE)
 
-    async def script(pilot: Pilot) -> None:
-        await until(pilot, lambda: len(app.context.second.recording) == len(stage.events))
-        await pilot.press("6")
-        for key in ("home", "right", "right", "right_curly_bracket", "end", "left"):
+    async def watching(pilot: Pilot) -> None:
+        for command in (one for one in COMMANDS if one.group == "Engine"):
+            pilot.app.clear_notifications()
+            await pilot.press(command.keys.split(",")[0])
+            await until(pilot, lambda: told(pilot.app))
+            assert "can only be watched" in told(pilot.app)[0], command.id
+
+    drive(app_for(stage), watching)
+
+    async def steering(pilot: Pilot) -> None:
+        for key in ("x", "X"):
             await pilot.press(key)
             await settle(pilot)
-            assert app.context.second.view.fold.step == app.model.fold.step
-        assert "r7" in all_drawn(app)
+            assert "Choose a running" in told(pilot.app)[-1]
+        assert control.calls == []
+        control.to_say = ["max_num_seqs can be at most 4 [b].", "There is no request eve."]
+        await until(pilot, lambda: told(pilot.app) == ["max_num_seqs can be at most 4 [b]. There is no request eve."])
+        await pilot.press("space", "n")
+        await settle(pilot)
+        assert pilot.app.context.transport.state == "live", "who takes a step wants to see it"
+
+    drive(app_for(stage, control=control), steering)
+
+
+def test_a_key_that_can_do_nothing_says_so_in_the_place_of_the_sentence_before(
+    memory_pressure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    app = app_for(memory_pressure.run(5), state="paused", has_next=True)
+    expected = {
+        "left": "the beginning", "left_square_bracket": "the beginning", "left_curly_bracket": "the beginning",
+        "down": "tab goes to one", "z": "tab goes to one", "enter": "Nothing is chosen", "end right right": "nothing after",
+        "m apostrophe": "no other", "minus minus minus": "0.25×", "plus plus plus plus plus plus plus": "16×",
+        "ctrl+s": "cannot be written", "E": "cannot be written",
+    }  # fmt: skip
+
+    async def script(pilot: Pilot) -> None:
+        for keys, words in expected.items():
+            app.clear_notifications()
+            await pilot.press(*keys.split())
+            await until(pilot, lambda: told(app))
+            assert words in told(app)[0] and "\n" not in told(app)[0], keys
+        for sentence in ("One.", "One.", "Two."):  # faster than they can be shown
+            app.tell(sentence)
+        await until(pilot, lambda: told(app) == ["Two."])
+        await pilot.press("ctrl+n")
+        await settle(pilot)
+        assert app._exit and app.return_value == "next"
+
+    drive(app, script)
+
+
+@pytest.mark.parametrize("steered", [False, True])
+def test_the_footer_names_what_can_be_done_on_a_screen_and_fits(steered: bool, memory_pressure) -> None:
+    app = app_for(memory_pressure.run(20), control=FakeControl() if steered else None)
+
+    async def script(pilot: Pilot) -> None:
+        shown = {}
+        for name in ("overview", "blocks", "events"):
+            await show_screen(pilot, name)
+            keys = {key.description: key.region for key in app.screen.query(FooterKey)}
+            shown[name] = set(keys)
+            assert list(keys)[-1] == "Quit" and 0 < keys["Quit"].right <= app.size.width
+        engine = {"Pause engine", "Ask", "Burst", "Engine step", "Option", "Abort"}
+        assert engine <= shown["overview"] if steered else engine.isdisjoint(shown["overview"])
+        assert "Inspect" in shown["blocks"] and "Inspect" not in shown["overview"]
+        assert ({"Mass", "X-ray"} <= shown["blocks"]) == steered
+        assert "Filter" in shown["events"]
+
+    drive(app, script, (200, 50) if steered else (80, 24))
+
+
+def test_what_was_told_is_closed_before_anything_else_and_an_answer_stays_until_then(memory_pressure) -> None:
+    app = app_for(memory_pressure.run(20))
+
+    async def script(pilot: Pilot) -> None:
+        await pilot.press("2", "tab", "down", "w")
+        await settle(pilot)
+        assert [(one.title[:4], one.timeout > 3600) for one in app._notifications] == [("Why?", True)]
+        for _ in range(2):
+            app.tell("Something passes.")
+            await settle(pilot)
+            assert sorted(one.timeout > 3600 for one in app._notifications) == [False, True]
+        await pilot.press("escape")
+        await settle(pilot)
+        assert (len(app._notifications), app.current_mode) == (0, "blocks")
+        await pilot.press("escape")
+        await settle(pilot)
+        assert app.current_mode == "overview"
+
+    drive(app, script)
+
+
+def test_a_panel_that_fills_the_screen_leaves_the_time_and_the_way_back(memory_pressure) -> None:
+    app = app_for(memory_pressure.run(20))
+
+    async def script(pilot: Pilot) -> None:
+        await pilot.press("z")
+        assert "No panel has the focus" in told(app)[-1]
+        await pilot.press("escape", "tab", "z")
+        await settle(pilot)
+        keys = {key.description: key for key in app.screen.query(FooterKey)}
+        assert all(panel(app, one).region.area for one in ("slots", "header", "timeline"))
+        assert not panel(app, "blockmap").region.area
+        assert keys["Back to all panels"].key_display == "z" and keys["Back to all panels"].region.area
+        await pilot.press("escape")
+        await settle(pilot)
+        assert panel(app, "blockmap").region.area
+
+    drive(app, script)
+
+
+def test_the_time_bar_is_clicked_and_dragged(memory_pressure) -> None:
+    app = app_for(memory_pressure.run())
+
+    async def script(pilot: Pilot) -> None:
+        transport, bar = app.context.transport, panel(app, "timeline")
+        total = len(transport.recording)
+        await pilot.click(bar, offset=(20, 0))
+        await settle(pilot)
+        assert transport.state == "paused" and 0.4 < transport.position / total < 0.6
+        assert transport.position == transport.recording.step_end(app.model.fold.step)
+        assert drawn(app, "timeline")[0].index("●") in (19, 20, 21)
+        await pilot.mouse_down(bar, offset=(20, 0))
+        before = transport.position
+        for x in (15, 10, 5):
+            await pilot.hover(bar, offset=(x, 0))
+            await settle(pilot)
+            assert transport.position < before
+            before = transport.position
+        await pilot.hover(bar, offset=(0, 0))
+        await pilot.mouse_up(bar, offset=(0, 0))
+        await settle(pilot)
+        assert transport.position == 0
+        await pilot.hover(bar, offset=(15, 0))  # the button is up
+        await pilot.click(bar, offset=(60, 0))  # beside the slider
+        await settle(pilot)
+        assert transport.position == 0
+        await pilot.click(bar, offset=(40, 0))
+        await settle(pilot)
+        assert transport.state == "live"
+
+    drive(app, script)
+
+
+def test_go_to_knows_every_name_on_the_screen_and_steps_as_the_screen_writes_them(stage, ask) -> None:
+    whole = "chatcmpl-d92da972a4f640628a0bdcda8ec01234-0a1b2c3d"
+    run = stage([ask(whole, "a question", "an answer of some words", samples=2), ask("ada", "b", "c d e")]).run(3)
+    app = app_for(run)
+
+    async def script(pilot: Pilot) -> None:
+        seat, transport = Seat(pilot, run, None), app.context.transport
+
+        async def go_to(words: str) -> None:
+            await seat.press("g")
+            await seat.answer(words)
+
+        for words in ("2", "step 2", "0,002"):
+            transport.to_start()
+            await go_to(words)
+            assert transport.position == transport.recording.step_end(2), words
+        # A sample has no arrival of its own: it is shown where the picture stands.
+        await go_to("d92da9.1")
+        assert (app.context.selection.seq_id, transport.position) == (f"{whole}.1", transport.recording.step_end(2))
+        await go_to("d92da9")
+        transport.to_live()
+        app.draw()
+        assert (app.context.selection.seq_id, app.current_mode) == (f"{whole}.0", "requests")
+        assert not told(app)
+        await go_to("9,999")
+        assert "9,999" in told(app)[-1] and transport.position == len(run.events)
 
     drive(app, script)

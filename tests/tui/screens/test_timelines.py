@@ -7,22 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from support.engine.random_traces import OPTIONS, REQUESTS, RUNS, context_with, folded, run_of
+from support.tui.shown import SCENARIOS, missing_from, rows
 
 from minivllm.events import types as ev
-from minivllm.tui.draw.lines import target_of, text_of
+from minivllm.tui.draw.lines import text_of
 from minivllm.tui.draw.selection import sequence
 from minivllm.tui.draw.wrap import wrap, wrap_tail
-from minivllm.tui.state.lives import Life
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.requests.request_detail import RequestDetail
 from minivllm.tui.widgets.requests.timelines import SIGNS, Axis, Timelines, duration, in_order, phase_cells
 
-SCENARIOS = ["shared_prefix", "memory_pressure", "samples", "beams"]
 _RAREST_FIRST = ("preempted", "prefill", "queued", "decode")
-
-
-def rows(panel, model: DashboardModel, width: int = 118, height: int = 30) -> list[str]:
-    return [text_of(line).rstrip() for line in panel.lines(model, width, height)]
 
 
 def twin(events: list[ev.Event], seq_id: str, last_step: int) -> list[str | None]:
@@ -142,108 +137,28 @@ def test_the_chosen_life_is_in_sight_and_else_the_newest_that_run(stage, ask) ->
     assert panel.targets() == [sequence(life.seq_id) for life in in_order(model)]
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(None, ""), (0.0, "0ms"), (0.0042, "4.2ms"), (0.28, "280ms"), (3.14, "3.1s"), (6000, "100min")],
-)
-def test_a_duration_takes_at_most_six_characters(seconds: float | None, text: str) -> None:
-    assert duration(seconds) == text
+def test_a_duration_takes_at_most_six_characters() -> None:
+    shown = {None: "", 0.0: "0ms", 0.0042: "4.2ms", 0.28: "280ms", 3.14: "3.1s", 6000: "100min"}
+    assert {seconds: duration(seconds) for seconds in shown} == shown
 
 
-# ---- the chosen request ----
-
-
-def test_prompt_and_text_are_shown_whole_where_there_is_room(shared_prefix) -> None:
-    model = folded(shared_prefix.run(40))
-    panel = RequestDetail()
-    for seq_id in model.fold.running:
-        panel.context = context_with(sequence(seq_id))
-        fold = model.fold
-        found, request = fold.sequences[seq_id], fold.requests[fold.sequences[seq_id].request_id]
-        joined = " ".join(" ".join(rows(panel, model, 70, 60)).split())
-        assert " ".join(request.prompt.split()) in joined and " ".join(found.text.split()) in joined
-        assert f"of at most {request.max_tokens} output" in joined
-        # In two columns the same words stand beside each other.
-        assert sorted(" ".join(rows(panel, model, 120, 60)).split()) == sorted(joined.split())
-
-
-def test_where_there_is_little_room_the_newest_of_both_texts_is_shown(shared_prefix) -> None:
-    model = folded(shared_prefix.run(40))
-    panel = RequestDetail()
-    panel.context = context_with(sequence("r0.0"))
-    shown = rows(panel, model, 60, 12)
-    assert len(shown) == 12
-    assert shown[-1].endswith(model.fold.sequences["r0.0"].text.split()[-1])
-    prompt = shown[shown.index("prompt") + 1 : shown.index("text")]
-    assert prompt[0].startswith("…") and prompt[-1].endswith("sky blue ?")
-    assert len(shown) - shown.index("text") > 3
-
-
-def test_the_numbers_and_phases_are_those_of_the_fold_and_the_life(memory_pressure) -> None:
-    model = folded(memory_pressure.run(60))
-    panel = RequestDetail()
+def test_the_numbers_and_phases_are_those_of_the_fold_and_the_life(memory_pressure, shared_prefix) -> None:
+    model, panel = folded(memory_pressure.run(60)), RequestDetail()
     preempted = [life for life in in_order(model) if life.preemption is not None]
     assert len(preempted) == 2
     for life in preempted:
         panel.context = context_with(sequence(life.seq_id))
+        one, output = life.preemption, len(model.fold.sequences[life.seq_id].output_token_ids)
         text = " ".join(rows(panel, model, 90, 40))
-        one = life.preemption
-        assert (
-            f"step {one.step} (" in text
-            and f"is preempted for {one.victim_of[:-2]} and waits for {60 - one.step} step" in text
-        )
-        assert f"{len(model.fold.sequences[life.seq_id].output_token_ids)} of at most 80 output tokens" in text
-
-
-def test_one_that_has_ended_is_shown_from_the_history(shared_prefix) -> None:
+        assert missing_from(text, one.step, "preempted", one.victim_of[:-2], 60 - one.step, output, 80) == []
+    # One that has ended is shown from the history.
     model = folded(shared_prefix.run())
     done = model.fold.history[-1]
-    panel = RequestDetail()
     panel.context = context_with(sequence(done.seq_id))
     text = " ".join(" ".join(rows(panel, model, 90, 60)).split())
-    assert " done" in text and f"{done.num_tokens} tokens in all" in text and " ".join(done.text.split()) in text
+    assert missing_from(text, "done", done.num_tokens) == [] and " ".join(done.text.split()) in text
     panel.context = context_with(sequence("nobody.0"))
-    assert rows(panel, model) == ["nobody is not known at this moment"]
-
-
-def test_before_the_first_request_there_is_nobody_to_show(shared_prefix) -> None:
-    model = DashboardModel(shared_prefix.header)
-    assert rows(RequestDetail(), model) == ["nobody to show yet"]
-    assert rows(Timelines(), model) == ["no request has come yet"]
-
-
-# ---- any size, any text ----
-
-
-@pytest.mark.parametrize("scenario", SCENARIOS)
-@pytest.mark.parametrize("size", [(1, 1), (10, 2), (24, 4), (37, 5), (79, 8), (118, 20), (200, 60)])
-def test_no_panel_of_the_requests_leaves_its_room(scenario: str, size, request: pytest.FixtureRequest) -> None:
-    stage = request.getfixturevalue(scenario)
-    model, panels = DashboardModel(stage.header), [Timelines(), RequestDetail()]
-    for number, event in enumerate(stage.run(70).events):
-        model.apply(event)
-        if number % 11:
-            continue
-        for panel in panels:
-            panel.context = context_with(sequence("r1.0")) if number % 2 else None
-            lines = panel.lines(model, *size)
-            assert len(lines) <= size[1], panel
-            assert all(cell_len(text_of(line)) <= size[0] for line in lines), panel
-
-
-def test_hostile_texts_and_names_are_drawn_without_what_a_terminal_would_obey(stage, ask) -> None:
-    name = "x\x1b[31m‮\nevil: @" + "長" * 40
-    model = folded(
-        stage([ask(name, "\x1b[2J長長 " * 60, "an\x07swer\r\n " * 9, samples=2, max_tokens=30)], num_blocks=40).run(6)
-    )
-    for panel in (Timelines(), RequestDetail()):
-        panel.context = context_with(sequence(name + ".0"))
-        for width in (60, 118):
-            for line in panel.lines(model, width, 20):
-                assert cell_len(text_of(line)) <= width
-                assert not re.search("[\x00-\x1f\x7f-\x9f‮]", text_of(line))
-    drawn = [target_of(style) for line in Timelines().lines(model, 60, 20) for _, style in line]
-    assert sequence(name + ".0") in drawn
+    assert missing_from(rows(panel, model)[0], "nobody", "not known") == []
 
 
 @given(st.text(max_size=200), st.integers(0, 30))
@@ -268,6 +183,56 @@ def test_the_end_of_a_growing_text_does_not_dance() -> None:
     assert moved <= 14
 
 
-def test_a_life_of_one_step_has_a_cell() -> None:
-    life = Life(0.0, seq_id="a.0", request_id="a", phases=[(3, 0.0, "queued")], end=(3, 0.0, "abort"))
-    assert list(phase_cells(life, Axis(3, 1, 2), 9)) == ["queued", None]
+def test_the_texts_are_whole_where_there_is_room_and_else_their_newest_part_is_shown(shared_prefix) -> None:
+    model = folded(shared_prefix.run(40))
+    fold, panel = model.fold, RequestDetail()
+    for seq_id in fold.running:
+        panel.context = context_with(sequence(seq_id))
+        found, request = fold.sequences[seq_id], fold.requests[fold.sequences[seq_id].request_id]
+        joined = " ".join(" ".join(rows(panel, model, 70, 60)).split())
+        assert " ".join(request.prompt.split()) in joined and " ".join(found.text.split()) in joined
+        assert missing_from(joined, request.max_tokens) == []
+        # In two columns the same words stand beside each other.
+        assert sorted(" ".join(rows(panel, model, 120, 60)).split()) == sorted(joined.split())
+    panel.context = context_with(sequence("r0.0"))
+    shown = rows(panel, model, 60, 12)
+    assert len(shown) == 12 and shown[-1].endswith(fold.sequences["r0.0"].text.split()[-1])
+    prompt = shown[shown.index("prompt") + 1 : shown.index("text")]
+    assert prompt[0].startswith("…") and prompt[-1].endswith("sky blue ?")
+
+
+def test_where_there_are_more_rows_than_room_the_head_says_which_these_are(stage, ask) -> None:
+    model = folded(stage([ask(f"r{i}", "a question", "an answer " * 9) for i in range(60)]).run(30))
+    for width in (50, 118):
+        head, *shown = rows(Timelines(), model, width, 14)
+        names = [row.split()[1] if row[0].strip() else row.split()[0] for row in shown]
+        first, last = (int(name[1:]) + 1 for name in (names[0], names[-1]))
+        assert missing_from(head, f"{first}-{last}", 60) == []
+    assert " of 60" not in rows(Timelines(), model, 118, 80)[0]
+
+
+def test_a_beam_is_drawn_below_the_nearest_of_its_ancestors_that_is_still_there(stage, ask) -> None:
+    beams = stage(
+        [ask("ada", "a b c d", "e f g h i j k", beams=3, max_tokens=24), ask("ben", "l m", "n o p q r s t u v w")]
+    )
+    model, panel, forked_off = DashboardModel(beams.header), Timelines(), {}
+    without_root = 0
+    for event in beams.run().events:
+        model.apply(event)
+        if isinstance(event, ev.RequestForked):
+            forked_off[event.seq_id] = event.parent
+        if not isinstance(event, ev.StepEnd):
+            continue
+        lives, above = model.lives.by_sequence, []
+        for row in (text_of(line)[2:] for line in panel.lines(model, 120, 20)[1:]):
+            depth = row.find("└") + 1
+            name = row[depth:].split()[0]
+            seq_id = name if "." in name else f"{name}.0"
+            ancestor = forked_off.get(seq_id)
+            while ancestor is not None and ancestor not in lives:
+                ancestor = forked_off.get(ancestor)
+            del above[depth:]
+            assert (above[-1] if depth else None) == ancestor
+            above.append(seq_id)
+        without_root += any(life.request_id == "ada" for life in lives.values()) and "ada.0" not in lives
+    assert without_root

@@ -37,21 +37,14 @@ def many(count: int, header: ev.LogHeader, rare: frozenset[int] = frozenset()) -
 
 @pytest.mark.parametrize(
     ("text", "kinds"),
-    [
-        ("preempted", {"request.preempted"}),
-        ("Block.Ev", {"block.evicted"}),
-        ("b17", OF_A_BLOCK),
-        ("17", OF_A_BLOCK),
-        ("nothing of this name", set()),
-    ],
+    [("preempted", {"request.preempted"}), ("Block.Ev", {"block.evicted"}), ("b17", OF_A_BLOCK), ("nothing", set())],
 )
 def test_a_word_is_looked_for_in_kinds_and_blocks(text: str, kinds: set[str], memory_pressure) -> None:
     events = memory_pressure.run().events
-    wanted = EventFilter.parse(text)
-    accepted = [event for event in events if wanted.accepts(event)]
-    assert {event.__struct_config__.tag for event in accepted} == kinds
-    others = EventFilter.parse(f"! {text}")
-    assert [event for event in events if others.accepts(event)] == [one for one in events if one not in accepted]
+    wanted, others = EventFilter.parse(text), EventFilter.parse(f"! {text}")
+    assert {event.__struct_config__.tag for event in events if wanted.accepts(event)} == kinds
+    assert all(wanted.accepts(event) != others.accepts(event) for event in events)
+    assert {EventFilter.parse(none) for none in ("", "  ", "!", " ! ")} == {None}
 
 
 def test_a_word_is_looked_for_in_every_name_that_an_event_has(samples) -> None:
@@ -62,21 +55,12 @@ def test_a_word_is_looked_for_in_every_name_that_an_event_has(samples) -> None:
         assert wanted.accepts(event) == any(name is not None and name.startswith("r0") for name in names)
 
 
-@pytest.mark.parametrize("text", ["", "  ", "!", " ! "])
-def test_no_word_is_no_filter(text: str) -> None:
-    assert EventFilter.parse(text) is None
-
-
+@settings(max_examples=20)
 @given(st.data())
-@settings(max_examples=60, deadline=None)
 def test_a_search_finds_what_a_scan_of_everything_finds(data: st.DataObject) -> None:
-    header = ev.LogHeader(
-        engine="1", model="m", clock="virtual", wall=0.0, mono=0.0, num_blocks=4, block_size=4, max_num_seqs=1,
-        max_num_batched_tokens=64, max_model_len=64, scheduling_policy="fcfs", enable_prefix_caching=True,
-    )  # fmt: skip
-    count = data.draw(st.integers(0, 30_000))
+    count = data.draw(st.integers(0, 9_000))
     rare = frozenset(data.draw(st.lists(st.integers(0, max(count - 1, 0)), max_size=60)))
-    recording = many(count, header, rare)
+    recording = many(count, None, rare)
     search = EventSearch(EventFilter("evicted"))
     for position in data.draw(st.lists(st.integers(0, count), min_size=1, max_size=4)):
         for _ in range(100):
@@ -86,7 +70,7 @@ def test_a_search_finds_what_a_scan_of_everything_finds(data: st.DataObject) -> 
             if search.done:
                 break
         assert search.done
-        everything = [index for index in range(count) if isinstance(recording.all[index], ev.BlockEvicted)]
+        everything = sorted(one for one in rare if one < count)
         at = search.num_before(position)
         nearest = [one for one in everything if one < position][-5:], [one for one in everything if one >= position][:5]
         assert search.found[max(at - 5, 0) : at] == nearest[0]

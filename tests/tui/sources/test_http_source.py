@@ -112,65 +112,43 @@ def test_a_dashboard_goes_on_to_the_new_engine_but_takes_nobody_out_of_the_past(
     header, events = shared_prefix.header, shared_prefix.run(12).events
     other = msgspec.structs.replace(header, wall=header.wall + 3600)
     for looks_back in (False, True):
-        with serving(
-            Answer(meta(header) + messages(events))
-        ) as server:  # then it is gone, until there is an answer again
+        with serving(Answer(meta(header) + messages(events))) as server:  # then it is gone, until there is an answer
             source = HttpSource(server.url, codec=MODELS)
             app = DashboardApp(source, follows=True)
-
-            async def script(
-                pilot: Pilot,
-                app: DashboardApp = app,
-                answers: list[Answer] = server.answers,
-                looks_back: bool = looks_back,
-            ) -> None:
-                if looks_back:
-                    await pilot.press("left")
-                answers.append(Answer(meta(other) + messages(events)))
-                if looks_back:
-                    await until(pilot, lambda: "end goes to it" in " ".join(told(app)))
-                    assert not app._exit
-                    await pilot.press("end")
-                await until(pilot, lambda: app._exit)
-
-            drive(app, script)
+            drive(app, _goes_on(server.answers, Answer(meta(other) + messages(events)), looks_back))
             assert app.return_value == "next"
 
 
-def test_what_a_lost_engine_ran_is_not_drawn_as_running(shared_prefix) -> None:
-    events = shared_prefix.run(12).events
-    with serving(Answer(meta(shared_prefix.header) + messages(events))) as server:
-        source = HttpSource(server.url, codec=MODELS)
-        app = DashboardApp(source)
-
-        async def script(pilot: Pilot) -> None:
-            slots = panel(app, "slots")
-            await until(pilot, lambda: source.status.state == "lost" and "as last heard" in str(slots.border_title))
-            words = [style for line in slots._lines for text, style in line if text.strip() == "DECODE"]
-            assert words and set(words) == {"muted"}
-
-        drive(app, script)
-
-
 @pytest.mark.parametrize(
-    ("answer", "sentence"),
+    ("answer", "fact"),
     [
-        (Answer(b"<html>", kind="text/html"), "it sends text/html and no events"),
-        (Answer(b"", status=404), "it tells no events: start that server with `minivllm serve --events`"),
-        (Answer(b"", status=401), "it wants an API key: put it into the environment variable VLLM_API_KEY"),
-        (Answer(b"", status=418), "it answers 418 I'm a Teapot and no events"),
-        (Answer(b"", status=302), "it answers 302 Found and no events"),
-        (Answer(sse(b"{}")), "its first message is no header"),
-        (Answer(sse(b'{"hello": 1}', event="meta")), "is not a minivllm recording"),
+        (Answer(b"<html>", kind="text/html"), "text/html"),
+        (Answer(b"", status=404), "--events"),
+        (Answer(b"", status=401), "VLLM_API_KEY"),
+        (Answer(b"", status=418), "418"),
+        (Answer(b"", status=302), "302"),
+        (Answer(sse(b"{}")), "header"),
+        (Answer(sse(b'{"hello": 1}', event="meta")), "not a minivllm recording"),
+        ("newer", "upgrade"),
     ],
-    ids=["a web page", "not found", "no key", "no server of events", "elsewhere", "other messages", "no header"],
+    ids=[
+        "a web page",
+        "not found",
+        "no key",
+        "no server of events",
+        "elsewhere",
+        "other messages",
+        "no header",
+        "newer",
+    ],
 )
-def test_a_server_that_speaks_something_else_is_one_clear_sentence(answer: Answer, sentence: str) -> None:
+def test_a_server_that_speaks_something_else_is_one_clear_sentence(answer: Answer, fact: str, shared_prefix) -> None:
+    if answer == "newer":
+        answer = Answer(meta(msgspec.structs.replace(shared_prefix.header, version=99)))
     with serving(answer) as server:
-        with pytest.raises(EventLogError, match=sentence) as caught:
+        with pytest.raises(EventLogError, match=fact) as caught:
             HttpSource(server.url)
-        assert str(caught.value).startswith(server.url) and str(caught.value).count(".") <= 6
-        assert not str(caught.value).endswith("..")
+        assert server.url in str(caught.value) and "\n" not in str(caught.value)
         assert reader_threads() == []
 
 
@@ -182,26 +160,6 @@ def test_garbage_among_the_events_ends_the_view_and_keeps_what_came_before(share
         poll_until(source, lambda: source.status.state == "ended" and len(source.recording) == 3)
         assert "what came after event 2 is no event" in source.status.text
         source.close()
-
-
-def test_a_newer_server_is_refused_with_the_advice_to_upgrade(shared_prefix) -> None:
-    newer = msgspec.structs.replace(shared_prefix.header, version=99)
-    with serving(Answer(meta(newer))) as server, pytest.raises(EventLogError, match=r"upgrade minivllm to open it\.$"):
-        HttpSource(server.url)
-
-
-def test_nobody_there_is_one_sentence_after_some_tries() -> None:
-    with serving() as server:
-        url = server.url
-    with pytest.raises(EventLogError, match=r"does not answer \(Connection refused\)\.$"):
-        HttpSource(url, wait=0.1)
-    assert reader_threads() == []
-
-
-@pytest.mark.parametrize("url", ["http://", "http://host:port/", "https://:80", "http://host:99999"])
-def test_an_address_that_is_none_is_refused_before_anything_is_tried(url: str) -> None:
-    with pytest.raises(EventLogError, match="is no address of a server"):
-        HttpSource(url)
 
 
 def test_a_full_disk_ends_the_view_and_keeps_what_came_before(shared_prefix, monkeypatch) -> None:
@@ -225,23 +183,8 @@ def test_a_full_disk_ends_the_view_and_keeps_what_came_before(shared_prefix, mon
         source.close()
 
 
-# ---- server-sent events ----
-
 STREAM = b': hi\n\nevent: meta\r\ndata: {"a": 1}\r\n\r\nid: 7\ndata:x\ndata: y\n\nretry: 5\n\ndata: last\n\ndata: torn'
 MESSAGES = [SseMessage("meta", b'{"a": 1}'), SseMessage("message", b"x y"), SseMessage("message", b"last")]
-
-
-@pytest.mark.parametrize("length", range(1, len(STREAM)))
-def test_messages_are_the_same_however_the_stream_is_cut(length: int) -> None:
-    parser = SseParser()
-    pieces = [STREAM[start : start + length] for start in range(0, len(STREAM), length)]
-    assert [message for piece in pieces for message in parser.feed(piece)] == MESSAGES
-
-
-def test_a_message_without_an_end_is_not_waited_for_forever() -> None:
-    parser = SseParser()
-    with pytest.raises(EventLogError, match="a message without an end"):
-        parser.feed(b"data: " + b"x" * MAX_MESSAGE_BYTES)
 
 
 def test_the_reader_stops_reading_when_nobody_takes_its_lines(shared_prefix, monkeypatch) -> None:
@@ -251,6 +194,44 @@ def test_the_reader_stops_reading_when_nobody_takes_its_lines(shared_prefix, mon
     with serving(Answer(meta(shared_prefix.header) + messages(events), hold=True)) as server:
         source = HttpSource(server.url)
         time.sleep(0.1)
-        assert 50 < len(source._stream.lines) < 80
+        assert len(source._stream.lines) < 80
         poll_until(source, lambda: len(source.recording) == len(events))
         source.close()
+
+
+def test_an_address_where_nobody_is_or_that_is_none_is_one_sentence() -> None:
+    with serving() as server:
+        url = server.url
+    with pytest.raises(EventLogError, match=r"does not answer \(Connection refused\)"):
+        HttpSource(url, wait=0.1)
+    assert reader_threads() == []
+    for url in ("http://", "http://host:port/", "https://:80", "http://host:99999"):
+        with pytest.raises(EventLogError, match="is no address of a server"):
+            HttpSource(url)
+
+
+def test_messages_are_the_same_however_the_stream_is_cut_and_none_is_endless() -> None:
+    for length in range(1, len(STREAM)):
+        parser = SseParser()
+        pieces = [STREAM[start : start + length] for start in range(0, len(STREAM), length)]
+        assert [message for piece in pieces for message in parser.feed(piece)] == MESSAGES
+    with pytest.raises(EventLogError, match="without an end"):
+        SseParser().feed(b"data: " + b"x" * MAX_MESSAGE_BYTES)
+
+
+def _goes_on(answers: list[Answer], other: Answer, looks_back: bool):
+    async def script(pilot: Pilot) -> None:
+        app, slots = pilot.app, panel(pilot.app, "slots")
+        await until(pilot, lambda: "as last heard" in str(slots.border_title))
+        words = [style for line in slots._lines for text, style in line if text.strip() == "DECODE"]
+        assert words and set(words) == {"muted"}, "what a lost engine ran is not drawn as running"
+        if looks_back:
+            await pilot.press("left")
+        answers.append(other)
+        if looks_back:
+            await until(pilot, lambda: "end goes to it" in " ".join(told(app)))
+            assert not app._exit
+            await pilot.press("end")
+        await until(pilot, lambda: app._exit)
+
+    return script

@@ -1,11 +1,12 @@
 """Sources in this process and files: nothing lost, nobody waits, and trouble is one sentence."""
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -35,44 +36,23 @@ def log(shared_prefix, tmp_path: Path) -> Path:
     return path
 
 
-# ---- in process ----
-
-
 def test_events_of_this_process_can_be_rewound_like_any_recording(shared_prefix) -> None:
+    engine = shared_prefix.engine
     source = InProcessSource(shared_prefix.header)
-    shared_prefix.engine.subscribe(source.put)
+    assert source.put.__qualname__ == "deque.append", "the engine pays for no more than that"
+    engine.subscribe(source.put)
     shared_prefix.run(10)
+    late = InProcessSource(engine.log_header(), state=engine.inspect())
+    engine.subscribe(late.put)
     assert source.poll(SOON) == len(shared_prefix.events) and source.poll(SOON) == 0
-    assert source.status.state == "live"
     shared_prefix.run()
-    source.poll(SOON)
+    for one in (source, late):
+        one.poll(SOON)
+        assert one.status.state == "live" and one.recording.head.state == engine.inspect()
     assert all_events(source) == shared_prefix.events
-    assert source.recording.head.state == shared_prefix.engine.inspect()
     assert source.recording.view_at_event(100).state == fold(shared_prefix.header, shared_prefix.events[:100]).state
     source.close()
-
-
-def test_an_event_is_shown_before_its_step_has_ended(shared_prefix) -> None:
-    source = InProcessSource(shared_prefix.header)
-    source.put(shared_prefix.run(1).events[0])
-    assert source.poll(0.01) == 1
-    source.close()
-
-
-def test_putting_an_event_is_nothing_but_an_append_to_a_deque(shared_prefix) -> None:
-    source = InProcessSource(shared_prefix.header)
-    assert source.put.__qualname__ == "deque.append"
-    source.close()
-
-
-def test_a_source_that_comes_late_starts_from_an_inspection(shared_prefix) -> None:
-    engine = shared_prefix.run(12).engine
-    source = InProcessSource(engine.log_header(), state=engine.inspect())
-    engine.subscribe(source.put)
-    shared_prefix.run()
-    source.poll(SOON)
-    assert source.recording.head.state == engine.inspect()
-    source.close()
+    late.close()
 
 
 def test_nothing_is_lost_between_two_threads_and_a_poll_keeps_to_its_time(shared_prefix) -> None:
@@ -117,87 +97,6 @@ def test_a_full_disk_is_told_and_becomes_a_gap_once_there_is_room(shared_prefix,
     source.close()
 
 
-# ---- replay ----
-
-
-def test_a_replay_is_indexed_bit_by_bit_and_says_how_far(log: Path, shared_prefix) -> None:
-    source = ReplaySource(log)
-    assert source.status[:2] == ("indexing", "Reading the log: 0 %.") or source.status.state == "indexing"
-    poll_until(source, lambda: source.status.state == "recording")
-    assert source.status.text == ""
-    assert all_events(source) == shared_prefix.events
-    source.close()
-
-
-def test_a_replay_of_a_damaged_log_shows_what_stands_before_the_damage(log: Path, shared_prefix) -> None:
-    lines = log.read_bytes().splitlines(keepends=True)
-    log.write_bytes(b"".join([*lines[:41], b"garbage\n", *lines[42:]]))
-    source = ReplaySource(log)
-    poll_until(source, lambda: source.status.state == "recording")
-    assert f"{log} is damaged at line 42: " in source.status.text
-    assert all_events(source) == shared_prefix.events[:40]
-    source.close()
-
-
-def test_a_replay_of_a_truncated_log_ends_with_its_last_whole_line(log: Path, shared_prefix) -> None:
-    log.write_bytes(log.read_bytes()[:-30])
-    source = ReplaySource(log)
-    poll_until(source, lambda: source.status[:2] == ("recording", ""))
-    assert all_events(source) == shared_prefix.events[:-1]
-    source.close()
-
-
-@pytest.mark.parametrize("follow", [False, True], ids=["replay", "attach"])
-@pytest.mark.parametrize(
-    ("content", "sentence"),
-    [
-        (b"Dear diary\n", "is not a minivllm recording: its first line is no header."),
-        (b'{"ev":"meta","schema":"other.trace"}\n', "is not a minivllm recording"),
-        (b"\x89PNG\r\n\x1a\n\x00\x00", "is not a minivllm recording"),
-        ("newer", "upgrade minivllm to open it."),
-    ],
-    ids=["foreign", "other header", "binary", "newer"],
-)
-def test_a_file_that_is_no_recording_of_ours_is_one_sentence(
-    tmp_path: Path, shared_prefix, follow: bool, content: bytes | str, sentence: str
-) -> None:
-    path = tmp_path / "file"
-    newer = encode_header(msgspec.structs.replace(shared_prefix.header, version=99))
-    path.write_bytes(newer if content == "newer" else content)
-    with pytest.raises(EventLogError, match=sentence) as caught:
-        open_source(str(path), follow=follow)
-    assert str(path) in str(caught.value) and "\n" not in str(caught.value)
-
-
-def test_a_directory_or_an_empty_or_missing_file_is_one_sentence(tmp_path: Path) -> None:
-    (tmp_path / "empty").touch()
-    for follow in (False, True):
-        with pytest.raises(EventLogError, match=r"cannot be read: Is a directory\."):
-            open_source(str(tmp_path), follow=follow)
-    with pytest.raises(EventLogError, match="has no header line"):
-        ReplaySource(tmp_path / "empty")
-    with pytest.raises(EventLogError, match="has no header line"):
-        TailSource(tmp_path / "empty", wait=0.05)
-    with pytest.raises(EventLogError, match=r"cannot be read: No such file"):
-        ReplaySource(tmp_path / "nothing")
-    with pytest.raises(EventLogError, match="does not exist, and nobody has begun to write it"):
-        TailSource(tmp_path / "nothing", wait=0.05)
-
-
-@pytest.mark.parametrize("follow", [False, True], ids=["replay", "attach"])
-def test_a_file_that_may_not_be_read_is_one_sentence(log: Path, monkeypatch, follow: bool) -> None:
-    def refuse(*args: object, **kwargs: object) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    # Not by chmod: whoever runs tests as root may read everything.
-    monkeypatch.setattr("builtins.open", refuse)
-    with pytest.raises(EventLogError, match=r"cannot be read: Permission denied\."):
-        open_source(str(log), follow=follow)
-
-
-# ---- a file that grows ----
-
-
 def test_a_file_is_waited_for_and_followed_while_it_is_written(tmp_path: Path, shared_prefix) -> None:
     path, events = tmp_path / "growing.jsonl", shared_prefix.run().events
     data = encode_header(shared_prefix.header) + b"".join(map(encode_event, events))
@@ -225,46 +124,6 @@ def test_a_file_is_waited_for_and_followed_while_it_is_written(tmp_path: Path, s
     source.close()
 
 
-def cut_short(path: Path) -> None:
-    os.truncate(path, 500)
-
-
-def begun_anew(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:3000])
-
-
-def replaced(path: Path) -> None:
-    other = path.with_suffix(".new")
-    other.write_bytes(path.read_bytes())
-    other.rename(path)
-
-
-@pytest.mark.parametrize(
-    ("accident", "sentence"),
-    [
-        (cut_short, "was cut short while it was read: attach to it again"),
-        (begun_anew, "was cut short while it was read"),
-        (replaced, "was replaced by another file: attach to it again"),
-        (Path.unlink, "was removed, so nothing more will come."),
-    ],
-)
-def test_whatever_happens_to_the_file_is_told_and_nothing_seen_is_lost(
-    log: Path, shared_prefix, accident: Callable[[Path], None], sentence: str
-) -> None:
-    source, events = TailSource(log), shared_prefix.events
-    poll_until(source, lambda: len(source.recording) == len(events))
-    accident(log)
-    poll_until(source, lambda: source.status.state == "ended")
-    assert f"{log} {sentence}" in source.status.text
-    assert source.poll(0.01) == 0
-    assert all_events(source) == events
-    assert source.recording.view_at_event(200).state == fold(shared_prefix.header, events[:200]).state
-    source.close()
-
-
-# ---- all of them ----
-
-
 def test_the_name_says_which_source_is_meant(log: Path, monkeypatch) -> None:
     monkeypatch.setattr(HttpSource, "__init__", lambda self, url, *, codec: None)
     for text, follow, kind in [
@@ -279,18 +138,98 @@ def test_the_name_says_which_source_is_meant(log: Path, monkeypatch) -> None:
             source.close()
 
 
-@pytest.mark.parametrize(
-    ("module", "absent"),
-    [
-        (
-            "minivllm.tui.app",
-            ("torch", "transformers", "numpy", "minivllm.core", "minivllm.runtime", "minivllm.engine.engine"),
-        ),
-        ("minivllm.tui.sources.source", ("torch", "textual", "rich")),
-        ("minivllm.tui.state.model", ("torch", "textual")),
-    ],
-)
-def test_a_module_loads_nothing_that_it_does_not_need(module: str, absent: tuple[str, ...]) -> None:
-    code = f"import sys, {module}; print(*[name for name in {absent!r} if name in sys.modules])"
-    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert child.stdout.split() == []
+@pytest.mark.parametrize(("damage", "num_whole"), [("none", -0), ("a torn end", -1), ("garbage in line 42", 40)])
+def test_a_replay_shows_what_stands_before_the_damage(log: Path, shared_prefix, damage: str, num_whole: int) -> None:
+    lines = log.read_bytes().splitlines(keepends=True)
+    if damage == "a torn end":
+        lines[-1] = lines[-1][:-30]
+    elif damage != "none":
+        lines[41] = b"garbage\n"
+    log.write_bytes(b"".join(lines))
+    source = ReplaySource(log)
+    assert source.status.state == "indexing"
+    poll_until(source, lambda: source.status.state == "recording")
+    assert ("line 42" in source.status.text) == (num_whole > 0) == bool(source.status.text)
+    assert all_events(source) == shared_prefix.events[: num_whole or None]
+    source.close()
+
+
+@pytest.mark.parametrize("follow", [False, True], ids=["replay", "attach"])
+def test_what_is_no_recording_of_ours_is_one_sentence(tmp_path: Path, shared_prefix, follow: bool, monkeypatch) -> None:
+    contents = {
+        b"Dear diary\n": "is not a minivllm recording",
+        b'{"ev":"meta","schema":"other.trace"}\n': "is not a minivllm recording",
+        b"\x89PNG\r\n\x1a\n\x00\x00": "is not a minivllm recording",
+        encode_header(msgspec.structs.replace(shared_prefix.header, version=99)): "upgrade",
+    }
+    path = tmp_path / "file"
+    for content, fact in contents.items():
+        path.write_bytes(content)
+        with pytest.raises(EventLogError, match=fact) as caught:
+            open_source(str(path), follow=follow)
+        assert str(path) in str(caught.value) and "\n" not in str(caught.value)
+    with pytest.raises(EventLogError, match="Is a directory"):
+        open_source(str(tmp_path), follow=follow)
+    source = partial(TailSource, wait=0.05) if follow else ReplaySource
+    path.write_bytes(b"")
+    with pytest.raises(EventLogError, match="no header"):
+        source(path)
+    with pytest.raises(EventLogError, match="does not exist" if follow else "No such file"):
+        source(tmp_path / "nothing")
+
+    def refuse(*args: object, **kwargs: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    # Not by chmod: whoever runs tests as root may read everything.
+    monkeypatch.setattr("builtins.open", refuse)
+    with pytest.raises(EventLogError, match="Permission denied"):
+        open_source(str(path), follow=follow)
+
+
+ACCIDENTS = {
+    "was cut short": lambda path: os.truncate(path, 500),
+    "was replaced": lambda path: shutil.copy(path, f"{path}.new") and os.rename(f"{path}.new", path),
+    "was removed": Path.unlink,
+}
+
+
+def test_modules_load_nothing_that_they_do_not_need() -> None:
+    """One after the other in one process, from the one that needs least."""
+    heavy = (
+        "torch",
+        "numpy",
+        "transformers",
+        "triton",
+        "minivllm.core.scheduler",
+        "minivllm.runtime",
+        "minivllm.engine.engine",
+    )
+    code = f"""
+import sys
+def absent(*names): return [name for name in names if name in sys.modules]
+import minivllm.tui.sources.source
+print(*absent("textual", "rich", *{heavy}))
+import minivllm.tui.state.model
+print(*absent("textual", *{heavy}))
+from minivllm.events import types as ev
+from minivllm.tui.answers.code import Rule, source_of
+assert all(source_of(Rule(kind.rule, kind)).marked for kind in ev.EVENT_KINDS)
+print(*absent(*{heavy}))
+import minivllm.tui.app
+print(*absent(*{heavy}))
+"""
+    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert child.stdout.split() == [] and child.returncode == 0, child.stdout + child.stderr
+
+
+@pytest.mark.parametrize("fact", ACCIDENTS)
+def test_whatever_happens_to_the_file_is_told_and_nothing_seen_is_lost(log: Path, shared_prefix, fact: str) -> None:
+    source, events = TailSource(log), shared_prefix.events
+    poll_until(source, lambda: len(source.recording) == len(events))
+    ACCIDENTS[fact](log)
+    poll_until(source, lambda: source.status.state == "ended")
+    assert f"{log} {fact}" in source.status.text
+    assert source.poll(0.01) == 0
+    assert all_events(source) == events
+    assert source.recording.view_at_event(200).state == fold(shared_prefix.header, events[:200]).state
+    source.close()

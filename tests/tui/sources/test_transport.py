@@ -1,23 +1,19 @@
 """Moving through a recording: wherever one goes, the picture is the fold of exactly the events before that place."""
 
-from collections.abc import Callable
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.engine.random_traces import RUNS
+from support.tui.memory_recording import MemoryRecording
 
 from minivllm.events import types as ev
 from minivllm.tui.sources.in_process import InProcessSource
 from minivllm.tui.state.model import MODELS, DashboardModel
-from minivllm.tui.time.transport import SPEEDS, STEPS_PER_SECOND, Transport
+from minivllm.tui.time.transport import STEPS_PER_SECOND, Transport
 
 
 def folded(header: ev.LogHeader, events: list[ev.Event]) -> DashboardModel:
-    model = DashboardModel(header)
-    for event in events:
-        model.apply(event)
-    return model
+    return MemoryRecording(header, events).view_at_event(len(events))
 
 
 def same(a: DashboardModel, b: DashboardModel) -> bool:
@@ -38,7 +34,7 @@ def ends_of_steps(events: list[ev.Event]) -> list[int]:
     return [index + 1 for index in range(len(steps)) if index + 1 == len(steps) or steps[index + 1] != steps[index]]
 
 
-@pytest.mark.parametrize("scenario", ["shared_prefix", "memory_pressure", "samples", "beams"])
+@pytest.mark.parametrize("scenario", ["memory_pressure", "beams"])
 def test_every_step_forward_and_back_shows_the_fold_of_the_events_so_far(
     scenario: str, request: pytest.FixtureRequest
 ) -> None:
@@ -91,17 +87,6 @@ def test_any_walk_ends_at_the_fold_of_the_events_before_it(moves: list[str], wal
         now += 0.01
         transport.tick(now, 1.0)
         assert same(transport.view, folded(stage.header, stage.events[: transport.position]))
-
-
-def test_event_by_event_each_one_is_the_event_here(memory_pressure) -> None:
-    stage = memory_pressure.run(10)
-    transport = transport_of(stage, "paused")
-    assert transport.event_here() is None
-    for event in stage.events:
-        transport.event(+1)
-        assert transport.event_here() == event
-    transport.event(-1)
-    assert transport.event_here() == stage.events[-2]
 
 
 def test_notable_events_are_where_the_next_one_stops(memory_pressure) -> None:
@@ -160,52 +145,28 @@ def test_it_is_known_how_long_nothing_came(shared_prefix) -> None:
     assert transport.quiet_seconds == 0.0
 
 
-def test_two_marks_at_one_moment_are_one(shared_prefix) -> None:
-    transport = transport_of(shared_prefix.run(3), "paused")
-    first = transport.mark()
-    assert transport.mark() == first and transport.marks == [first]
-    transport.step(1)
-    assert transport.mark() != first and len(transport.marks) == 2
-
-
-def test_the_speed_has_a_least_and_a_most(shared_prefix) -> None:
-    transport = transport_of(shared_prefix.run(2))
-    for _ in range(20):
-        transport.change_speed(+1)
-    assert transport.speed == SPEEDS[-1]
-    for _ in range(20):
-        transport.change_speed(-1)
-    assert transport.speed == SPEEDS[0]
-
-
-def test_a_request_is_found_by_its_name(shared_prefix) -> None:
-    stage = shared_prefix.run(30)
-    transport = transport_of(stage)
-    assert transport.to_request("r5")
-    event = transport.event_here()
-    assert isinstance(event, ev.RequestArrived) and event.request_id == "r5"
-    assert not transport.to_request("nobody")
-    assert transport.event_here() == event, "who is not found moves nothing"
-
-
 def test_marks_are_places_to_come_back_to_and_to_compare(shared_prefix) -> None:
     transport = transport_of(shared_prefix.run(30))
     assert transport.to_previous_mark() is None and transport.two_marks() is None
     transport.to_step(5)
-    transport.mark()
+    assert transport.mark() == transport.mark() and len(transport.marks) == 1, "two at one moment are one"
     transport.to_step(20)
-    first, here = transport.two_marks()
-    assert (first.fold.step, here.fold.step) == (5, 20)
+    assert [model.fold.step for model in transport.two_marks()] == [5, 20]
     transport.mark()
     transport.to_step(25)
-    assert transport.to_previous_mark().step == 20
-    assert transport.to_previous_mark().step == 5
+    assert [transport.to_previous_mark().step, transport.to_previous_mark().step] == [20, 5]
     assert [model.fold.step for model in transport.two_marks()] == [5, 20]
 
 
-def test_a_step_outside_of_the_recording_is_the_nearest_one(shared_prefix: Callable) -> None:
+def test_steps_and_requests_are_found_or_nothing_moves(shared_prefix) -> None:
     transport = transport_of(shared_prefix.run(30))
-    transport.to_step(10_000)
-    assert transport.view.fold.step == 30
-    transport.to_step(-3)
-    assert transport.view.fold.step == transport.recording.first_step
+    for step, found in ((10_000, 30), (-3, transport.recording.first_step), (7, 7)):
+        transport.to_step(step)
+        assert transport.view.fold.step == found
+    assert transport.to_request("r5")
+    event = transport.event_here()
+    assert isinstance(event, ev.RequestArrived) and event.request_id == "r5"
+    assert not transport.to_request("nobody")
+    assert transport.event_here() == event
+    transport.event(-1)
+    assert transport.event_here() == shared_prefix.events[shared_prefix.events.index(event) - 1]

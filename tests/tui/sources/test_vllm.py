@@ -12,7 +12,8 @@ import pytest
 import zmq
 from support.engine.engine_fakes import WatchedEngine
 from support.patience import SOON
-from textual.pilot import Pilot
+from support.tui.driven_app import until
+from support.tui.shown import missing_from
 
 from minivllm.cli import main
 from minivllm.errors import ConfigError, EventLogError
@@ -31,7 +32,7 @@ from minivllm.tui.draw.lines import text_of
 from minivllm.tui.draw.theme import LIGHT
 from minivllm.tui.vllm import metrics
 from minivllm.tui.vllm.kv import Numbered
-from minivllm.tui.vllm.metrics import Scrape, parse_scrape
+from minivllm.tui.vllm.metrics import parse_scrape
 from minivllm.tui.vllm.source import VllmSource
 from minivllm.tui.vllm.vllm_app import VllmApp
 from minivllm.tui.vllm.vllm_panels import VllmBlocks, VllmLatency, VllmLoad, VllmMemory, VllmUnknown, between
@@ -94,23 +95,15 @@ def test_what_was_not_told_is_none_and_drawn_as_unknown() -> None:
     view = view_of(BEFORE, AFTER)
     assert view.value("num_requests_waiting") is None and view.rate("prompt_tokens_total") is None
     load = rows(VllmLoad(), view)
-    assert load[0] == "running 7   waiting unknown   preempted so far unknown"
-    assert load[1] == "prompt unknown   output 100 tokens/s   finished unknown"
-    assert rows(VllmLatency(), view)[1].split() == ["between", "tokens", "unknown", "unknown", "unknown"]
+    assert (
+        missing_from(load[0], "running 7", "waiting unknown")
+        == []
+        == missing_from(load[1], "output 100", "prompt unknown")
+    )
+    assert rows(VllmLatency(), view)[1].split()[-3:] == ["unknown"] * 3
     assert [row.split()[-1] for row in rows(VllmMemory(), VllmView())] == ["unknown", "unknown"]
-
-
-def test_a_rate_needs_two_answers_and_a_restart_begins_anew() -> None:
-    assert view_of(AFTER).rate("generation_tokens_total") is None
-    view = view_of(BEFORE, AFTER, BEFORE)
-    assert view.rate("generation_tokens_total") is None and view.quantile("time_to_first_token_seconds", 0.5) is None
-    view.take_scrape(parse_scrape(AFTER, 20.0))
-    assert view.rate("generation_tokens_total") == 50.0
-
-
-def test_the_window_moves_on() -> None:
-    view = view_of(BEFORE, AFTER, AFTER, AFTER, AFTER, AFTER, AFTER, AFTER, AFTER)
-    assert view.rate("generation_tokens_total") == 0.0
+    shown = rows(VllmUnknown(), VllmView())
+    assert len(shown) == 5 and rows(VllmUnknown(), VllmView(), height=2) == shown[:2]
 
 
 def test_a_quantile_is_the_two_boundaries_between_which_it_lies() -> None:
@@ -123,13 +116,6 @@ def test_a_quantile_is_the_two_boundaries_between_which_it_lies() -> None:
     assert view_of(AFTER, AFTER).quantile("time_to_first_token_seconds", 0.5) is None
     assert rows(VllmLatency(), view)[0].split("  ")[0] == "first token"
     assert between(Quantile(0.1, 0.25))[0] == "100–250 ms" and between(Quantile(80.0, math.inf))[0] == "over 80 s"
-
-
-def test_names_from_outside_are_drawn_without_what_a_terminal_would_obey() -> None:
-    evil = BEFORE.replace("meta-llama/Llama", "evil\x1b[2Jmodel").replace('engine="1"', 'engine="\u202e1"')
-    view = view_of(evil, evil)
-    assert view.scrape.models == ("evil\x1b[2Jmodel",)
-    assert all("\x1b" not in row and "\u202e" not in row for row in rows(VllmMemory(), view))
 
 
 @pytest.mark.parametrize("text", ["", "<html>", "garbage {", "python_info 1.0\n", 'vllm:x{le="a} 1\n', "vllm:x one\n"])
@@ -152,13 +138,6 @@ def stored(*names: int, parent: int | None = None, medium: str | None = "GPU") -
     return BlockStored(list(names), parent, [7] * (4 * len(names)), 4, medium=medium)
 
 
-def test_names_come_and_go_and_chains_keep_their_order() -> None:
-    view = taken([AllBlocksCleared(), stored(1, 2, 3)], [BlockRemoved([3], "GPU"), stored(4, parent=2)])
-    assert [name for _, name in view.blocks] == [1, 2, 4] and view.knows_all_names
-    assert [block.parent for block in view.blocks.values()] == [None, 1, 2]
-    assert (view.num_stored, view.num_removed, view.num_unsure) == (4, 1, 0)
-
-
 def test_a_name_told_twice_and_removed_once_is_unsure_until_it_is_told_or_removed_again() -> None:
     view = taken([stored(1), stored(1)], [BlockRemoved([1], "GPU")])
     assert view.num_unsure == 1 and len(view.blocks) == 1
@@ -173,8 +152,7 @@ def test_who_comes_late_does_not_know_what_was_stored_before() -> None:
     assert not view.knows_all_names and view.num_unknown_removed == 1 and view.num_lost_batches == 0
     source = type("Source", (), {"kv_status": ("live", "")})()
     shown = rows(VllmBlocks(source, id="blocks"), view)
-    assert shown[0] == "1 name, those stored before are unknown"
-    assert "1 removed that were stored before" in shown[2] and shown[-1] == "╴"
+    assert missing_from(shown[0], 1, "unknown") == [] == missing_from(shown[2], 1) and shown[-1] == "╴"
 
 
 @pytest.mark.parametrize(("next_number", "num_lost"), [(5, 3), (0, 0)], ids=["lost batches", "started again"])
@@ -183,11 +161,6 @@ def test_after_a_hole_in_the_numbers_nothing_is_believed_any_more(next_number: i
     view.take_batch(Numbered(next_number, KVEventBatch(0.0, [stored(9, parent=2)])))
     assert [name for _, name in view.blocks] == [9] and not view.knows_all_names
     assert view.num_lost_batches == num_lost
-
-
-def test_the_same_name_in_two_memories_is_two_blocks() -> None:
-    view = taken([stored(1), stored(1, medium="CPU")], [BlockRemoved([1], "CPU")])
-    assert list(view.blocks) == [("GPU", 1)]
 
 
 def test_a_publisher_that_never_removes_does_not_fill_our_memory(monkeypatch) -> None:
@@ -205,11 +178,6 @@ def test_the_grid_starts_a_row_with_each_chain_and_fits_its_room() -> None:
         for height in (1, 2, 5):
             lines = VllmBlocks(source, id="blocks").lines(view, width, height)
             assert len(lines) <= height and all(len(text_of(line)) <= width for line in lines)
-
-
-def test_without_kv_events_the_prefix_cache_is_unknown() -> None:
-    source = type("Source", (), {"kv_status": None})()
-    assert rows(VllmBlocks(source, id="blocks"), VllmView())[0].startswith("unknown: --kv-events")
 
 
 # ---- the whole way, over sockets ----
@@ -304,79 +272,27 @@ def test_damaged_batches_are_told_and_the_next_good_one_is_taken() -> None:
     context.destroy(linger=0)
 
 
-def test_a_server_that_goes_is_told_and_its_last_numbers_stay() -> None:
-    with metrics_server(lambda: BEFORE) as url:
-        source = VllmSource(url)
-        poll_until(source, lambda: source.status.state == "live" and source.view.scrape is not None)
-    poll_until(source, lambda: source.status.state == "lost")
-    assert "does not answer" in source.status.text and source.view.value("num_requests_running") == 7
-    source.close()
-
-
-def test_a_server_without_metrics_is_told() -> None:
-    with metrics_server(lambda: "<html>", status=404) as url:
-        source = VllmSource(url)
-        poll_until(source, lambda: "it answers 404 Not Found and no metrics" in source.status.text)
-        assert source.status.state == "lost" and source.view.scrape is None
-        source.close()
-
-
-def test_nothing_is_left_running_after_close() -> None:
-    with metrics_server(lambda: BEFORE) as url:
-        VllmSource(url, "tcp://127.0.0.1:5999").close()
-    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("minivllm-vllm")] == []
-
-
-@pytest.mark.parametrize("url", ["localhost:8000", "ftp://host", "http://", "http://host:99999"])
-def test_an_address_that_is_none_is_refused(url: str) -> None:
-    with pytest.raises(EventLogError, match="is no address of a server"):
-        VllmSource(url)
-
-
-def test_an_address_of_kv_events_that_is_none_is_refused_and_leaves_no_thread() -> None:
-    with metrics_server(lambda: BEFORE) as url, pytest.raises(ConfigError, match="is no address of KV events"):
-        VllmSource(url, "nonsense")
-    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("minivllm-vllm")] == []
-
-
 # ---- the screen ----
 
 
-@pytest.mark.parametrize("size", [(80, 24), (140, 40)])
-@pytest.mark.parametrize("ascii", [False, True])
+@pytest.mark.parametrize(("size", "ascii"), [((80, 24), True), ((140, 40), False)])
 def test_the_screen_shows_what_is_known_and_names_what_is_not(size: tuple[int, int], ascii: bool) -> None:
     with metrics_server(lambda: BEFORE) as url:
         app = VllmApp(VllmSource(url), ascii=ascii)
 
+        def text() -> str:
+            return "\n".join("".join(s.text for s in strip) for strip in app.screen._compositor.render_strips())
+
         async def main() -> str:
             async with app.run_test(size=size) as pilot:
-                await screen_has(pilot, "running 7")
+                await until(pilot, lambda: "running 7" in text())
                 app.simulate_key("t")
-                async with asyncio.timeout(SOON):
-                    while app.theme != LIGHT.name:  # the key is handled in its turn
-                        await pilot.pause(0.01)
-                return await screen_has(pilot, "meta-llama/Llama")
+                await until(pilot, lambda: app.theme == LIGHT.name and "meta-llama/Llama" in text())
+                return text()
 
-        text = asyncio.run(main())
-    assert "waiting unknown" in text and "LIVE" in text and "which request holds which block" in text
-    assert "unknown: --kv-events" in text and "25.0%" in text
-    if ascii:
-        assert text.isascii()
-
-
-async def screen_has(pilot: Pilot, wanted: str) -> str:
-    for _ in range(200):
-        await pilot.pause(0.02)
-        text = "\n".join("".join(s.text for s in strip) for strip in pilot.app.screen._compositor.render_strips())
-        if wanted in text:
-            return text
-    raise AssertionError(f"{wanted!r} is not in\n{text}")
-
-
-def test_what_vllm_does_not_tell_stands_on_the_screen() -> None:
-    shown = rows(VllmUnknown(), VllmView())
-    assert len(shown) == 5 and all(row.startswith("? ") for row in shown)
-    assert rows(VllmUnknown(), VllmView(), height=2) == shown[:2]
+        shown = asyncio.run(main())
+    assert missing_from(shown, "waiting unknown", "LIVE", "25.0%") == [] and "unknown: --kv-events" in shown
+    assert not ascii or shown.isascii()
 
 
 @pytest.mark.parametrize(
@@ -393,7 +309,44 @@ def test_the_command_says_in_one_sentence_what_to_change(arguments: list[str], s
     assert sentence in capsys.readouterr().err
 
 
-def test_an_empty_scrape_has_no_numbers() -> None:
-    view = VllmView()
-    view.take_scrape(Scrape(0.0))
-    assert view.value("num_requests_running") is None and view.num_blocks is None
+def test_a_rate_needs_two_answers_a_restart_begins_anew_and_the_window_moves_on() -> None:
+    assert view_of(AFTER).rate("generation_tokens_total") is None
+    view = view_of(BEFORE, AFTER, BEFORE)
+    assert view.rate("generation_tokens_total") is None and view.quantile("time_to_first_token_seconds", 0.5) is None
+    view.take_scrape(parse_scrape(AFTER, 20.0))
+    assert view.rate("generation_tokens_total") == 50.0
+    assert view_of(BEFORE, *[AFTER] * 8).rate("generation_tokens_total") == 0.0
+
+
+def test_names_come_and_go_in_each_memory_and_chains_keep_their_order() -> None:
+    view = taken([AllBlocksCleared(), stored(1, 2, 3)], [BlockRemoved([3], "GPU"), stored(4, parent=2)])
+    assert [name for _, name in view.blocks] == [1, 2, 4] and view.knows_all_names
+    assert [block.parent for block in view.blocks.values()] == [None, 1, 2]
+    assert (view.num_stored, view.num_removed, view.num_unsure) == (4, 1, 0)
+    view = taken([stored(1), stored(1, medium="CPU")], [BlockRemoved([1], "CPU")])
+    assert list(view.blocks) == [("GPU", 1)]
+
+
+def test_a_server_that_goes_or_has_no_metrics_is_told_and_the_last_numbers_stay() -> None:
+    evil = BEFORE.replace("meta-llama/Llama", "evil\x1b[2Jmodel").replace('engine="1"', 'engine="\u202e1"')
+    with metrics_server(lambda: evil) as url:
+        source = VllmSource(url)
+        poll_until(source, lambda: source.status.state == "live" and source.view.scrape is not None)
+    poll_until(source, lambda: source.status.state == "lost")
+    assert "does not answer" in source.status.text and source.view.value("num_requests_running") == 7
+    assert all("\x1b" not in row and "\u202e" not in row for row in rows(VllmMemory(), source.view))
+    source.close()
+    with metrics_server(lambda: "<html>", status=404) as url:
+        source = VllmSource(url)
+        poll_until(source, lambda: "404 Not Found" in source.status.text)
+        assert source.status.state == "lost" and source.view.scrape is None
+        source.close()
+
+
+def test_an_address_that_is_none_is_refused_and_leaves_no_thread() -> None:
+    for url in ("localhost:8000", "ftp://host", "http://", "http://host:99999"):
+        with pytest.raises(EventLogError, match="is no address of a server"):
+            VllmSource(url)
+    with metrics_server(lambda: BEFORE) as url, pytest.raises(ConfigError, match="is no address of KV events"):
+        VllmSource(url, "nonsense")
+    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("minivllm-vllm")] == []

@@ -1,0 +1,26 @@
+"""Panels drawn without an app, and the four runs that most of them are drawn on."""
+
+import re
+
+from minivllm.tui.draw.lines import text_of
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.frame.header import Header
+from minivllm.tui.widgets.frame.panel import Panel
+from support.engine.random_traces import standing_at
+
+SCENARIOS = ("shared_prefix", "memory_pressure", "samples", "beams")
+"""Fixtures of tests/tui/conftest.py."""
+ROOMS = [(1, 1), (2, 3), (10, 2), (24, 4), (38, 9), (79, 8), (118, 20), (200, 60)]
+"""Sizes of panels, from a single cell to a whole terminal."""
+
+
+def rows(panel: Panel, model: DashboardModel, width: int = 110, height: int = 20) -> list[str]:
+    """A panel's lines as text."""
+    if panel.context is None and isinstance(panel, Header):
+        panel.context = standing_at(model)
+    return [text_of(line).rstrip() for line in panel.lines(model, width, height)]
+
+
+def missing_from(text: str, *facts: object) -> list[object]:
+    """Names and numbers that a text does not mention."""
+    return [one for one in facts if not re.search(rf"(?<![\w.]){re.escape(str(one))}(?!\w|\.\w)", text)]

@@ -1,0 +1,79 @@
+"""What holds for every panel: it stays in its room, obeys nobody else's text, can be drawn in ASCII and explains itself."""
+
+import re
+
+import pytest
+from minivllm.tui.draw.portable import to_ascii
+from rich.cells import cell_len
+from support.tui.memory_recording import context_of
+from support.tui.shown import ROOMS, SCENARIOS
+
+from minivllm.events import types as ev
+from minivllm.tui.draw.lines import text_of
+from minivllm.tui.draw.selection import block, event, sequence, step
+from minivllm.tui.panels import _CLASSES, make_panel
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.compare.comparison import Comparison
+from minivllm.tui.widgets.compare.side import Side
+from minivllm.tui.widgets.events.event_detail import EventDetail
+from minivllm.tui.widgets.events.event_list import EventList
+from minivllm.tui.widgets.frame.header import Header
+from minivllm.tui.widgets.frame.panel import Panel
+from minivllm.tui.widgets.steps.step_detail import StepDetail
+
+OBEYED = re.compile("[\x00-\x1f\x7f-\x9f\u200d\u202a-\u202e\u2066-\u2069]")
+NARROWEST = 37
+"""The first words of some panels are never left out; the screen cuts them off."""
+HOSTILE = "x\x1b[31m\u202e\nevil: @\u2066\x9b2J" + "長" * 40
+
+
+def all_panels() -> list[Panel]:
+    sides = [Side("A", is_second=False), Side("B", is_second=True)]
+    return [*map(make_panel, _CLASSES), Header(), EventList(), EventDetail(), StepDetail(), Comparison(), *sides]
+
+
+def check(panels: list[Panel], model: DashboardModel) -> None:
+    for panel in panels:
+        for width, height in ROOMS:
+            lines = panel.lines(model, width, height)
+            assert len(lines) <= height, panel
+            for text in map(text_of, lines):
+                assert cell_len(text) <= width or width < NARROWEST, panel
+                assert not OBEYED.search(text), panel
+                assert to_ascii(text).count("?") == text.replace("長", "??").count("?"), panel
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_every_panel_stays_in_its_room_at_any_moment_and_has_ascii_for_its_signs(scenario: str, request) -> None:
+    run = request.getfixturevalue(scenario).run(40)
+    end, seq_id = run.events[-1], run.engine.inspect().running[0]
+    table = run.engine.inspect().sequences[seq_id].block_table
+    run.events.append(ev.AttentionMass(end.seq + 1, end.step, end.t, seq_id, [1 / len(table)] * len(table)))
+    panels = all_panels()
+    for part in (0.0, 0.02, 0.3, 0.5, 0.77, 1.0):
+        context = context_of(run, int(part * len(run.events)), other=run)
+        context.event_filter = "evicted" if part == 0.5 else ""
+        for panel in panels:
+            panel.context = context
+        for target in (None, block(3), sequence("r1.0"), step(12), event(40), block(900)):
+            context.selection.clear() if target is None else context.selection.choose(target)
+            check(panels, context.transport.view)
+
+
+def test_no_panel_lets_through_what_a_terminal_would_obey(stage, ask) -> None:
+    asks = [
+        ask(f"{HOSTILE}{i}", HOSTILE * 9, f"an\x07swer\r\n {HOSTILE} " * 9, samples=2, max_tokens=30) for i in (0, 1, 2)
+    ]
+    run = stage(asks, num_blocks=60, max_num_seqs=2).run(9)
+    context, panels = context_of(run, other=run), all_panels()
+    context.event_filter = "\x1b[2J[red]"
+    for target in (sequence(f"{HOSTILE}0.0"), block(0), event(0)):
+        context.selection.choose(target)
+        for panel in panels:
+            panel.context = context
+        check(panels, context.transport.view)
+
+
+@pytest.mark.parametrize("panel", all_panels(), ids=lambda one: type(one).__name__)
+def test_every_panel_explains_itself_in_two_or_three_sentences(panel: Panel) -> None:
+    assert panel.HELP_TITLE and panel.HELP_TEXT.endswith(".") and panel.HELP_TEXT.count(". ") in (1, 2)
