@@ -1,6 +1,5 @@
 """A machine that cannot make the GPU report is refused in one sentence, before anything is written."""
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -48,13 +47,6 @@ def test_a_machine_without_a_device_is_refused(refused, monkeypatch) -> None:
 
 
 @pytest.mark.usefixtures("good_device")
-def test_an_old_device_is_refused(refused, monkeypatch) -> None:
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (7, 5))
-    sentence = refused()
-    assert "7.5" in sentence and "8.0" in sentence
-
-
-@pytest.mark.usefixtures("good_device")
 def test_a_device_with_little_free_memory_is_refused_with_both_numbers(refused, monkeypatch) -> None:
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (int(7.5 * GIB), 80 * GIB))
     sentence = refused()
@@ -62,22 +54,7 @@ def test_a_device_with_little_free_memory_is_refused_with_both_numbers(refused, 
 
 
 @pytest.mark.usefixtures("good_device")
-@pytest.mark.parametrize("version", ["3.5.1", "3.8.0", "4.0.0"])
-def test_a_triton_that_pyproject_does_not_allow_is_refused(version, refused, monkeypatch) -> None:
-    monkeypatch.setattr(triton, "__version__", version)
+def test_a_triton_that_pyproject_does_not_allow_is_refused(refused, monkeypatch) -> None:
+    monkeypatch.setattr(triton, "__version__", "3.5.1")
     sentence = refused()
-    assert version in sentence and ">=3.6" in sentence
-
-
-@pytest.mark.usefixtures("good_device")
-def test_a_triton_that_cannot_be_imported_is_refused(refused, monkeypatch) -> None:
-    monkeypatch.setitem(sys.modules, "triton", None)
-    assert "cannot be imported" in refused()
-
-
-def test_an_unknown_stage_is_refused_and_the_known_ones_are_listed(tool, tmp_path: Path, capsys) -> None:
-    with pytest.raises(SystemExit) as exit_:
-        tool("__main__").main(["pizza", "--out", str(tmp_path / "report")])
-    assert exit_.value.code == 2
-    said = capsys.readouterr().err
-    assert "pizza" in said and "profile" in said
+    assert "3.5.1" in sentence and ">=3.6" in sentence

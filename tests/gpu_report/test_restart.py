@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 from support.gpu_report_files import ENVIRONMENT
 
-from minivllm.kernels import launch_table
-from minivllm.kernels.launch_table import LaunchParameters
 from minivllm.lab.bench.kernels import tuning
 
 
@@ -107,37 +105,6 @@ def test_a_restart_measures_only_the_candidates_without_a_row(tool, open_file, t
     assert all(row["entry"] in printed for row in conclusions)
 
 
-def test_an_entry_whose_candidates_are_not_all_measured_has_no_conclusion(timed):
-    rows: list[dict[str, Any]] = []
-    tuning.tune(rows.append, dry_run=True)
-    assert len(list(tuning.conclude(rows, dry_run=True))) == 5
-    assert len(list(tuning.conclude(rows[1:], dry_run=True))) == 4
-
-
-def test_the_line_of_an_entry_is_one_that_the_launch_table_could_have(timed):
-    rows: list[dict[str, Any]] = []
-    tuning.tune(rows.append, dry_run=True)
-    for row in tuning.conclude(rows, dry_run=True):
-        if row["table"] == tuning.MIN_TOKENS:
-            assert row["entry"] == f"MIN_TOKENS_PER_SPLIT = {launch_table.MIN_TOKENS_PER_SPLIT}"
-            continue
-        table = eval("{" + row["entry"] + "}", {"LaunchParameters": LaunchParameters})
-        assert table == {
-            (64, 4): getattr(launch_table, row["table"])[64, 4]
-        }  # the first is the fastest, and the current
-
-
-def test_a_candidate_for_the_least_length_of_a_split_changes_the_number_of_splits(monkeypatch, timed):
-    from minivllm.kernels.attention.decode_split import choose_num_splits
-
-    splits = []
-    monkeypatch.setattr(
-        tuning, "check", lambda case, *rest: splits.append(choose_num_splits(case.batch, 8, case.context))
-    )
-    tuning.tune(lambda row: None, dry_run=False, wants=lambda key: key.startswith("min tokens"))
-    assert splits == [64, 32, 16, 4, 4, 2]
-
-
 def git(folder: Path, *arguments: str) -> str:
     who = ("-c", "user.name=a", "-c", "user.email=a@b")
     return subprocess.run(["git", *who, *arguments], cwd=folder, check=True, capture_output=True, text=True).stdout
@@ -159,7 +126,3 @@ def test_the_commit_says_whether_files_differ_from_it_and_the_reports_own_do_not
     git(tmp_path, "checkout", "-q", "code.py")
     (tmp_path / "new.py").write_text("1")
     assert describe(tmp_path, results) == f"{commit}+changes"
-
-
-def test_without_git_there_is_no_commit(tool, tmp_path):
-    assert tool("machine").describe_commit(tmp_path, tmp_path / "report") is None

@@ -196,13 +196,7 @@ def test_every_size_is_run_once_and_then_recorded_the_largest_first_and_all_in_o
     assert notes == [
         note
         for size in (3, 2, 1)
-        for note in (
-            ("run", size),
-            ("synchronize", None),
-            ("begin", "the pool"),
-            ("run", size),
-            ("end", "the pool"),
-        )
+        for note in (("run", size), ("synchronize", None), ("begin", "the pool"), ("run", size), ("end", "the pool"))
     ]
 
 

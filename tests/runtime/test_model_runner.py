@@ -4,13 +4,7 @@ import numpy as np
 import pytest
 import torch
 from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
-from support.model.tiny_models import (
-    VOCAB_SIZE,
-    PlannedRunner,
-    load_into_ours,
-    make_peer,
-    peer_logits,
-)
+from support.model.tiny_models import VOCAB_SIZE, PlannedRunner, load_into_ours, make_peer, peer_logits
 
 from minivllm.core.scheduler_output import BlockCopy
 from minivllm.core.slot_mapping import slot_mapping

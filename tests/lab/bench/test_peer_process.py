@@ -39,17 +39,6 @@ def test_what_the_peer_prints_is_no_answer(tmp_path: Path) -> None:
         assert peer.generate(REQUESTS) == [[7, 7, 7], [5, 5]]
 
 
-def test_the_peer_says_what_is_preloaded_in_its_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from minivllm.lab.bench.throughput.peer_side import peer_main
-
-    assert peer_main.preloaded_libraries("0") == []
-    library = tmp_path / "libtcmalloc_minimal.so.4"
-    library.write_bytes(b"x" * 4096)
-    mapping = "import mmap; self.map = mmap.mmap(os.open({!r}, os.O_RDONLY), 0, prot=mmap.PROT_READ)"
-    with PeerProcess("vllm", python_with_vllm(tmp_path, starting=mapping.format(str(library))), SETTINGS) as peer:
-        assert "libtcmalloc_minimal.so.4" in peer.preloaded
-
-
 def test_at_the_end_the_peer_and_its_own_children_are_gone(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     starting = (
@@ -63,12 +52,6 @@ def test_at_the_end_the_peer_and_its_own_children_are_gone(tmp_path: Path) -> No
     while is_alive(grandchild) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not is_alive(peer) and not is_alive(grandchild)
-
-
-def test_a_peer_that_raises_is_quoted(tmp_path: Path) -> None:
-    python = python_with_vllm(tmp_path, starting="raise ValueError('no such dtype')")
-    with pytest.raises(BenchError, match=r"vllm failed: ValueError: no such dtype"):
-        PeerProcess("vllm", python, SETTINGS)
 
 
 def test_a_peer_that_dies_is_told_with_its_last_words(tmp_path: Path) -> None:

@@ -1,14 +1,11 @@
 """The GGUF file that llama.cpp gets holds our weights, every bit of them, in llama.cpp's order."""
 
-import dataclasses
 import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from minivllm.errors import BenchError
-from minivllm.lab.bench.throughput import weights_gguf
 from minivllm.lab.bench.throughput.peers import MinivllmEngine
 from minivllm.lab.bench.throughput.weights_gguf import write_gguf
 from minivllm.lab.bench.throughput.workloads import BenchRequest
@@ -49,14 +46,6 @@ def test_in_bfloat16_matrices_are_rounded_and_norms_are_not(tmp_path: Path) -> N
     for name, tensor in stream_weights(checkpoint):
         wanted = tensor if tensor.ndim == 1 else tensor.bfloat16().float()
         assert np.array_equal(found[name], wanted.numpy()), name
-
-
-def test_what_a_gguf_file_cannot_say_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    config = read_model_config(resolve_model("tiny-random"))
-    scaled = dataclasses.replace(config, rope_scaling=object())
-    monkeypatch.setattr(weights_gguf, "read_model_config", lambda _: scaled)
-    with pytest.raises(BenchError, match="scaled rotary embeddings"):
-        write_gguf(tmp_path, tmp_path / "w.gguf", "float32")
 
 
 @pytest.mark.skipif(

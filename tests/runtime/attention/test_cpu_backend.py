@@ -224,8 +224,7 @@ def test_heads_that_are_no_whole_vectors_are_left_to_torch_and_refused_by_name(h
 
 
 @pytest.mark.parametrize(
-    ("compiler", "why"),
-    [("/no/such/compiler", "there is no C compiler"), ("false", "could not build the kernels")],
+    ("compiler", "why"), [("/no/such/compiler", "there is no C compiler"), ("false", "could not build the kernels")]
 )
 def test_without_a_compiler_that_works_torch_serves(compiler: str, why: str, monkeypatch, tmp_path) -> None:
     monkeypatch.setenv("CC", compiler)

@@ -18,17 +18,10 @@ from minivllm.server.options import ServerOptions
 @pytest.mark.parametrize(
     "fields",
     [
-        {"host": ""},
         {"host": "0.0.0.0"},
-        {"host": "::"},
         {"host": "some.name"},
-        {"port": -1},
         {"port": 65536},
-        {"port": True},
-        {"api_key": ("",)},
         {"api_key": ("schlüssel",)},
-        {"max_waiting_requests": 0},
-        {"request_timeout": -1.0},
         {"drain_timeout": float("inf")},
         {"max_body_bytes": 5},
         {"generate_delimiter": "comma"},

@@ -65,15 +65,3 @@ def dechunked(raw: bytes) -> bytes:
         size = int(length, 16)
         body, raw = body + raw[:size], raw[size + 2 :]
     return body
-
-
-def test_a_slow_reader_that_leaves_is_forgotten() -> None:
-    watched = Watched(num_events=512)
-    with watched.served() as url:
-        slow = sleeping_reader(url)
-        wait_until(lambda: watched.hub.num_readers == 1)
-        for _ in range(30):
-            watched.work(8)
-        slow.close()
-        wait_until(lambda: watched.hub.num_readers == 0)
-        assert watched.hub.num_readers == 0
