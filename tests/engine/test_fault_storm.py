@@ -121,8 +121,7 @@ def all_tokens(engine: WatchedEngine, name: str) -> list:
     return sorted(tokens.items())
 
 
-@pytest.mark.parametrize("num_blocks", [30, 100])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize(("seed", "num_blocks"), [(0, 30), (1, 100), (2, 30)])
 def test_in_a_storm_only_those_concerned_fail_and_the_others_get_their_very_tokens(seed: int, num_blocks: int) -> None:
     calm, left = storm(seed, 0.0, num_blocks)
     engine, aborted = storm(seed, RATE, num_blocks)

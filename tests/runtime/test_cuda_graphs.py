@@ -25,7 +25,7 @@ interpreted = pytest.mark.skipif(not INTERPRETED, reason="the tiny models are on
 CPU = torch.device("cpu")
 
 
-@pytest.mark.parametrize("most", [1, 2, 7, 16, 100, 256, 4096])
+@pytest.mark.parametrize("most", [1, 7, 256, 4096])
 def test_sizes_reach_from_one_to_the_largest_batch_with_little_padding(most: int) -> None:
     sizes = padded_sizes(most)
     assert (sizes[0], sizes[-1]) == (1, most)
@@ -45,8 +45,7 @@ def static_runner(monkeypatch: pytest.MonkeyPatch, sizes: list[int], name: str =
 
 
 @interpreted
-@pytest.mark.parametrize("custom_ops", [["none"], ["all"]], ids=["plain", "fused"])
-@pytest.mark.parametrize("name", PEERS)
+@pytest.mark.parametrize(("name", "custom_ops"), [("llama", ["none"]), *((name, ["all"]) for name in PEERS)])
 def test_a_padded_batch_gives_the_logits_of_an_unpadded_one(name, custom_ops, monkeypatch) -> None:
     run = static_runner(monkeypatch, [2, 7], name, custom_ops=custom_ops)
     ran = spy_on_runs(run, monkeypatch)

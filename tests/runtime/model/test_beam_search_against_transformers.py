@@ -76,7 +76,7 @@ def theirs(peer, prompt: list[int], search: BeamSearch) -> list[list[int]]:
 def test_random_searches_find_what_transformers_finds(peer, early_stopping):
     rng = random.Random(7)
     num_ended, lengths = 0, set()
-    for _ in range(100):
+    for _ in range(40):
         prompt = [1 + rng.randrange(VOCAB - 1) for _ in range(rng.randint(1, 5))]
         options = {
             "width": rng.randint(2, 4),
@@ -89,7 +89,7 @@ def test_random_searches_find_what_transformers_finds(peer, early_stopping):
         assert ours(peer, prompt, search) == theirs(peer, prompt, BeamSearch(**options)), (prompt, options)
         num_ended += sum(hypothesis.ended_by_token for hypothesis in search.hypotheses)
         lengths |= {len(hypothesis.token_ids) for hypothesis in search.hypotheses}
-    assert num_ended > 100 and len(lengths) > 5, "or neither stopping nor the penalty decided anything"
+    assert num_ended > 40 and len(lengths) > 5, "or neither stopping nor the penalty decided anything"
 
 
 def test_all_that_end_in_the_step_that_fills_the_last_place_compete():

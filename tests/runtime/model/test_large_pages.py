@@ -5,7 +5,7 @@ import sys
 import pytest
 import torch
 
-from minivllm.runtime.cpu.large_pages import LARGE_PAGE_BYTES, LINE_BYTES, PIECE_BYTES, LargePages
+from minivllm.runtime.cpu.large_pages import LARGE_PAGE_BYTES, LINE_BYTES, LargePages
 
 
 def test_tensors_lie_one_after_another_and_overlap_nowhere() -> None:
@@ -18,13 +18,6 @@ def test_tensors_lie_one_after_another_and_overlap_nowhere() -> None:
         assert tensor.data_ptr() % LINE_BYTES == 0
     assert tensors[0].data_ptr() % LARGE_PAGE_BYTES == 0
     assert tensors[3].data_ptr() - tensors[0].data_ptr() == 2 * LINE_BYTES
-
-
-def test_what_no_longer_fits_begins_a_new_piece_as_large_as_it_must_be() -> None:
-    memory = LargePages()
-    first, large = memory.empty(10), memory.empty(PIECE_BYTES // 4 + 100)
-    assert large.numel() == PIECE_BYTES // 4 + 100 and large.data_ptr() % LARGE_PAGE_BYTES == 0
-    assert not first.data_ptr() <= large.data_ptr() < first.data_ptr() + PIECE_BYTES
 
 
 def test_a_tensor_keeps_its_memory_when_who_gave_it_is_gone() -> None:
