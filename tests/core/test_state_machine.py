@@ -201,7 +201,7 @@ class EngineMachine(RuleBasedStateMachine):
         assert self.watched.fold.sequences == {} and self.watched.fold.requests == {}
 
 
-EngineMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+EngineMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
 TestEngineMachine = EngineMachine.TestCase
 
 
