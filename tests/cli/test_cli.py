@@ -180,23 +180,3 @@ def test_a_ctrl_c_during_an_import_is_obeyed_when_the_import_is_whole(monkeypatc
         loading.load_engine(EngineConfig(model="tiny-random"))
     assert done == ["minivllm.runtime.model_runner"]
     assert signal.getsignal(signal.SIGINT) is usual
-
-
-@pytest.mark.parametrize(
-    ("argv", "variables", "expected"),
-    [
-        (["demo"], {}, "2000"),
-        (["demo"], {"GOMP_SPINCOUNT": "7"}, "7"),
-        (["demo"], {"OMP_WAIT_POLICY": "active"}, None),
-        (["bench", "step"], {}, None),
-    ],
-)
-def test_waiting_threads_sleep_soon_unless_the_user_says_how(argv, variables, expected, monkeypatch):
-    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
-        monkeypatch.setenv(name, "")  # so that it is as it was afterwards
-        monkeypatch.delenv(name)
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.delitem(sys.modules, "torch", raising=False)
-    cli.let_waiting_threads_sleep(argv)
-    assert os.environ.get("GOMP_SPINCOUNT") == expected

@@ -9,7 +9,6 @@ import pytest
 from minivllm import cli
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.events.recording.recording import Recording
-from minivllm.lab.compare import plot
 from minivllm.lab.compare.measure import measure_recording
 from minivllm.runtime.model_runner import ModelRunner
 
@@ -79,13 +78,6 @@ def test_a_plot_shows_both_sides(capsys, tmp_path: Path):
     text = picture.read_text(encoding="utf-8")
     assert text.startswith("<?xml") and text.rstrip().endswith("</svg>")
     assert text.count("static+contiguous") >= 4 and text.count("continuous+paged") >= 4
-
-
-def test_a_plot_without_matplotlib_is_refused_before_anything_runs(capsys, monkeypatch, tmp_path: Path):
-    monkeypatch.setattr(plot, "find_spec", lambda name: None)
-    status = cli.main(["compare", "--model", "no such model", "--plot", str(tmp_path / "x.svg")])
-    assert status == cli.USAGE_ERROR
-    assert "pip install 'minivllm[plot]'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -80,16 +80,6 @@ def test_light_and_dark_differ_in_their_colours_alone(shoot: Shoot) -> None:
     assert rows_of(dark) == rows_of(light)
 
 
-def test_what_is_chosen_is_inspected_in_the_picture(shoot: Shoot) -> None:
-    blocks = "\n".join(rows_of(shoot("--screen", "blocks", "--step", 60, "--choose", "b0")))
-    assert "0 in use, shared by 4" in blocks
-    requests = "\n".join(rows_of(shoot("--screen", "requests", "--step", 100, "--choose", "cleo")))
-    assert "Tell me a story about a pirate." in requests and "is preempted for itself and" in requests
-    assert "robot" not in requests
-    events = "\n".join(rows_of(shoot("--screen", "events", "--step", 60, "--choose", "e672")))
-    assert "dan is preempted: cleo needs 1" in events and "victim_of" in events and "step 61" in events
-
-
 def test_a_picture_asks_no_other_host_and_is_whole_xml_whatever_the_file_is_called(
     shoot: Shoot, tmp_path: Path
 ) -> None:
@@ -216,22 +206,3 @@ def test_without_a_terminal_a_command_says_what_works_instead(
     assert captured.out == "" and captured.err.count("\n") == 1
     assert captured.err.startswith("minivllm: The dashboard needs a terminal, and there is none here; ")
     assert instead in captured.err
-
-
-@pytest.mark.parametrize(
-    ("keys", "sentence"),
-    [
-        (None, "keys.toml cannot be read: No such file or directory."),
-        ("time.stop = 'x'", "keys.toml has keys for 'time.stop', which is no command: did you mean time.step?"),
-    ],
-)
-def test_a_file_of_keys_that_cannot_be_used_is_one_sentence_and_status_2(
-    keys: str | None, sentence: str, tmp_path: Path, capsys, monkeypatch, pretended_terminal
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    if keys is not None:
-        Path("keys.toml").write_text(keys, "utf-8")
-    assert main(["replay", str(LOG), "--keys", "keys.toml"]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == "" and captured.err.count("\n") == 1
-    assert captured.err.startswith(f"minivllm: {sentence}")

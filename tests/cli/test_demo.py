@@ -138,46 +138,9 @@ def test_the_dashboard_gets_every_event_and_the_summary_at_the_end(dashboards, c
     assert dashboard.summary == last_json(capsys.readouterr().out)["what_happened"]
 
 
-def test_what_was_asked_after_the_end_is_counted_and_the_summary_comes_again(
-    dashboards, capsys: pytest.CaptureFixture, monkeypatch
-):
-    summaries: list[tuple[list[str], int]] = []
-    told = threading.Semaphore(0)
-
-    def show_summary(self, lines: list[str], step: int | None = None) -> None:
-        summaries.append((lines, step))
-        told.release()
-
-    def ask_once_more(self) -> None:
-        assert told.acquire(timeout=SOON)
-        self.control.add_request("And one more?")
-        assert told.acquire(timeout=SOON)
-
-    monkeypatch.setattr(PretendedDashboard, "show_summary", show_summary)
-    monkeypatch.setattr(PretendedDashboard, "run", ask_once_more)
-    assert main(["demo", "--model", "tiny-random", "--slow", "0", "--json"]) == 0
-    captured = capsys.readouterr()
-    result = last_json(captured.out)
-    assert result["requests"] == result["finished_requests"] == 9
-    assert "9 of 9 requests finished" in captured.err
-    (first, after), (second, at_last) = summaries
-    assert after < at_last == result["steps"] and first != second == result["what_happened"]
-
-
 def test_headless_no_dashboard_is_opened_in_a_terminal_either(dashboards):
     assert main(DEMO) == 0
     assert dashboards == []
-
-
-@pytest.mark.parametrize("where", ["nowhere/run.jsonl", "."], ids=["no such directory", "a directory"])
-def test_a_recording_that_cannot_be_written_is_refused_before_the_model_is_loaded(
-    where: str, capsys: pytest.CaptureFixture, monkeypatch, tmp_path: Path
-):
-    monkeypatch.setattr(
-        "minivllm.engine.engine.LLMEngine.from_config", lambda config: pytest.fail("the model was loaded")
-    )
-    assert main([*DEMO, "--record", str(tmp_path / where)]) == 1
-    assert capsys.readouterr().err.startswith(f"minivllm: {tmp_path / where}".rstrip("/."))
 
 
 def test_ctrl_c_ends_the_run_and_leaves_a_recording_that_can_be_read(tmp_path: Path):
@@ -235,21 +198,6 @@ def read_terminal(terminal: int, until: bytes | None) -> bytes:
             except OSError:  # the program has ended
                 return seen
     return seen
-
-
-@pytest.mark.slow
-def test_keys_pressed_while_the_model_is_loaded_reach_neither_the_dashboard_nor_the_shell():
-    pid, terminal = open_terminal(120, 36, "demo", "--model", "tiny-random", "--scenario", "burst")
-    try:
-        read_terminal(terminal, b"Loading")
-        os.write(terminal, b"q\rq")
-        seen = read_terminal(terminal, b"DECODE")
-        assert b"\x1b[?1049l" not in seen, "the dashboard was left by a key that came before it"
-        os.write(terminal, b"q")
-        read_terminal(terminal, None)
-        assert os.waitpid(pid, 0)[1] == 0
-    finally:
-        os.close(terminal)
 
 
 def test_in_a_terminal_the_dashboard_opens_and_a_key_leaves_it_with_a_report(tmp_path: Path):

@@ -152,30 +152,6 @@ def test_what_the_engine_refuses_arrives_as_one_sentence(press, sentence, monkey
         assert watched.events == []
 
 
-def test_an_engine_that_dies_says_so_once_and_every_key_after_that_says_why_nothing_happens():
-    engine = fake_engine()
-    reached, go_on = threading.Event(), threading.Event()
-
-    def explode(plan: object) -> None:
-        reached.set()
-        go_on.wait(SOON)
-        raise ValueError("the model broke")
-
-    engine._runner.execute_model, engine._runner.device_lost = explode, True
-    watched = Watched(engine)
-    watched.thread.start()
-    control = watched.control
-    control.add_request("Hi")
-    assert reached.wait(SOON)
-    control.pause()
-    control.abort("user-1")
-    go_on.set()
-    watched.until(lambda: watched.thread.ended.done() and control._messages)
-    assert control.messages() == ["The engine failed: the model broke"]
-    control.step()
-    assert control.messages() == ["The engine's thread has ended: start a new one to go on."]
-
-
 def test_no_call_waits_for_the_engine():
     engine = fake_engine()
     held, release = threading.Event(), threading.Event()

@@ -67,24 +67,6 @@ def listed(out: str) -> dict[str, str]:
     return dict(re.findall(r"^\[([\d.]+)\] (.*(?:\n    .*)*)$", out, re.M))
 
 
-def test_samples_of_a_seed_are_the_same_alone_and_beside_fifteen_other_prompts(capsys: pytest.CaptureFixture):
-    options = [*TINY, "-n", "4", "--seed", "7", "--max-tokens", "24"]
-    runs = []
-    for _ in range(2):
-        assert main(["generate", "Hello", *options]) == 0
-        runs.append(listed(capsys.readouterr().out))
-    alone, again = runs
-    assert alone == again
-    assert list(alone) == ["1", "2", "3", "4"]
-    assert len(set(alone.values())) == 4, "several samples are drawn, at temperature 1, without being told to"
-
-    others = [f"Prompt number {number}" for number in range(15)]
-    assert main(["generate", *others[:9], "Hello", *others[9:], *options]) == 0
-    crowd = listed(capsys.readouterr().out)
-    assert len(crowd) == 64
-    assert {label: crowd[f"10.{label}"] for label in alone} == alone
-
-
 def test_beams_give_all_texts_best_first_or_as_many_as_are_asked_for(llm: LLM, capsys: pytest.CaptureFixture):
     (expected,) = llm.beam_search("Hello", beam_width=4, max_tokens=12)
     best = [output.text for output in expected.outputs]
@@ -96,25 +78,6 @@ def test_beams_give_all_texts_best_first_or_as_many_as_are_asked_for(llm: LLM, c
     result = json.loads(capsys.readouterr().out)
     assert [(output["index"], output["text"]) for output in result["outputs"]] == list(enumerate(best[:2]))
     assert result["generated_tokens"] == sum(len(output.token_ids) for output in expected.outputs[:2])
-
-
-@pytest.mark.parametrize("option", ["-n", "--beam-width"])
-def test_a_chat_has_one_answer_and_no_option_for_several(option, capsys):
-    assert main(["chat", *TINY, option, "2"]) == 2
-    assert "unrecognized arguments" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "status", "sentence"),
-    [
-        (["-n", "17"], 1, "asks for 17 sequences"),
-        (["--beam-width", "4", "--temperature", "0.7"], 2, "takes no temperature"),
-        (["--beam-width", "4", "--early-stopping", "perhaps"], 2, "must be one of true, false, never"),
-    ],
-)
-def test_numbers_of_texts_that_make_no_sense_are_one_sentence(arguments, status, sentence, capsys):
-    assert main(["generate", "Hello", *TINY, *arguments]) == status
-    assert sentence in capsys.readouterr().err
 
 
 def test_prompts_come_from_a_file_or_from_standard_input_one_a_line(
@@ -162,17 +125,6 @@ def test_no_prompt_at_all_is_wrong_usage(capsys: pytest.CaptureFixture, monkeypa
     stdin(monkeypatch, b"\n")
     assert main(["generate", *TINY]) == 2
     assert "no prompt" in capsys.readouterr().err
-
-
-def test_a_file_that_is_missing_or_no_text_is_status_1(capsys: pytest.CaptureFixture, monkeypatch, tmp_path: Path):
-    (tmp_path / "binary").write_bytes(b"\xff\xfe\xff")
-    assert main(["generate", "--file", str(tmp_path / "nothing"), *TINY]) == 1
-    assert capsys.readouterr().err == f"minivllm: {tmp_path / 'nothing'}: No such file or directory.\n"
-    assert main(["generate", "--file", str(tmp_path / "binary"), *TINY]) == 1
-    assert capsys.readouterr().err == f"minivllm: {tmp_path / 'binary'} is not UTF-8 text: convert it first.\n"
-    stdin(monkeypatch, b"\xff")
-    assert main(["generate", *TINY]) == 1
-    assert capsys.readouterr().err == "minivllm: standard input is not UTF-8 text: convert it first.\n"
 
 
 # ---- chat ----

@@ -72,24 +72,10 @@ def test_a_lesson_that_was_left_goes_on_where_it_was_with_its_answers(give, caps
     assert "You said 1 block" in again, "the page before, with the answer of the first time"
 
 
-def test_a_lesson_that_was_left_can_begin_from_the_start_and_from_any_page(give):
-    give("\n1\n\nq\n")
-    assert "Paging cuts" in give("s\nq\n")
-    assert "go on at page" not in give("q\n", "--from", "2")
-
-
 def test_auto_prints_a_lesson_and_keeps_no_answers(capsys, progress):
     assert main(["lesson", "naive-serving", "--plain", "--auto", *TINY]) == 0
     assert "This is the end of" in capsys.readouterr().out
     assert not progress.exists()
-
-
-def test_a_transcript_is_a_page_of_markdown(tmp_path):
-    file = tmp_path / "lesson.md"
-    assert main(["lesson", "4", "--transcript", str(file), *TINY]) == 0
-    text = file.read_text(encoding="utf-8")
-    assert text.startswith("# 4. ")
-    assert "```text\nKV cache" in text
 
 
 @pytest.mark.parametrize(

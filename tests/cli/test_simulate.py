@@ -46,14 +46,6 @@ def test_every_combination_of_listed_options_has_a_row(capsys):
     assert len({one["total_input_tokens"] for one in result["configurations"]}) == 1
 
 
-def test_the_same_seed_gives_the_same_answer_and_another_seed_another(capsys):
-    def answers(seed: str) -> list[dict]:
-        result, _ = answer(capsys, *SMALL, "--arrival", "bursty", "--replicas", "2", "--seed", seed)
-        return [{**one, "simulated_in_s": None} for one in result["configurations"]]
-
-    assert answers("1") == answers("1") != answers("2")
-
-
 def test_the_recording_of_a_simulation_opens_like_any_other(capsys, tmp_path: Path):
     file = tmp_path / "sim.jsonl"
     result, shown = answer(capsys, *SMALL, "--record", str(file))

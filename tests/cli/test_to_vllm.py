@@ -1,10 +1,7 @@
 """`minivllm to-vllm`: sizes that fit the model and the machine, and words that vLLM's own parser takes."""
 
 import ast
-import json
-import os
 import shlex
-import subprocess
 
 import pytest
 
@@ -12,7 +9,7 @@ from minivllm.cli import main
 from minivllm.config import EngineConfig
 from minivllm.errors import ConfigError
 from minivllm.lab.vllm_export import SAME, WITHOUT, Target, engine_options, vllm_commands, vllm_script
-from minivllm.lab.vllm_sizes import GIB, Hardware, bytes_per_gpu, choose_sizes
+from minivllm.lab.vllm_sizes import Hardware, bytes_per_gpu, choose_sizes
 from minivllm.runtime.model.model_config import ModelConfig
 
 # The shape of Llama 3.1 8B: 8.03 billion parameters.
@@ -124,60 +121,3 @@ def test_the_command_prints_what_can_be_pasted_and_comments(capsys: pytest.Captu
     before = out[: out.index("from vllm import")]
     commands = [line for line in before.splitlines() if line and not line.startswith(("#", "    "))]
     assert [line.split()[:2] for line in commands] == [["vllm", "serve"]]
-
-
-READ_BY_VLLM = """
-import dataclasses, json, sys
-from vllm.engine.arg_utils import EngineArgs
-from vllm.entrypoints.launchers.cli_args import make_arg_parser
-from vllm.utils.argparse_utils import FlexibleArgumentParser
-parser = make_arg_parser(FlexibleArgumentParser())
-commands = json.loads(sys.stdin.read())
-read = [vars(parser.parse_args(command)) for command in commands]
-print(json.dumps([read, [field.name for field in dataclasses.fields(EngineArgs)]], default=str))
-"""
-
-
-@pytest.mark.skipif("MINIVLLM_PEER_PYTHON_VLLM" not in os.environ, reason="name a Python with vLLM in it")
-def test_the_real_vllm_reads_the_commands_as_they_are_meant() -> None:
-    config = EngineConfig(
-        dtype="bfloat16",
-        max_model_len=4096,
-        num_gpu_blocks_override=512,
-        kv_cache_memory_bytes=8 * GIB,
-        enable_prefix_caching=False,
-        enforce_eager=True,
-        load_format="dummy",
-        scheduling_policy="priority",
-    )
-    targets = [
-        target(config, port=8001, host="0.0.0.0", served_model_name="a"),
-        target(config, num_gpus=4, machines=2),
-        target(config, num_gpus=8, gib=4, machines=2),
-    ]
-    # A shell drops a backslash with the end of its line, and shlex does not.
-    lines = [command.replace("\\\n", " ") for each in targets for command in vllm_commands(each)]
-    commands = [shlex.split(line)[2:] for line in lines]
-    asked = subprocess.run(
-        [os.environ["MINIVLLM_PEER_PYTHON_VLLM"], "-c", READ_BY_VLLM],
-        input=json.dumps(commands),
-        capture_output=True,
-        text=True,
-    )
-    assert asked.returncode == 0, asked.stderr
-    read, engine_args = json.loads(asked.stdout.splitlines()[-1])
-    for each in targets:
-        assert set(engine_options(each)) <= set(engine_args)
-    for one in read:
-        assert {name: one[name] for name in ("dtype", "max_model_len", "num_gpu_blocks_override", "load_format")} == {
-            "dtype": "bfloat16",
-            "max_model_len": 4096,
-            "num_gpu_blocks_override": 512,
-            "load_format": "dummy",
-        }
-        assert one["enable_prefix_caching"] is False and one["enforce_eager"] is True
-        assert (one["scheduling_policy"], one["block_size"], one["max_num_seqs"]) == ("priority", 16, 16)
-    assert (read[0]["port"], read[0]["served_model_name"]) == (8001, ["a"])
-    assert [one["data_parallel_size"] for one in read] == [1, 4, 4, 1, 1]
-    assert [(one["tensor_parallel_size"], one["pipeline_parallel_size"]) for one in read[3:]] == [(4, 2), (4, 2)]
-    assert [one["node_rank"] for one in read[3:]] == [0, 1]

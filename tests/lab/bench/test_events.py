@@ -6,30 +6,8 @@ import pytest
 
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
-from minivllm.events import types as ev
-from minivllm.events.recording.recording import Recording
 from minivllm.lab.bench.events import StepPair, measure, slowdown, time_step_pairs
 from minivllm.lab.common.traffic import record_traffic
-
-
-def test_recorded_traffic_holds_every_kind_of_decision_about_memory(tmp_path: Path) -> None:
-    record_traffic(tmp_path / "log.jsonl", 20_000, num_blocks=500, seed=0)
-    recording = Recording(tmp_path / "log.jsonl")
-    kinds = {type(event) for event in recording.events(0, len(recording))}
-    assert kinds >= {
-        ev.RequestArrived,
-        ev.RequestAdmitted,
-        ev.RequestDeferred,
-        ev.RequestPreempted,
-        ev.RequestResumed,
-        ev.RequestFinished,
-        ev.BlockAllocated,
-        ev.BlockHit,
-        ev.BlockHashed,
-        ev.BlockFreed,
-        ev.BlockEvicted,
-        ev.TokenSampled,
-    }
 
 
 def test_the_same_seed_records_the_same_bytes(tmp_path: Path) -> None:

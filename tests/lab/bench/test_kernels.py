@@ -85,23 +85,3 @@ def test_an_interpreted_run_gives_every_rung_a_row_and_is_marked(capsys):
     for row in result["results"]:
         assert ("seconds_in_a_row" in row) == (row["kernel"] == "decode" and row["ours"])
         assert len(row["runs"]) == 3 and row["seconds"] == sorted(row["runs"])[1]
-
-
-@pytest.mark.parametrize(
-    ("function", "names"), [("decode_grouped", ["grouped"]), ("prefill_attention", ["prefill", "decode + prefill"])]
-)
-def test_a_kernel_of_ours_that_fails_costs_the_run_its_success_and_nobody_else_a_row(
-    function, names, capsys, monkeypatch
-):
-    def wrong(query, *arguments, **options):
-        return query
-
-    monkeypatch.setattr("minivllm.lab.bench.kernels.runs.decode_grouped", wrong)
-    interpreted = [] if torch.cuda.is_available() else ["--interpret"]
-    monkeypatch.setattr("minivllm.lab.bench.kernels.cases.CUDA_CASES", INTERPRETED_CASES)
-    assert main(["bench", "kernels", *interpreted, "--runs", "5", "--json"]) == 1
-    captured = capsys.readouterr()
-    result = json.loads(captured.out)
-    assert [one["name"] for one in result["left_out"] if one["ours"]] == ["grouped"]
-    assert {"naive", "split", "static", "prefill"} <= {row["name"] for row in result["results"]}
-    assert "naive, 2 x 19: " in captured.err, "told as it was measured"

@@ -23,23 +23,3 @@ def test_the_table_has_each_number_of_rows_and_each_way(capsys: pytest.CaptureFi
         assert {"onednn", "torch"} <= set(entry["seconds"]) <= set(linear.WAYS)  # cpu where there is AVX-512
         assert {len(times) for times in entry["seconds"].values()} == {2}
         assert entry["flop"] == 2 * entry["rows"] * result["weight_bytes"] / 4
-
-
-def test_a_way_that_cannot_run_here_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
-    words = (
-        "--model",
-        "tiny-random",
-        "--dtype",
-        "bfloat16",
-        "--rows",
-        "1",
-        "--rounds",
-        "1",
-        "--num-threads",
-        "1",
-        "--json",
-    )
-    assert linear.run(parsed(*words)) == 0
-    result = json.loads(capsys.readouterr().out)
-    assert "cpu" not in result["results"][0]["seconds"] and "torch" in result["results"][0]["seconds"]
-    assert "the kernels for a CPU are float32" in result["left_out"]["cpu"]

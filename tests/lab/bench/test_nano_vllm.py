@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from minivllm.errors import BenchError
 from minivllm.lab.bench.throughput import nano_vllm, throughput
 from minivllm.lab.bench.throughput.dummy_peers import ContinuousBatches, load_dummy_transformers
-from minivllm.lab.bench.throughput.nano_vllm import Settings, check_number_of_requests, measure
+from minivllm.lab.bench.throughput.nano_vllm import Settings, measure
 from minivllm.lab.bench.throughput.peers import MinivllmEngine, StaticBatches
 from minivllm.lab.bench.throughput.workloads import NANO_VLLM, WorkloadSpec, make_requests
 from minivllm.runtime.store.model_store import resolve_model
@@ -90,14 +89,6 @@ def test_a_peer_that_fails_is_left_out_with_its_reason_and_the_others_run(
     assert all(engine["tokens_per_s"] > 0 for engine in others)
 
 
-@pytest.mark.parametrize("num_requests", [None, 9, 256])
-def test_a_cpu_is_refused_unless_a_few_requests_are_asked_for(num_requests: int | None) -> None:
-    with pytest.raises(BenchError, match=r"made for a GPU .* --num-requests \(1 to 8\)"):
-        check_number_of_requests(num_requests, "cpu")
-    check_number_of_requests(8, "cpu")
-    check_number_of_requests(num_requests, "cuda")
-
-
 @pytest.mark.usefixtures("continuous_batching")
 def test_the_command_runs_the_requests_that_were_asked_for(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -111,14 +102,6 @@ def test_the_command_runs_the_requests_that_were_asked_for(
     assert result["requests"] == 2 and result["rounds"] == 1 and result["model"] == "tiny-random"
     assert all(ratio > 0 for ratio in result["ratios"].values()) and list(result["ratios"]) == PEERS
     assert "not compared" in captured.err and "nano-vllm, minivllm:" in captured.err
-
-
-@pytest.mark.parametrize(
-    "words", [("--num-requests", "2"), ("--peer-seconds", "2"), ("--attention-backend", "torch")], ids=lambda w: w[0]
-)
-def test_an_option_of_this_workload_is_refused_with_another(words: tuple[str, str]) -> None:
-    with pytest.raises(BenchError, match=f"{words[0]} belongs to the workload nano-vllm"):
-        throughput.run(parse("--workload", "single", *words))
 
 
 @pytest.mark.gpu

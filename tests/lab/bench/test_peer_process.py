@@ -11,7 +11,6 @@ from support.scripted_peer import python_with_vllm
 
 from minivllm.errors import BenchError
 from minivllm.lab.bench.throughput.peer_process import PeerProcess
-from minivllm.lab.bench.throughput.throughput import peers_with_python
 from minivllm.lab.bench.throughput.workloads import BenchRequest
 
 SETTINGS = {"model": "m", "dtype": "float32", "num_threads": 1, "max_num_seqs": 4, "max_model_len": 64}
@@ -83,30 +82,6 @@ def test_a_peer_that_hangs_is_ended_after_its_time(tmp_path: Path) -> None:
 def test_a_python_without_the_peer_is_one_sentence(python: str, words: str) -> None:
     with pytest.raises(BenchError, match=words):
         PeerProcess("llama.cpp", python, SETTINGS)
-
-
-def test_each_peer_gets_its_python_in_the_order_of_the_options() -> None:
-    assert peers_with_python(["transformers"], []) == {"transformers": None}
-    assert peers_with_python(["vllm", "transformers", "llama.cpp"], ["a", "b"]) == {
-        "vllm": "a",
-        "transformers": None,
-        "llama.cpp": "b",
-    }
-    assert peers_with_python(["vllm", "llama.cpp"], ["a"]) == {"vllm": "a", "llama.cpp": "a"}
-
-
-@pytest.mark.parametrize(
-    ("names", "pythons", "words"),
-    [
-        (["vllm", "vllm"], ["a"], "twice"),
-        (["transformers"], ["a"], "--peer-python is for"),
-        (["vllm"], [], "needs --peer-python PATH"),
-        (["vllm", "llama.cpp"], ["a", "b", "c"], "given 3 times"),
-    ],
-)
-def test_peers_and_pythons_that_do_not_fit_are_one_sentence(names: list[str], pythons: list[str], words: str) -> None:
-    with pytest.raises(BenchError, match=words):
-        peers_with_python(names, pythons)
 
 
 @pytest.mark.skipif("MINIVLLM_PEER_PYTHON_VLLM" not in os.environ, reason="name a Python with vLLM in it")

@@ -16,7 +16,7 @@ from support.server.server_on_loopback import served
 from minivllm.cli import main
 from minivllm.lab.bench.serve.client import Timing, arrival_times
 from minivllm.lab.bench.serve.load import make_prompts
-from minivllm.lab.bench.serve.metrics import report, summarise
+from minivllm.lab.bench.serve.metrics import summarise
 
 
 @dataclass
@@ -163,23 +163,6 @@ def test_a_request_that_fails_is_counted_told_and_left_out(ends: str, sentence: 
 
 
 @pytest.mark.parametrize(
-    ("keys", "sent"),
-    [
-        ({"OPENAI_API_KEY": "secret"}, "secret"),
-        ({"VLLM_API_KEY": "ours", "OPENAI_API_KEY": "secret"}, "ours"),
-    ],
-)
-def test_an_api_key_is_taken_from_the_environment_ours_first(capsys, monkeypatch, keys: dict, sent: str) -> None:
-    for name in ("VLLM_API_KEY", "OPENAI_API_KEY"):
-        monkeypatch.delenv(name, raising=False)
-    for name, key in keys.items():
-        monkeypatch.setenv(name, key)
-    server = FakeServer(first=0.0, gap=0.0)
-    bench(server, capsys, "--num-prompts", "2", "--random-output-len", "1")
-    assert server.keys == [f"Bearer {sent}"] * 3
-
-
-@pytest.mark.parametrize(
     "options",
     [["--request-rate", "0"], ["--request-rate", "nan"], ["--num-prompts", "0"], ["--metric-percentiles", "50,101"]],
 )
@@ -224,10 +207,3 @@ def test_the_numbers_of_a_small_run_are_those_of_a_pencil() -> None:
     assert result["p99_ttft_ms"] == pytest.approx(298)
     # In seconds from the first start: messages at .1 .3 .7 | .8 | 1.4 2.5; under way 2, then 1, then 1.
     assert result["max_output_tokens_per_s"] == 4 and result["max_concurrent_requests"] == 2
-
-
-def test_a_run_in_which_all_failed_has_a_report_without_latencies() -> None:
-    result = summarise([Timing(1.0, error="no")], 1.0, (50,))
-    assert result["mean_itl_ms"] is None and result["completed"] == 0
-    lines = report(result, math.inf, None, (50,))
-    assert f"{'P50 ITL (ms):':<40} {'-':<10}" in lines

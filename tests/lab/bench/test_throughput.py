@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 
 from minivllm.lab.bench import memory
-from minivllm.lab.bench.throughput import throughput
 from minivllm.lab.bench.throughput.measured_workload import Settings, measure
 from minivllm.lab.bench.throughput.peers import TransformersPeer
 from minivllm.lab.bench.throughput.rounds import Difference, PeerRounds, Rounds, measure_rounds
@@ -119,19 +118,6 @@ def test_against_transformers_the_result_has_every_promised_key() -> None:
     assert result["ratio"] == pytest.approx(result["tokens_per_s"] / result["peer_tokens_per_s"])
     assert result["tokens_per_s"] == pytest.approx(result["output_tokens"] / result["runs"][0])
     assert result["identical_sequences"] == 1.0 and result["differences"] == []
-
-
-def test_the_command_alone_ends_with_the_same_keys_and_nulls_for_the_peer(
-    arguments: Callable[..., argparse.Namespace], capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ("--workload", "single", "--model", "tiny-random", "--rounds", "1", "--num-threads", "1", "--json")
-    assert throughput.run(arguments(throughput, *words)) == 0
-    captured = capsys.readouterr()
-    result = json.loads(captured.out)
-    assert set(result) >= PROMISED_KEYS
-    assert result["peer"] is result["ratio"] is result["peer_tokens_per_s"] is result["peer_runs"] is None
-    assert result["output_tokens"] == 128 and result["tokens_per_s"] > 0
-    assert "round 1 of 1" in captured.err
 
 
 def test_memory_is_measured_in_its_own_process(

@@ -50,18 +50,6 @@ def test_no_step_with_more_to_do_is_quicker_whatever_the_noise():
         assert model.per_decode >= 0 and model.per_context_token >= 0
 
 
-def test_skewed_noise_is_predicted_by_its_mean_and_not_by_its_lucky_days():
-    rng = np.random.default_rng(0)
-    noisy = [
-        point(one.num_scheduled_tokens, one.num_decodes, one.num_context_tokens, one.seconds * factor)
-        for one in measured() * 20
-        for factor in [rng.lognormal(-(0.4**2) / 2, 0.4)]
-    ]
-    model = fit_step_times(noisy).model(max_tokens=512)
-    predicted = [model.seconds(one.num_scheduled_tokens, one.num_decodes, one.num_context_tokens) for one in measured()]
-    assert sum(predicted) == pytest.approx(sum(one.seconds for one in measured()), rel=0.03)
-
-
 def test_beyond_the_longest_measured_step_the_slope_goes_on():
     short = [one for one in measured() if one.num_scheduled_tokens <= 80]
     model = fit_step_times(short).model(max_tokens=4096)

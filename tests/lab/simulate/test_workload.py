@@ -50,13 +50,6 @@ def test_members_of_a_group_share_a_prefix_that_counts_as_part_of_the_prompt():
     assert {(one.prefix_tokens, one.prompt_tokens) for one in crowd} == {(32, 42)}
 
 
-def test_the_urgent_share_has_priority_zero_and_the_others_one():
-    crowd = draw_crowd(CrowdOptions(num_prompts=MANY, urgent_share=0.1), 512)
-    assert np.mean([one.priority == 0 for one in crowd]) == pytest.approx(0.1, abs=0.01)
-    assert {one.priority for one in crowd} == {0, 1}
-    assert {one.priority for one in draw_crowd(CrowdOptions(num_prompts=9), 512)} == {0}
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -1,7 +1,5 @@
 """The triton backend against the slow reference and against the torch backend, its kernels interpreted."""
 
-import builtins
-
 import numpy as np
 import pytest
 import torch
@@ -159,17 +157,6 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-def fail_to_import_triton(error: ImportError, monkeypatch: pytest.MonkeyPatch) -> None:
-    original = builtins.__import__
-
-    def fail(name: str, *arguments: object) -> object:
-        if name == "minivllm.runtime.attention.triton_backend":
-            raise error
-        return original(name, *arguments)
-
-    monkeypatch.setattr(builtins, "__import__", fail)
-
-
 def test_backends_are_found_by_name() -> None:
     assert isinstance(make("torch"), TorchAttentionBackend)
     assert isinstance(make("auto", device="cpu"), TorchAttentionBackend)
@@ -221,20 +208,3 @@ def test_a_model_that_the_kernels_cannot_serve_is_refused_before_memory_is_taken
         make("triton", dtype=torch.float64)
     with pytest.raises(ConfigError, match="cannot run on meta"):
         make("triton", device="meta")
-
-
-@pytest.mark.parametrize(
-    ("error", "message"),
-    [(ModuleNotFoundError("No module named 'triton'"), "pip install"), (ImportError("too early"), "too early")],
-)
-def test_triton_that_is_missing_or_imported_too_early_is_an_error_if_asked_for_and_one_line_if_not(
-    error: ImportError, message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fail_to_import_triton(error, monkeypatch)
-    with pytest.raises(ConfigError, match=message):
-        make("triton")
-    assert isinstance(make("torch"), TorchAttentionBackend)
-    told: list[str] = []
-    assert choose_attention_backend("auto", spec_of(), CUDA, told.append) == "torch"
-    assert len(told) == 1
-    assert message in told[0]

@@ -169,18 +169,6 @@ def test_a_worker_that_fails_is_a_problem_in_the_event_and_the_engine_goes_on(mo
     assert len(run.tokens) == 12
 
 
-def test_who_ends_before_a_decode_gets_an_answer_too(model):
-    run = Run(model)
-    run.engine.trace_kernel("short.0")
-    run.engine.abort_request("short")
-    run.engine.trace_kernel("long.0")
-    run.step(), run.step()
-    run.finish()
-    run.add("one", [5, 6, 7])
-    run.step()
-    assert [one.problem for one in run.traces()] == ["short.0 has ended before its next decode.", None]
-
-
 def test_without_triton_the_answer_is_a_recording_that_says_that_it_is_of_another_run(model, monkeypatch):
     monkeypatch.setattr("minivllm.engine.kernel_tracing.find_spec", lambda name: None)
     run = Run(model)

@@ -1,7 +1,5 @@
 """The decoder with fused operations equals the plain one; which are fused is the configuration's choice."""
 
-import dataclasses
-
 import pytest
 import torch
 from support.model.one_thread import one_thread
@@ -77,19 +75,6 @@ def test_kernels_are_the_default_on_cuda_alone_and_there_beside_triton_alone() -
     assert choose_ops(None, "triton:split", CPU) == TORCH_OPS
     assert choose_ops(["none"], "triton:static", CUDA) == TORCH_OPS
     assert choose_ops(["all"], "triton:split", CPU) == ALL
-
-
-@pytest.mark.parametrize("backend", ["triton:split", "cpu"])
-def test_each_operation_can_be_had_alone(backend: str) -> None:
-    def fused(*asked: str) -> set[str]:
-        ops = choose_ops(list(asked), backend, CPU)
-        fields = [field.name for field in dataclasses.fields(DecoderOps)]
-        return {name for name in fields if getattr(ops, name) != getattr(TORCH_OPS, name)}
-
-    assert fused("rms_norm") == {"rms_norm", "add_rms_norm"}
-    assert fused("silu_and_mul") == {"silu_and_mul"}
-    assert fused("rotary_and_cache") == {"attention_rotates"}
-    assert fused("silu_and_mul", "rotary_and_cache") == {"silu_and_mul", "attention_rotates"}
 
 
 @pytest.mark.parametrize("ops", [["gelu"], [], "all", ["all", "rms_norm"], ["none", "silu_and_mul"], [["all"]]])

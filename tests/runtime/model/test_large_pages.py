@@ -1,8 +1,5 @@
 """Weights share large pages: next to each other, at lines of the cache, for as long as anybody holds one."""
 
-import sys
-
-import pytest
 import torch
 
 from minivllm.runtime.cpu.large_pages import LARGE_PAGE_BYTES, LINE_BYTES, LargePages
@@ -27,22 +24,3 @@ def test_a_tensor_keeps_its_memory_when_who_gave_it_is_gone() -> None:
     assert first.untyped_storage().data_ptr() == second.untyped_storage().data_ptr()
     del first
     assert second.sum() == 200.0
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux")
-def test_the_system_is_asked_for_large_pages() -> None:
-    tensor = LargePages().empty(1000)
-    begin = tensor.data_ptr()
-    with open("/proc/self/smaps") as file:
-        text = file.read()
-    if "hg" not in {flag for line in text.splitlines() if line.startswith("VmFlags") for flag in line.split()[1:]}:
-        pytest.skip("this system has no large pages to ask for")
-    flags, inside = [], False
-    for line in text.splitlines():
-        head = line.split()[0]
-        if "-" in head and not head.endswith(":"):
-            low, high = (int(number, 16) for number in head.split("-"))
-            inside = low <= begin < high
-        elif inside and head == "VmFlags:":
-            flags = line.split()[1:]
-    assert "hg" in flags

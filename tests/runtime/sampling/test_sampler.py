@@ -65,15 +65,6 @@ def test_the_best_tokens_are_those_of_max_with_ties_and_bad_numbers(vocab: int):
     assert torch.equal(ids, expected_ids)
 
 
-def test_a_batch_of_plain_greedy_rows_never_processes_or_draws(monkeypatch):
-    def forbidden(*_: object) -> None:
-        raise AssertionError("work for a single row")
-
-    for name in ("apply_logits_processors", "to_weights", "key_for_next_token", "token_logprobs"):
-        monkeypatch.setattr(sampler_module, name, forbidden)
-    assert token_ids(torch.eye(8), [make_sequence(GREEDY) for _ in range(8)]) == list(range(8))
-
-
 # ---- independence of the batch ----
 
 
@@ -154,26 +145,6 @@ def test_requests_without_a_seed_differ_and_repeat_under_the_same_engine_seed():
 # ---- the edges of truncation ----
 
 
-@pytest.mark.parametrize("params", [{"top_k": 1}, {"top_p": 1e-300}, {"min_p": 1.0}, {"temperature": 5e-324}], ids=str)
-def test_the_tightest_setting_always_gives_the_best_token(params):
-    logits = random_logits(64, 300)
-    sequences = [make_sequence(SamplingParams(seed=i, **params)) for i in range(64)]
-    assert token_ids(logits, sequences) == logits.argmax(dim=-1).tolist()
-
-
-@pytest.mark.parametrize("vocab", [50, 9000])
-def test_of_tokens_that_tie_at_the_top_k_boundary_the_lowest_ids_stay(vocab):
-    logits = torch.zeros(1, vocab)
-    logits[0, -1] = 1.0
-    sequences = [make_sequence(SamplingParams(seed=i, top_k=4)) for i in range(400)]
-    assert set(token_ids(logits.expand(400, -1), sequences)) == {0, 1, 2, vocab - 1}
-
-
-def test_of_tokens_that_tie_at_the_top_p_boundary_the_lowest_ids_stay():
-    sequences = [make_sequence(SamplingParams(seed=i, top_p=0.5)) for i in range(200)]
-    assert set(token_ids(torch.zeros(200, 8), sequences)) == {0, 1, 2, 3}
-
-
 @pytest.mark.parametrize("params", [{}, {"temperature": 100.0}, {"top_k": 2}, {"top_p": 0.99}], ids=str)
 def test_only_tokens_that_are_possible_are_drawn_whatever_the_key(params):
     logits = torch.full((1, 600), -math.inf)
@@ -202,31 +173,6 @@ def test_weights_are_whole_numbers_whose_sum_is_exact_in_any_order():
 
 
 # ---- min_tokens, bias and penalties ----
-
-
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
-@pytest.mark.parametrize("ignore_eos", [False, True])
-def test_end_and_stop_tokens_are_masked_until_min_tokens_are_out(temperature, ignore_eos):
-    params = SamplingParams(temperature=temperature, min_tokens=2, stop_token_ids=[4], ignore_eos=ignore_eos, seed=0)
-    logits = torch.zeros(4, 6)
-    logits[:, EOS], logits[:, 4], logits[:, 1] = 90.0, 80.0, 70.0
-    sequences = [make_sequence(params, output=[0] * length) for length in range(4)]
-    assert token_ids(logits, sequences) == [1, 1, EOS, EOS]
-
-
-def test_penalties_count_each_token_that_exists_and_no_other():
-    # Token 1 is in the prompt alone, token 2 three times in the output, token 3 once.
-    prompt, output = [1], [2, 2, 2, 3]
-    logits = torch.tensor([[1.0, 1.3, 2.5, 1.6]])
-    for params, expected in (
-        ({}, 2),
-        ({"frequency_penalty": 0.5}, 1),  # 1.0, 1.3, 1.0, 1.1
-        ({"presence_penalty": 0.5}, 2),  # 1.0, 1.3, 2.0, 1.1
-        ({"presence_penalty": 1.5}, 1),  # 1.0, 1.3, 1.0, 0.1
-        ({"repetition_penalty": 2.6}, 0),  # 1.0, 0.5, 0.96, 0.62
-    ):
-        sequence = make_sequence(SamplingParams(temperature=0.0, **params), prompt, output)
-        assert token_ids(logits, [sequence]) == [expected], params
 
 
 # ---- log-probabilities ----

@@ -84,22 +84,6 @@ def test_choice_i_of_prompt_p_has_index_p_times_n_plus_i_streamed_or_not(client:
     assert streamed(client, **fields) == {choice.index: choice.text for choice in answer.choices}
 
 
-def test_stop_token_ids_and_min_tokens_and_ignore_eos_do_what_vllm_means(client: OpenAI) -> None:
-    def choice(**extra: object):
-        return client.completions.create(
-            model=MODEL, prompt="x", max_tokens=8, temperature=0, logit_bias={"70": 100, "2": 99}, extra_body=extra
-        ).choices[0]
-
-    assert choice().finish_reason == "length"
-    stopped = choice(stop_token_ids=[70])
-    assert (stopped.finish_reason, stopped.model_extra["stop_reason"]) == ("stop", 70)
-    # The end token is next best, and masked with the stop token until then.
-    assert choice(stop_token_ids=[70], min_tokens=8).finish_reason == "length"
-    to_end = {"model": MODEL, "prompt": "x", "max_tokens": 5, "logit_bias": {"2": 100}, "temperature": 0}
-    assert client.completions.create(**to_end).usage.completion_tokens == 1
-    assert client.completions.create(**to_end, extra_body={"ignore_eos": True}).usage.completion_tokens == 5
-
-
 @pytest.mark.parametrize("count", [None, 0, 5, 20])
 def test_logprobs_come_in_four_lists_of_one_length(client: OpenAI, count: int | None) -> None:
     fields = {"model": MODEL, "prompt": "log", "max_tokens": 6, "temperature": 0, "logprobs": count}
@@ -239,22 +223,6 @@ def test_texts_that_are_chosen_at_the_end_are_streamed_then_each_in_one_chunk(cl
     assert len(chunks) == len(told) + 1 == 5
     usage = chunks[-1].usage
     assert (chunks[-1].choices, usage.prompt_tokens, usage.completion_tokens) == ([], 10, whole.usage.completion_tokens)
-
-
-def test_errors_arrive_as_the_clients_own_exceptions(client: OpenAI) -> None:
-    with pytest.raises(openai.BadRequestError) as bad:
-        client.completions.create(model=MODEL, prompt="x", temperature=-1)
-    assert (bad.value.param, bad.value.code, bad.value.type) == (
-        "temperature",
-        "invalid_value",
-        "invalid_request_error",
-    )
-    with pytest.raises(openai.NotFoundError) as unknown:
-        client.completions.create(model="gpt-4", prompt="x")
-    assert unknown.value.code == "model_not_found"
-    with pytest.raises(openai.BadRequestError) as too_long:
-        client.completions.create(model=MODEL, prompt="x" * 3000)
-    assert too_long.value.code == "context_length_exceeded"
 
 
 def test_the_served_model_is_listed_and_can_be_asked_for(client: OpenAI) -> None:

@@ -96,24 +96,6 @@ def test_who_was_away_too_long_is_told_exactly_how_much_is_lost() -> None:
         cut.close()
 
 
-def test_a_server_that_was_started_again_is_recognised_though_its_numbers_fit() -> None:
-    first, second = Watched(), Watched()
-    second.work()
-    with first.served() as url:
-        cut = CutOnce(url)
-        source = HttpSource(cut.url)
-        first.work(1)
-        poll_until(source, lambda: len(source.recording) == len(first.events))
-        with second.served() as other:
-            cut.turn_to(other)
-            cut.break_off()
-            poll_until(source, lambda: source.status.state == "ended")
-            assert "another engine runs there now" in source.status.text
-            assert all_events(source) == first.events
-            source.close()
-            cut.close()
-
-
 def test_an_engine_that_is_dead_tells_no_state_and_the_answer_is_503() -> None:
     watched = Watched(num_events=8)
     watched.work()
@@ -161,35 +143,6 @@ def test_more_readers_than_are_allowed_are_sent_away() -> None:
             source.close()
         wait_until(lambda: watched.hub.num_readers == 0)
         assert status_of(url) == 200
-
-
-def test_silence_is_broken_by_comments_that_a_client_passes_over(monkeypatch) -> None:
-    monkeypatch.setattr(event_hub, "KEEP_ALIVE_SECONDS", 0.02)
-    watched = Watched()
-
-    async def listen() -> bytes:
-        data = b""
-        async for piece in watched.hub.read(await watched.hub.open(None)):
-            data += piece
-            if data.count(b"keep-alive") == 3:
-                watched.close()
-        return data
-
-    data = asyncio.run(listen())
-    assert data.count(b": keep-alive\n\n") == 3
-    assert [message.event for message in SseParser().feed(data)] == ["meta"]
-
-
-def test_a_beginning_that_is_about_to_be_forgotten_is_not_promised() -> None:
-    """A reader that starts there would lose it before its first look, and be blind from then on."""
-    watched = Watched(num_events=400)
-    watched.work(1)
-    assert len(watched.events) < 200
-    assert asyncio.run(watched.hub.open(None)).next_seq == 0
-    while len(watched.events) < 300:
-        watched.work(1)
-    assert watched.hub._ring.first_seq == 0
-    assert asyncio.run(watched.hub.open(None)).next_seq == len(watched.events)
 
 
 def test_many_who_come_at_once_cost_the_engine_one_snapshot() -> None:

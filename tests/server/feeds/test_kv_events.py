@@ -3,7 +3,6 @@
 import time
 from contextlib import contextmanager
 
-import msgspec
 import pytest
 import zmq
 from support.engine.engine_fakes import WatchedEngine
@@ -201,44 +200,6 @@ def test_a_real_subscriber_follows_a_whole_run_in_either_encoding(encoding: str)
         assert len(replayed(publisher, context, numbers[-3])) == 3
 
 
-def test_the_bytes_are_what_vllms_own_types_decode() -> None:
-    """Its types, in our words: a batch is an array, an event a map with its kind under `type`."""
-
-    class Stored(msgspec.Struct, tag="BlockStored", forbid_unknown_fields=True):
-        block_hashes: list[int | bytes]
-        parent_block_hash: int | bytes | None
-        token_ids: list[int]
-        block_size: int
-        lora_id: int | None
-        medium: str | None
-        lora_name: str | None
-
-    class Removed(msgspec.Struct, tag="BlockRemoved", forbid_unknown_fields=True):
-        block_hashes: list[int | bytes]
-        medium: str | None
-
-    class Cleared(msgspec.Struct, tag="AllBlocksCleared", forbid_unknown_fields=True):
-        pass
-
-    class Batch(msgspec.Struct, array_like=True):
-        ts: float
-        events: list[Stored | Removed | Cleared]
-        data_parallel_rank: int | None = None
-
-    engine = engine_of()
-    with publishing() as (publisher, context):
-        feed_of(engine, publisher)
-        busy(engine)
-        engine.run()
-        publisher.publish(1.0, [])
-        deadline = time.monotonic() + SOON
-        while not (payloads := replayed(publisher, context, 0)) or payloads[-1][0] < publisher._next_seq - 1:
-            assert time.monotonic() < deadline
-        batches = [msgspec.msgpack.decode(payload, type=Batch) for _, payload in payloads]
-    assert {type(event).__name__ for batch in batches for event in batch.events} == {"Stored", "Removed", "Cleared"}
-    assert {batch.data_parallel_rank for batch in batches} == {0}
-
-
 def test_a_replay_of_thousands_of_batches_comes_whole_and_the_oldest_fall_out() -> None:
     with publishing(buffer_steps=2_000) as (publisher, context):
         for number in range(2_050):
@@ -248,17 +209,6 @@ def test_a_replay_of_thousands_of_batches_comes_whole_and_the_oldest_fall_out() 
             assert time.monotonic() < deadline
         assert [number for number, _ in found] == list(range(50, 2_050))
         assert decode_batch(found[-1][1]).events == [BlockRemoved([2_049])]
-
-
-def test_questions_that_are_none_are_passed_over_and_the_next_is_answered() -> None:
-    with publishing() as (publisher, context):
-        subscribed(publisher, context)
-        stranger = context.socket(zmq.DEALER)
-        stranger.connect(publisher.replay_endpoint)
-        for frames in ((b"",), (b"", b"1"), (b"x", b"12345678"), (b"", b"", b"12345678"), (b"12345678",)):
-            stranger.send_multipart(frames)
-        assert replayed(publisher, context, 0)[0][0] == 0
-        assert not stranger.poll(20)
 
 
 def test_a_subscriber_that_never_reads_costs_the_engine_no_waiting() -> None:
@@ -279,11 +229,3 @@ def test_an_address_that_strangers_could_reach_is_refused(endpoint: str) -> None
         KVEventPublisher(endpoint)
     with pytest.raises(ConfigError, match="hold everybody's prompts"):
         KVEventPublisher("tcp://127.0.0.1:*", endpoint)
-
-
-def test_an_address_in_use_is_one_clear_sentence() -> None:
-    with (
-        publishing() as (publisher, _),
-        pytest.raises(ConfigError, match=r"cannot be published on .*: Address already"),
-    ):
-        KVEventPublisher(publisher.endpoint)

@@ -143,39 +143,6 @@ def test_a_drain_lets_running_requests_finish_and_takes_no_new_ones() -> None:
         assert stream_events(streaming.result().text)[-1]["choices"][0]["finish_reason"] == "length"
 
 
-def test_a_drain_that_takes_too_long_ends_with_an_error_for_everybody() -> None:
-    with serving(drain_timeout=0.2) as live, ThreadPoolExecutor(2) as pool:
-        live.runner.seconds_per_step = 0.02
-        running = pool.submit(post, live, LONG)
-        streaming = pool.submit(post, live, LONG | {"stream": True})
-        wait_for(lambda: len(live.events_of(ev.RequestAdmitted)) == 2)
-        live.begin_exit()
-        assert (running.result().status_code, error_of(running.result())["code"]) == (503, "shutting_down")
-        assert stream_events(streaming.result().text)[-1]["error"]["code"] == "shutting_down"
-
-
-def test_when_the_engine_dies_everybody_hears_of_it_and_health_turns_503() -> None:
-    with serving(fake_engine(max_num_seqs=1)) as live, ThreadPoolExecutor(3) as pool:
-        live.runner.seconds_per_step = 0.01
-        streaming = pool.submit(post, live, LONG | {"stream": True, "max_tokens": 180})
-        wait_for(lambda: len(live.events_of(ev.TokenSampled)) > 3)
-        live.runner.gate.clear()
-        waiting = [pool.submit(post, live, LONG | {"stream": stream}) for stream in (False, True)]
-        wait_for(lambda: live.service.num_waiting == 2)
-        live.runner.fail, live.runner.device_lost = RuntimeError("CUDA error in /home/somebody/kernel.py"), True
-        live.runner.gate.set()
-        broken = stream_events(streaming.result().text)[-1]["error"]
-        assert broken["code"] == "engine_dead"
-        for answer in (one.result() for one in waiting):
-            assert (answer.status_code, error_of(answer)["code"]) == (503, "engine_dead")
-            assert answer.headers["x-should-retry"] == "false"
-        with live.http() as http:
-            health = http.get("/health")
-            assert (health.status_code, error_of(health)["code"]) == (503, "engine_dead")
-            assert error_of(post(live, LONG))["code"] == "engine_dead"
-            assert http.get("/v1/models").status_code == 200
-
-
 def test_a_tokenizer_that_raises_costs_one_request_and_tells_no_secret() -> None:
     with serving() as live:
         failed = post(live, {"prompt": "\x7f"})
@@ -183,14 +150,6 @@ def test_a_tokenizer_that_raises_costs_one_request_and_tells_no_secret() -> None
         assert "secret" not in failed.text
         assert failed.headers["x-request-id"]
         assert post(live, {"prompt": "fine", "max_tokens": 2}).status_code == 200
-
-
-def test_a_list_that_is_longer_than_the_queue_is_told_to_be_shorter_and_not_to_come_again() -> None:
-    with serving(max_waiting_requests=3) as live:
-        refused = post(live, {"prompt": ["a", "b", "c", "d"]})
-        assert (refused.status_code, error_of(refused)["param"]) == (400, "prompt")
-        assert "at most 3" in error_of(refused)["message"] and "retry-after" not in refused.headers
-        assert post(live, {"prompt": ["a", "b", "c"], "max_tokens": 1}).status_code == 200
 
 
 def test_the_clients_request_id_stands_in_the_answer_and_in_the_events() -> None:
