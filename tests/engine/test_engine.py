@@ -1,11 +1,13 @@
 """The engine's door, its stops and what it hands back; a fake model stands in."""
 
 import pytest
-from support.engine.engine_fakes import EOS, FakeSampledToken, FakeTokenizer, WatchedEngine, expected_output
+from support.engine.engine_fakes import EOS, FakeRunner, FakeSampledToken, FakeTokenizer, WatchedEngine, expected_output
 
 from minivllm import errors
 from minivllm.config import EngineConfig
+from minivllm.engine.engine import LLMEngine
 from minivllm.events import types as ev
+from minivllm.events.fold import Fold
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 
@@ -106,6 +108,18 @@ class TestTheDoor:
     def test_an_option_out_of_range_is_refused_by_name(self, options):
         with pytest.raises(errors.ConfigError, match=next(iter(options))):
             EngineConfig(**options)
+
+
+def test_the_fold_equals_the_engine_to_the_last_digit_on_a_clock_that_goes_on():
+    engine = LLMEngine(EngineConfig(model="fake", block_size=4), FakeRunner(100, 4), FakeTokenizer())
+    fold = Fold(engine.log_header())
+    engine.subscribe(fold.apply)
+    for name in "ab":
+        engine.add_request(name, {"prompt_token_ids": [1, 2, 3]}, SamplingParams(temperature=0, max_tokens=3))
+        assert fold.state == engine.inspect()
+    while engine.has_unfinished_requests():
+        engine.step()
+        assert fold.state == engine.inspect()
 
 
 class TestStops:

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from core.test_state_machine import EngineMachine
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import run_state_machine_as_test
 from support.chrome_checker import CheckedTrace
 from support.engine.engine_fakes import WatchedEngine
+from support.engine.random_histories import FLAVOURS, History
 
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
@@ -120,21 +119,13 @@ def check_arrows(trace: CheckedTrace, events: list[ev.Event]) -> None:
         assert seq_id in resumed, (seq_id, block_id)
 
 
-class ExportMachine(EngineMachine):
-    """The random histories of the core, each exported at its end."""
-
-    def teardown(self) -> None:
-        super().teardown()
-        if hasattr(self, "watched") and self.watched.events:
-            header, events = self.watched.engine.log_header(), self.watched.events
-            header.first_seq, header.mono = 0, 0.0
-            with tempfile.TemporaryDirectory() as folder:
-                trace = exported(write_log(Path(folder) / "run.jsonl", header, events))
-            check_against_events(trace, header, events)
-
-
-def test_any_history_of_the_engine_becomes_a_trace_that_tells_all_of_it():
-    run_state_machine_as_test(ExportMachine, settings=settings(max_examples=25, stateful_step_count=25))
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_any_history_of_the_engine_becomes_a_trace_that_tells_all_of_it(flavour: str, tmp_path: Path):
+    for seed in range(3):
+        history = History(flavour, seed)
+        history.run()
+        header, events = header_of(history.engine), history.engine.events
+        check_against_events(exported(write_log(tmp_path / "run.jsonl", header, events)), header, events)
 
 
 @pytest.mark.parametrize("log", TRACES, ids=lambda log: log.stem)

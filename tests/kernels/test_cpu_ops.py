@@ -64,6 +64,7 @@ def test_a_product_is_the_same_in_every_bit_whoever_shares_the_batch(ops: CpuOps
     torch.testing.assert_close(alone, x @ panels.transpose(1, 2).reshape(-1, 65).T, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow  # builds the kernels once more
 def test_results_are_the_same_in_every_bit_where_the_compiler_would_rather_not_fuse(
     ops: CpuOps, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,6 +100,7 @@ def test_clang_is_refused_since_its_threads_are_not_torchs(tmp_path: Path, monke
         load_cpu_library(tmp_path / "kernels")
 
 
+@pytest.mark.slow  # builds the kernels once more
 def test_the_library_is_built_once_and_then_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     load_cpu_library.cache_clear()
     load_cpu_library(tmp_path)
@@ -111,6 +113,7 @@ def test_the_library_is_built_once_and_then_loaded(tmp_path: Path, monkeypatch: 
     load_cpu_library.cache_clear()
 
 
+@pytest.mark.slow  # builds the kernels twice
 def test_processes_that_build_at_once_disturb_nobody(tmp_path: Path) -> None:
     code = (
         "import sys, pathlib; from minivllm.kernels.cpu.library import *; load_cpu_library(pathlib.Path(sys.argv[1]))"

@@ -129,5 +129,3 @@ def test_a_step_with_a_chunk_and_a_step_that_is_measured_are_not_padded(monkeypa
     first.append_token(6)
     run.run((first, 1))
     assert ran == [4]
-
-
