@@ -12,7 +12,6 @@ from rich.cells import cell_len
 from support.tui.svg_rows import rows_of
 
 from minivllm.cli import main
-from minivllm.tui.draw.theme import DARK, LIGHT
 from minivllm.tui.sources.http_source import HttpSource
 from minivllm.tui.sources.source import TailSource
 
@@ -62,22 +61,6 @@ def test_every_screen_is_drawn_in_a_small_terminal_too(screen: str, shoot: Shoot
 def test_without_a_step_the_end_of_the_recording_is_drawn(shoot: Shoot) -> None:
     assert "step 267" in rows_of(shoot())[0]
     assert "step 93" in rows_of(shoot("--step", 93))[0]
-
-
-def test_plain_characters_are_all_that_is_drawn_with_ascii(shoot: Shoot) -> None:
-    for screen in SCREENS:
-        options = ("--ascii", "--screen", screen, "--step", 93, "--with", OTHER, "--choose", "dan", "--size", "100x30")
-        plain = "\n".join(rows_of(shoot(*options)))
-        assert plain.isascii(), sorted({c for c in plain if not c.isascii()})
-        assert len(plain) > 1000
-    assert not "\n".join(rows_of(shoot())).isascii()
-
-
-def test_light_and_dark_differ_in_their_colours_alone(shoot: Shoot) -> None:
-    dark, light = shoot(), shoot("--light")
-    assert DARK.background in dark and LIGHT.background not in dark
-    assert LIGHT.background in light and DARK.background not in light
-    assert rows_of(dark) == rows_of(light)
 
 
 def test_a_picture_asks_no_other_host_and_is_whole_xml_whatever_the_file_is_called(

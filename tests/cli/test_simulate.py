@@ -58,14 +58,6 @@ def test_the_recording_of_a_simulation_opens_like_any_other(capsys, tmp_path: Pa
     assert result["record"] == str(file)
 
 
-def test_a_plot_is_drawn_in_the_format_of_its_name(capsys, tmp_path: Path):
-    pytest.importorskip("matplotlib")
-    file = tmp_path / "sim.svg"
-    answer(capsys, *SMALL, "--replicas", "1,2", "--plot", str(file))
-    drawn = file.read_text()
-    assert drawn.startswith("<?xml") and "</svg>" in drawn and len(drawn) < 500_000
-
-
 def test_a_file_of_arrivals_says_who_comes_when(capsys, tmp_path: Path):
     file = tmp_path / "arrivals.csv"
     file.write_text("arrival,prompt_tokens,output_tokens\n5,16,4\n7,16,4\n1000,16,4\n")

@@ -68,22 +68,6 @@ def test_each_output_is_handed_over_and_the_last_one_is_the_result():
     assert seen[-1] is last
 
 
-def test_callers_in_many_threads_each_get_their_own_answer():
-    results: dict[int, list[int]] = {}
-
-    def ask(number: int) -> None:
-        future = thread.add_request(f"r{number}", {"prompt_token_ids": [number] * 5}, params())
-        results[number] = token_ids(future)
-
-    with EngineThread(make_engine()) as thread:
-        callers = [threading.Thread(target=ask, args=(number,)) for number in range(24)]
-        for caller in callers:
-            caller.start()
-        for caller in callers:
-            caller.join(SOON)
-    assert results == {number: expected_output([number] * 5, 8) for number in range(24)}
-
-
 def test_a_refused_request_is_told_its_caller_and_the_others_go_on():
     with EngineThread(make_engine()) as thread:
         good = thread.add_request("a", PROMPT, params(40))

@@ -9,8 +9,7 @@ from minivllm.config import EngineConfig
 from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.engine.engine import LLMEngine
-from minivllm.engine.engine_thread import EngineThread
-from minivllm.errors import RequestFailedError, SamplingError
+from minivllm.errors import SamplingError
 from minivllm.events import types as ev
 from minivllm.outputs import RequestOutput
 from minivllm.runtime.loader import load_model
@@ -110,21 +109,6 @@ def test_a_token_that_has_no_text_costs_one_request(monkeypatch: pytest.MonkeyPa
     assert "could not be turned into text" in outputs["bad"].error and "/secret" not in outputs["bad"].error
     assert engine.token_ids("good") == expected_output([5, *PROMPT], 10)
     assert engine.pool.num_free_blocks == 100
-
-
-def test_whoever_waits_for_a_request_that_fails_gets_its_error() -> None:
-    runner = FailingRunner(100, 4)
-    runner.fails, runner.after = ("bad.0",), 0
-    engine = LLMEngine(EngineConfig(model="fake", block_size=4, max_num_seqs=8), runner, FakeTokenizer())
-    seen: list[RequestOutput] = []
-    with EngineThread(engine) as thread:
-        params = SamplingParams(temperature=0, max_tokens=3)
-        bad = thread.add_request("bad", {"prompt_token_ids": PROMPT}, params, on_output=seen.append)
-        good = thread.add_request("good", {"prompt_token_ids": PROMPT}, params)
-        with pytest.raises(RequestFailedError, match=r"bad\.0 has NaN"):
-            bad.result(10)
-        assert len(good.result(10).outputs[0].token_ids) == 3
-    assert seen == []
 
 
 # ---- with a real model ----

@@ -1,7 +1,7 @@
 """Text that nobody reads before the end waits: it is decoded once, and it is the same text."""
 
 import pytest
-from support.engine.engine_fakes import EOS, FakeRunner, FakeTokenizer, expected_output
+from support.engine.engine_fakes import FakeRunner, FakeTokenizer, expected_output
 
 from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
@@ -106,19 +106,6 @@ def test_a_watcher_that_joins_late_sees_the_text_so_far_and_then_that_of_each_to
         assert output["r"].outputs[0].text == EXPECTED
 
 
-def test_a_request_that_the_model_fails_for_has_the_text_of_its_tokens(engine, monkeypatch) -> None:
-    add(engine)
-    run(engine, 5)
-
-    def fail(plan: object) -> None:
-        raise RuntimeError("broken")
-
-    monkeypatch.setattr(engine._runner, "execute_model", fail)
-    (output,) = engine.step()
-    assert output.error is not None
-    assert (output.outputs[0].text, len(output.outputs[0].token_ids)) == (EXPECTED[:5], 5)
-
-
 @pytest.mark.parametrize("inspected", [False, True], ids=["unseen", "inspected"])
 def test_a_token_that_has_no_text_fails_its_request_alone_and_inspecting_it_is_safe(
     engine, tokenizer, inspected
@@ -134,14 +121,3 @@ def test_a_token_that_has_no_text_fails_its_request_alone_and_inspecting_it_is_s
     assert "could not be turned into text" in outputs["r"].error
     assert outputs["good"].error is None
     assert engine._output_processor._outputs == {}
-
-
-def test_special_tokens_are_left_out_of_text_that_waited_or_not_as_asked_for(engine, monkeypatch) -> None:
-    tokens = [*range(10, 15), EOS, *range(20, 20 + LENGTH)]
-    monkeypatch.setattr(
-        engine._runner,
-        "_sample",
-        lambda sequence: type("Token", (), {"token_id": tokens[sequence.num_output_tokens], "logprobs": None}),
-    )
-    add(engine, ignore_eos=True)
-    assert run(engine)["r"].outputs[0].text == text_of(tokens[:LENGTH])

@@ -166,27 +166,6 @@ def test_an_event_that_cannot_follow_is_damage_and_half_of_it_is_not_shown(tmp_p
     assert recording.head.state == fold_all(header, events[: number - 1]).state
 
 
-def test_kinds_of_a_newer_version_are_counted_and_keep_their_numbers(tmp_path: Path) -> None:
-    header, events = trace(4)
-    shifted, lines = [], []
-    for event in events:
-        if len(lines) % 7 == 3:
-            lines.append(b'{"ev":"block.dreamt","seq":%d,"step":%d,"t":0.0,"of":"sheep"}\n' % (len(lines), event.step))
-        shifted.append(msgspec.structs.replace(event, seq=len(lines)))
-        lines.append(encode_event(shifted[-1]))
-    path = tmp_path / "log.jsonl"
-    path.write_bytes(encode_header(header) + b"".join(lines))
-    recording = opened(path, spacing=1500)
-    assert index_all(recording) == len(events) and recording.damage is None
-    assert recording.num_unknown == len(lines) - len(events) > 10
-    assert list(recording.events(0, len(events))) == shifted
-    for count in (0, 1, 50, len(events) // 2, len(events)):
-        assert recording.view_at_event(count).state == fold_all(header, events[:count]).state
-    path.write_bytes(path.read_bytes() + b'{"ev":"block.freed","seq":1}\n{}\n')
-    index_all(recording)
-    assert f"is damaged at line {len(lines) + 2}:" in recording.damage
-
-
 def test_indexing_keeps_to_its_time_and_goes_on_where_it_stopped(tmp_path: Path) -> None:
     header, events = trace(6)
     many = [*events, *(msgspec.structs.replace(events[-1], seq=seq) for seq in range(len(events), 5000))]

@@ -1,6 +1,5 @@
 """A peer in a Python of its own: what it is asked, what it answers, and every way in which it may not."""
 
-import os
 import sys
 import time
 from pathlib import Path
@@ -30,12 +29,6 @@ def test_a_peer_answers_each_round_in_the_order_of_the_requests(tmp_path: Path) 
         assert peer.generate(REQUESTS[1:]) == [[5, 5]]
         assert peer.versions["vllm"] == "9.8.7"
         assert peer.peak_rss_bytes > 1_000_000
-
-
-def test_what_the_peer_prints_is_no_answer(tmp_path: Path) -> None:
-    python = python_with_vllm(tmp_path, generating="print('{}'); os.write(1, b'noise\\n')")
-    with PeerProcess("vllm", python, SETTINGS) as peer:
-        assert peer.generate(REQUESTS) == [[7, 7, 7], [5, 5]]
 
 
 def test_at_the_end_the_peer_and_its_own_children_are_gone(tmp_path: Path) -> None:
@@ -82,13 +75,3 @@ def test_a_peer_that_hangs_is_ended_after_its_time(tmp_path: Path) -> None:
 def test_a_python_without_the_peer_is_one_sentence(python: str, words: str) -> None:
     with pytest.raises(BenchError, match=words):
         PeerProcess("llama.cpp", python, SETTINGS)
-
-
-@pytest.mark.skipif("MINIVLLM_PEER_PYTHON_VLLM" not in os.environ, reason="name a Python with vLLM in it")
-def test_the_real_vllm_says_what_we_say() -> None:
-    from minivllm.lab.bench.throughput.peers import MinivllmEngine
-    from minivllm.runtime.store.model_store import resolve_model
-
-    settings = SETTINGS | {"model": str(resolve_model("smollm2"))}
-    with PeerProcess("vllm", os.environ["MINIVLLM_PEER_PYTHON_VLLM"], settings) as peer:
-        assert peer.generate(REQUESTS) == MinivllmEngine("smollm2", "float32", "cpu").generate(REQUESTS)

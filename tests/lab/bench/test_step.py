@@ -1,7 +1,5 @@
 """The step bench: its parts add up, it leaves the engine as it was, its points say what was in a step."""
 
-from argparse import ArgumentParser, Namespace
-
 import pytest
 
 from minivllm.clock import MonotonicClock
@@ -9,7 +7,7 @@ from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.lab.bench.step.parts import MODEL_PARTS, OUTSIDE_PARTS, watch
 from minivllm.lab.bench.step.points import RandomRequests, measure_points
-from minivllm.lab.bench.step.step import StepBench, add_arguments
+from minivllm.lab.bench.step.step import StepBench
 from minivllm.lab.common.stopwatch import Stopwatch
 
 
@@ -68,13 +66,6 @@ def test_every_measured_step_has_the_whole_batch_and_nothing_but_decodes(engine:
     StepBench(engine, MonotonicClock(), seed=0).measure_decodes(batch_size=4, context=800, num_steps=3)
     assert seen[-9:] == [["decode"] * 4] * 9
     assert not engine.has_unfinished_requests()
-
-
-def step_options(**given: object) -> Namespace:
-    parser = ArgumentParser()
-    add_arguments(parser)
-    options = parser.parse_args(["--model", "tiny-random", "--num-threads", "1", "--steps", "2", "--json"])
-    return Namespace(**vars(options) | {"context": 100} | given)
 
 
 def test_watching_changes_no_token_and_leaves_no_trace(engine: LLMEngine) -> None:

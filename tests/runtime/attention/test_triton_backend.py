@@ -197,14 +197,3 @@ def test_on_a_gpu_auto_takes_torch_for_a_model_that_kernels_cannot_serve_and_say
     assert "\n" not in told[0]
     with pytest.raises(ConfigError, match=reason):
         choose_attention_backend("triton", spec, CUDA, pytest.fail)
-
-
-def test_a_model_that_the_kernels_cannot_serve_is_refused_before_memory_is_taken() -> None:
-    with pytest.raises(ConfigError, match="even head sizes from 8 to 256 and this model's is 512"):
-        make("triton", head_size=512)
-    with pytest.raises(ConfigError, match="this model's is 9;"):
-        make("triton", head_size=9)
-    with pytest.raises(ConfigError, match=r"got dtype torch\.float64"):
-        make("triton", dtype=torch.float64)
-    with pytest.raises(ConfigError, match="cannot run on meta"):
-        make("triton", device="meta")

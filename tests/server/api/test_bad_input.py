@@ -18,40 +18,23 @@ COMPLETIONS = [
     ({}, "prompt", "missing"),
     ({"prompt": ""}, "prompt", "empty"),
     ({"prompt": [""]}, "prompt", "empty"),
-    ({"prompt": 5}, "prompt", "prompt"),
     ({"prompt": ["a", 1]}, "prompt", "mixes"),
     ({"prompt": [[1], [10**50]]}, "prompt", "token id"),
     ({"prompt": [100]}, "prompt", "token id"),
     ({"prompt": ["x"] * 65}, "prompt", "64"),
     ({"prompt": "x" * 300}, "prompt", "200"),
-    ({"prompt": "x", "max_tokens": 0}, "max_tokens", "1"),
     ({"prompt": "x", "max_tokens": 5, "min_tokens": 6}, "min_tokens", "max_tokens"),
-    ({"prompt": "x", "n": 17}, "n", "16"),
     ({"prompt": "x", "n": 9}, None, "max_num_seqs"),
     ({"prompt": "x", "n": 3, "best_of": 2}, "best_of", "best_of"),
-    ({"prompt": "x", "temperature": -0.1}, "temperature", "0"),
-    ({"prompt": "x", "top_p": 0}, "top_p", "0"),
-    ({"prompt": "x", "repetition_penalty": 0}, "repetition_penalty", "0.01"),
-    ({"prompt": "x", "logprobs": 21}, "logprobs", "20"),
-    ({"prompt": "x", "logit_bias": {"abc": 1}}, "logit_bias", "pattern"),
     ({"prompt": "x", "logit_bias": {"100": 1}}, "logit_bias", "token id"),
-    ({"prompt": "x", "logit_bias": {str(i): 1 for i in range(1025)}}, "logit_bias", "1024"),
-    ({"prompt": "x", "stop": ""}, "stop", "1"),
-    ({"prompt": "x", "stop": ["a", "b", "c", "d", "e"]}, "stop", "4"),
     ({"prompt": "x", "stop_token_ids": [100]}, "stop_token_ids", "token id"),
-    ({"prompt": "x", "stop_token_ids": list(range(65))}, "stop_token_ids", "64"),
     ({"prompt": "x", "priority": 1}, "priority", "priority"),
-    ({"prompt": "x", "cache_salt": "s" * 129}, "cache_salt", "128"),
     ({"prompt": "x", "use_beam_search": True}, "use_beam_search", "two"),
     ({"prompt": "x", "use_beam_search": True, "n": 2, "temperature": 0.5}, "use_beam_search", "temperature"),
-    ({"prompt": "x", "length_penalty": 2.0}, "length_penalty", "beam"),
     ({"prompt": "x", "stream_options": {"include_usage": True}}, None, "stream"),
     ({"prompt": "x", "stream": True, "stream_options": {"foo": 1}}, "stream_options.foo", "foo"),
     ({"prompt": "x", "model": "gpt-4"}, "model", "gpt-4"),
-    ({"prompt": "x", "allowed_token_ids": [1]}, "allowed_token_ids", "not supported"),
-    ({"prompt": "x", "prompt_logprobs": 21}, "prompt_logprobs", "20"),
     ({"prompt": "x", "prompt_logprobs": 1, "stream": True}, "prompt_logprobs", "stream"),
-    ({"prompt": "x", "request_id": "a b"}, "request_id", "pattern"),
     ({"prompt": "x", "max_tokens": 0, "echo": True, "min_tokens": 1}, "max_tokens", "min_tokens"),
     ({"prompt": "x", "guided_regex": "(a+)+"}, "guided_regex", "guided_regex"),
     ({"prompt": "x", "\x1b[31m": 1}, "\x1b[31m", "Unknown"),
@@ -111,23 +94,3 @@ def test_only_the_old_generate_takes_json_under_another_name(live: LiveServer, k
     with live.http() as http:
         assert http.post("/generate", content=body, headers={"Content-Type": kind}).status_code == 200
     live.wait_until_idle()
-
-
-OTHERS = [
-    ("/generate", {}),
-    ("/generate", {"prompt": ["x"]}),
-    ("/generate", {"prompt": "x", "foo": 1}),
-    ("/generate", {"prompt": "x", "n": 99}),
-    ("/generate", {"prompt": "x" * 300}),
-    ("/tokenize", {}),
-    ("/tokenize", {"prompt": "x", "messages": [{"role": "user", "content": "x"}]}),
-    ("/detokenize", {}),
-    ("/detokenize", {"tokens": [100]}),
-    ("/detokenize", {"tokens": [-1]}),
-    ("/detokenize", {"tokens": ["a"]}),
-]
-
-
-@pytest.mark.parametrize(("path", "fields"), OTHERS)
-def test_the_other_routes_check_their_fields_too(live: LiveServer, path: str, fields: dict) -> None:
-    assert check_refusal(live, path, json.dumps(fields).encode())["status"] == 400

@@ -135,21 +135,3 @@ def test_fields_that_ask_for_nothing_change_nothing(client: OpenAI) -> None:
         client.chat.completions.create(messages=plain, **fields),
     ]
     assert answers[0].choices[0].message == answers[1].choices[0].message
-
-
-def test_a_chat_tells_its_ids_and_what_its_prompt_was_thought_of(client: OpenAI, tiny_server: LiveServer) -> None:
-    fields = {"model": MODEL, "messages": MESSAGES, "max_tokens": 5, "temperature": 0, "n": 2}
-    extra = {"return_token_ids": True, "request_id": "mine"}
-    whole = client.chat.completions.create(**fields, extra_body=extra | {"prompt_logprobs": 1})
-    prompt = tiny_server.engine.tokenizer.apply_chat_template(MESSAGES)
-    assert (whole.id, whole.model_extra["prompt_token_ids"]) == ("chatcmpl-mine", prompt)
-    judged = whole.model_extra["prompt_logprobs"]
-    assert judged[0] is None
-    assert all(str(token) in position for token, position in zip(prompt[1:], judged[1:], strict=True))
-    ids: dict[int, list[int]] = {0: [], 1: []}
-    chunks = list(client.chat.completions.create(stream=True, **fields, extra_body=extra))
-    for choice in (choice for chunk in chunks for choice in chunk.choices):
-        ids[choice.index] += choice.model_extra["token_ids"] or []
-    assert [ids[0], ids[1]] == [choice.model_extra["token_ids"] for choice in whole.choices]
-    assert len(ids[0]) == 5
-    assert [chunk.model_extra["prompt_token_ids"] for chunk in chunks] == [prompt] + [None] * (len(chunks) - 1)

@@ -84,7 +84,7 @@ def test_choice_i_of_prompt_p_has_index_p_times_n_plus_i_streamed_or_not(client:
     assert streamed(client, **fields) == {choice.index: choice.text for choice in answer.choices}
 
 
-@pytest.mark.parametrize("count", [None, 0, 5, 20])
+@pytest.mark.parametrize("count", [None, 5])
 def test_logprobs_come_in_four_lists_of_one_length(client: OpenAI, count: int | None) -> None:
     fields = {"model": MODEL, "prompt": "log", "max_tokens": 6, "temperature": 0, "logprobs": count}
     logprobs = client.completions.create(**fields).choices[0].logprobs

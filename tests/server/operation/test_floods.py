@@ -1,6 +1,5 @@
 """Many large requests, and answers that nobody reads: memory stays within bounds, and small requests do not wait."""
 
-import asyncio
 import socket
 import threading
 from collections.abc import Iterator
@@ -98,23 +97,6 @@ def test_answers_that_nobody_reads_are_cut_off_when_they_are_too_much_together(m
         unread = [one.num_unread_bytes for one in state.connections]
         # Whoever left least unread may stay.
         assert len(unread) in (1, 2) and 0 < sum(unread) <= 500_000
-
-
-def test_a_body_whose_last_piece_is_one_too_many_is_refused_at_once() -> None:
-    # Nothing more comes after it, so nobody must wait for more.
-    pieces = iter([(b"x" * 900, True), (b"x" * 900, False)])
-    answers: list[dict] = []
-
-    async def receive() -> dict:
-        body, more_body = next(pieces)  # a third would be an error
-        return {"type": "http.request", "body": body, "more_body": more_body}
-
-    async def send(message: dict) -> None:
-        answers.append(message)
-
-    limit = body_limit.BodyLimit(None, max_bytes=1000, timeout=30.0, on_passed=lambda: None)
-    asyncio.run(limit({"type": "http", "headers": []}, receive, send))
-    assert answers[0]["status"] == 413
 
 
 def test_a_large_answer_is_written_beside_the_event_loop_and_its_memory_is_given_back(

@@ -2,11 +2,10 @@
 
 import json
 import logging
-import socket
 import sys
 from io import StringIO
 from pathlib import Path
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import httpx2
 import pytest
@@ -33,30 +32,6 @@ def test_a_key_with_commas_and_spaces_is_one_key() -> None:
 def test_a_key_that_no_client_could_send_is_refused_at_the_start(key: str) -> None:
     with pytest.raises(ConfigError, match="space"):
         ServerOptions(api_key=(key,))
-
-
-def first_line(live: LiveServer, raw: str) -> str:
-    address = urlsplit(live.url)
-    with socket.create_connection((address.hostname, address.port), timeout=10) as connection:
-        connection.sendall(raw.replace("\n", "\r\n").encode())
-        return connection.recv(4096).decode()
-
-
-@pytest.mark.parametrize(
-    "more",
-    [
-        "Upgrade: websocket\nConnection: Upgrade\nSec-WebSocket-Version: 13\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\n",
-        "Upgrade: h2c\nConnection: Upgrade, HTTP2-Settings\nHTTP2-Settings: AAMAAABk\n",
-    ],
-    ids=["websocket", "h2c"],
-)
-def test_no_connection_is_upgraded(more: str) -> None:
-    with serving(events=True) as live:
-        answer = first_line(live, f"GET /version HTTP/1.1\nHost: localhost\n{more}\n")
-        assert answer.split(" ")[1] in ("200", "400") and "101" not in answer.split("\r\n")[0]
-        # A page that opens a WebSocket names its origin.
-        refused = first_line(live, f"GET /events HTTP/1.1\nHost: localhost\nOrigin: http://evil.example\n{more}\n")
-        assert refused.split(" ")[1] == "403"
 
 
 def test_what_clients_write_makes_no_label_and_no_line_of_the_log() -> None:

@@ -21,7 +21,7 @@ CHAT = {"messages": [{"role": "user", "content": "Hi"}]}
 
 def test_a_hostile_template_fails_the_chats_and_leaves_the_others_their_answers(tiny_model: LoadedModel) -> None:
     tokenizer = copy(tiny_model.tokenizer)
-    tokenizer.__dict__["_chat_template"] = ChatTemplate(ENDLESS, {}, max_seconds=1.5)
+    tokenizer.__dict__["_chat_template"] = ChatTemplate(ENDLESS, {}, max_seconds=0.5)
     engine = LLMEngine.from_model(CONFIG, replace(tiny_model, tokenizer=tokenizer))
     with serving(engine) as live, live.http() as http, ThreadPoolExecutor(6) as pool:
         expected = http.post("/v1/completions", json=BODY).json()["choices"]

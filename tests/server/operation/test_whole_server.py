@@ -19,7 +19,7 @@ from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.engine.engine import LLMEngine
 from minivllm.errors import EventLogError, SamplingError
 from minivllm.events import types as ev
-from minivllm.events.vllm_kv_wire import AllBlocksCleared, BlockStored, KVEvent
+from minivllm.events.vllm_kv_wire import KVEvent
 from minivllm.server.feeds import event_hub
 from minivllm.server.metrics import router
 from minivllm.tui.sources import event_stream
@@ -100,24 +100,6 @@ def test_metrics_count_what_was_served_under_the_name_that_clients_know() -> Non
             assert source.view.scrape.models == ("org/name",)
         finally:
             source.close()
-
-
-def test_kv_events_follow_the_prefix_cache_of_what_was_served() -> None:
-    class Sink:
-        def __init__(self) -> None:
-            self.events: list[KVEvent] = []
-
-        def publish(self, ts: float, events: list[KVEvent]) -> None:
-            self.events += events
-
-    sink = Sink()
-    with serving(kv_sink=sink) as live:
-        post(live, {"prompt": PROMPTS[0]})
-        live.wait_until_idle()
-        stored = [event for event in sink.events if isinstance(event, BlockStored)]
-        named = {int(one.hash, 16) for one in live.engine.inspect().blocks if one.hash is not None}
-        assert sink.events[0] == AllBlocksCleared()
-        assert {name for event in stored for name in event.block_hashes} == named != set()
 
 
 # ---- the end, for those who watch ----
