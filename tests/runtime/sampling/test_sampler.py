@@ -172,9 +172,6 @@ def test_weights_are_whole_numbers_whose_sum_is_exact_in_any_order():
         assert sum(row) == sum(reversed(row)) == sum(map(int, row)) <= 2**53
 
 
-# ---- min_tokens, bias and penalties ----
-
-
 # ---- log-probabilities ----
 
 

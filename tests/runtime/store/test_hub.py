@@ -130,14 +130,6 @@ def test_a_repository_without_safetensors_is_refused_before_any_download(tmp_pat
     assert fake.downloaded == []
 
 
-def test_a_repository_that_does_not_exist_is_unknown(tmp_path, files):
-    with (
-        FakeHub("me/tiny", files).serve() as endpoint,
-        pytest.raises(UnknownModelError, match="no public model you/other"),
-    ):
-        Hub(endpoint=endpoint, cache_dir=tmp_path).download("you/other", weights=True, progress=silent)
-
-
 def test_too_little_disk_is_found_out_before_the_weights_are_fetched(tmp_path, files, monkeypatch):
     monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 100_000})())
     fake = FakeHub("me/tiny", files)
