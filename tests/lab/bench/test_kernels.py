@@ -73,7 +73,7 @@ def test_rows_are_measured_only_if_they_are_wanted_and_each_has_a_key_of_its_own
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device, and it would be measured")
 def test_an_interpreted_run_gives_every_rung_a_row_and_is_marked(capsys):
-    assert main(["bench", "kernels", "--interpret", "--runs", "3", "--json"]) == 0
+    assert main(["bench", "kernels", "--interpret", "--runs", "5", "--json"]) == 0
     captured = capsys.readouterr()
     assert "INTERPRETED" in captured.err
     result = json.loads(captured.out)
@@ -84,4 +84,4 @@ def test_an_interpreted_run_gives_every_rung_a_row_and_is_marked(capsys):
     assert {"seconds", "gb_per_s", "share_of_copy", "bytes", "batch", "context", "dtype"} <= set(result["results"][0])
     for row in result["results"]:
         assert ("seconds_in_a_row" in row) == (row["kernel"] == "decode" and row["ours"])
-        assert len(row["runs"]) == 3 and row["seconds"] == sorted(row["runs"])[1]
+        assert len(row["runs"]) == 5 and row["seconds"] == sorted(row["runs"])[2]
