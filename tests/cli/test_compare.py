@@ -9,7 +9,6 @@ import pytest
 from minivllm import cli
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.events.recording.recording import Recording
-from minivllm.lab.compare import plot
 from minivllm.lab.compare.measure import measure_recording
 from minivllm.runtime.model_runner import ModelRunner
 from minivllm.runtime.step_result import Watch
@@ -53,13 +52,13 @@ def test_two_configurations_run_the_same_trace_and_stand_side_by_side(capsys, tm
 
 
 def test_what_else_the_machine_does_is_no_time_of_either_side(capsys, monkeypatch: pytest.MonkeyPatch):
-    run_step, put_aside_s = ModelRunner.execute_model, 0.2
+    run_step, put_aside_s = ModelRunner.execute_model, 0.03
 
     def put_aside(self: ModelRunner, plan: SchedulerOutput, watch: Watch):
         time.sleep(put_aside_s)  # as the system does it to a thread, when it lets others run
         return run_step(self, plan, watch)
 
-    arguments = ("--scenario", "long-and-short", "--a", "sequential", "--b", "continuous")
+    arguments = ("--scenario", "burst", "--a", "static", "--b", "continuous")
     monkeypatch.setattr(ModelRunner, "execute_model", put_aside)
     result, table = compare(capsys, *arguments)
     for side in (result["a"], result["b"]):
@@ -73,13 +72,6 @@ def test_the_same_memory_in_bytes_becomes_the_same_blocks(capsys):
     assert all(Recording(result[side]["recording"]).header.num_blocks == 128 for side in "ab")
 
 
-def test_whole_prompts_stall_the_others_and_chunks_do_not(capsys):
-    result, _ = compare(capsys, "--a", "unchunked", "--b", "chunked", "--scenario", "long-and-short")
-    assert result["a"]["max_tokens_between_tokens"] > 1000
-    assert result["b"]["max_tokens_between_tokens"] <= 32
-    assert result["identical_requests"] == 1.0
-
-
 def test_a_plot_shows_both_sides(capsys, tmp_path: Path):
     pytest.importorskip("matplotlib")
     picture = tmp_path / "compare.svg"
@@ -89,19 +81,10 @@ def test_a_plot_shows_both_sides(capsys, tmp_path: Path):
     assert text.count("static+contiguous") >= 4 and text.count("continuous+paged") >= 4
 
 
-def test_a_plot_without_matplotlib_is_refused_before_anything_runs(capsys, monkeypatch, tmp_path: Path):
-    monkeypatch.setattr(plot, "find_spec", lambda name: None)
-    status = cli.main(["compare", "--model", "no such model", "--plot", str(tmp_path / "x.svg")])
-    assert status == cli.USAGE_ERROR
-    assert "pip install 'minivllm[plot]'" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     "arguments, sentence",
     [
         (["--a", "buddy"], "has the part 'buddy'"),
-        (["--scenario", "nothing"], "invalid choice"),
-        (["--kv-budget", "0"], "must be a whole number"),
         # Room for less than one reservation of 512 tokens.
         (["--scenario", "burst", "--kv-budget", str(20 * 8192), "--model", "tiny-random"], "reserves max_model_len"),
     ],
@@ -120,13 +103,3 @@ def test_a_side_that_cannot_run_is_refused_before_the_other_has_run(capsys, tmp_
         captured = capsys.readouterr()
         assert sentence in captured.err and captured.out == ""
         assert not (tmp_path / "folder").exists(), "nothing ran"
-
-
-@pytest.mark.parametrize(
-    ("file", "sentence"), [("picture.xyz", "draws .svg, .png, .pdf"), ("nowhere/picture.svg", "cannot write")]
-)
-def test_a_picture_that_cannot_be_drawn_is_refused_before_anything_runs(capsys, tmp_path: Path, file, sentence):
-    arguments = ["--model", "tiny-random", "--plot", str(tmp_path / file), "--record", str(tmp_path / "folder")]
-    assert cli.main(["compare", "--scenario", "burst", *arguments]) == 2
-    assert sentence in capsys.readouterr().err
-    assert not (tmp_path / "folder").exists()

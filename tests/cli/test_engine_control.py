@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, get_type_hints
+from typing import Any
 
 import pytest
 from support.engine.engine_fakes import FakeRunner, FakeTokenizer, next_token
@@ -63,13 +63,6 @@ def controlled(engine: LLMEngine, **options: Any) -> Iterator[Watched]:
         yield watched
 
 
-def test_it_has_every_call_of_the_protocol_with_the_same_arguments():
-    names = [name for name in vars(EngineControl) if not name.startswith("_")]
-    assert len(names) == 12
-    for name in names:
-        assert get_type_hints(getattr(EngineThreadControl, name)) == get_type_hints(getattr(EngineControl, name))
-
-
 def test_pause_step_phase_step_and_resume_move_the_engine_and_show_in_the_state():
     with controlled(fake_engine(), seconds_per_step=0.001) as watched:
         control = watched.control
@@ -81,12 +74,7 @@ def test_pause_step_phase_step_and_resume_move_the_engine_and_show_in_the_state(
             watched.settle()
             watched.until(lambda: not watched.thread._singles)
             seen.append((control.state(), watched.fold.step))
-        assert seen == [
-            ((True, "execute"), 1),
-            ((True, "sample"), 1),
-            ((True, "schedule"), 1),
-            ((True, "schedule"), 2),
-        ]
+        assert seen == [((True, "execute"), 1), ((True, "sample"), 1), ((True, "schedule"), 1), ((True, "schedule"), 2)]
         control.resume()
         watched.until(lambda: watched.of(ev.RequestFinished))
         assert not control.state().paused
@@ -106,15 +94,6 @@ def test_requests_are_numbered_greedy_and_refused_ones_take_no_number():
         (message,) = watched.control.messages()
         assert "type a message" in message
         assert watched.control.messages() == []
-
-
-def test_a_small_cache_shortens_the_answer_and_refuses_only_what_does_not_fit_at_all():
-    with controlled(fake_engine(num_blocks=5)) as watched:
-        watched.control.add_request("Seventeen letters")
-        watched.control.add_request("Twenty and one letter, or some more of them")
-        watched.until(lambda: watched.of(ev.RequestFinished))
-        assert [one.max_tokens for one in watched.of(ev.RequestArrived)] == [3]
-        assert "more blocks" in watched.control.messages()[0]
 
 
 @pytest.mark.parametrize("num_blocks", [300, 50])
@@ -171,30 +150,6 @@ def test_what_the_engine_refuses_arrives_as_one_sentence(press, sentence, monkey
         (message,) = watched.control.messages()
         assert sentence in message and "\n" not in message
         assert watched.events == []
-
-
-def test_an_engine_that_dies_says_so_once_and_every_key_after_that_says_why_nothing_happens():
-    engine = fake_engine()
-    reached, go_on = threading.Event(), threading.Event()
-
-    def explode(*args: object) -> None:
-        reached.set()
-        go_on.wait(SOON)
-        raise ValueError("the model broke")
-
-    engine._stepper.runner.execute_model, engine._stepper.runner.device_lost = explode, True
-    watched = Watched(engine)
-    watched.thread.start()
-    control = watched.control
-    control.add_request("Hi")
-    assert reached.wait(SOON)
-    control.pause()
-    control.abort("user-1")
-    go_on.set()
-    watched.until(lambda: watched.thread.ended.done() and control._messages)
-    assert control.messages() == ["The engine failed: the model broke"]
-    control.step()
-    assert control.messages() == ["The engine's thread has ended: start a new one to go on."]
 
 
 def test_no_call_waits_for_the_engine():

@@ -1,8 +1,6 @@
 """`minivllm once` and `minivllm export`: what a recording tells a script."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import msgspec
@@ -21,7 +19,7 @@ def only_json(text: str) -> dict:
     return json.loads(text)
 
 
-@pytest.mark.parametrize("step", [0, 1, 90, 160, None])
+@pytest.mark.parametrize("step", [0, 90, None])
 def test_once_prints_the_folded_state_as_one_line_of_json(step: int | None, capsys: pytest.CaptureFixture):
     assert main(["once", str(LOG), "--json", *(() if step is None else ("--step", str(step)))]) == 0
     told = only_json(capsys.readouterr().out)
@@ -88,16 +86,6 @@ def test_what_cannot_be_done_is_status_1_with_one_sentence(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_recording_that_lacks_its_beginning_is_status_1_with_one_sentence(
-    tmp_path: Path, capsys: pytest.CaptureFixture
-):
-    lines = LOG.read_bytes().splitlines(keepends=True)
-    middle = tmp_path / "middle.jsonl"
-    middle.write_bytes(lines[0].replace(b'"mono":0.0', b'"mono":0.0,"first_seq":500') + b"".join(lines[501:]))
-    assert main(["once", str(middle)]) == 1
-    assert "this log begins in the middle of a run, without a state" in capsys.readouterr().err
-
-
 def test_export_writes_a_trace_and_says_where_to_open_it(tmp_path: Path, capsys: pytest.CaptureFixture):
     path = tmp_path / "x.json"
     assert main(["export", str(LOG), "--perfetto", str(path)]) == 0
@@ -114,23 +102,3 @@ def test_export_never_writes_over_the_recording(tmp_path: Path, capsys: pytest.C
     assert main(["export", str(log), "--perfetto", str(link)]) == 2
     assert "is the recording itself" in capsys.readouterr().err
     assert log.read_bytes() == LOG.read_bytes()
-
-
-def test_export_of_a_damaged_recording_is_a_failure_that_leaves_what_could_be_read(
-    tmp_path: Path, capsys: pytest.CaptureFixture
-):
-    lines = LOG.read_bytes().splitlines(keepends=True)
-    log, path = tmp_path / "run.jsonl", tmp_path / "x.json"
-    log.write_bytes(b"".join([*lines[:200], b"?\n", *lines[200:]]))
-    assert main(["export", str(log), "--perfetto", str(path)]) == 1
-    assert "is damaged at line 201" in capsys.readouterr().err
-    assert CheckedTrace(path.read_bytes()).about["events"] == 199
-
-
-@pytest.mark.parametrize("command", ["once", "export"])
-def test_neither_command_loads_what_it_does_not_need(command: str):
-    code = "import sys; from minivllm.cli import main; main([sys.argv[1], '--help']); print(sorted(sys.modules))"
-    ran = subprocess.run([sys.executable, "-c", code, command], capture_output=True, text=True, check=True)
-    loaded = ran.stdout.splitlines()[-1]
-    assert "'msgspec'" in loaded
-    assert not any(f"'{name}'" in loaded for name in ("torch", "numpy", "textual", "transformers"))

@@ -7,7 +7,7 @@ import sys
 import pytest
 from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
 
-from minivllm.cli import INTERRUPTED, main
+from minivllm.cli import main
 from minivllm.lessons.course.library import lessons
 
 TINY = ["--model", "tiny-random"]
@@ -72,50 +72,10 @@ def test_a_lesson_that_was_left_goes_on_where_it_was_with_its_answers(give, caps
     assert "You said 1 block" in again, "the page before, with the answer of the first time"
 
 
-def test_a_lesson_that_was_left_can_begin_from_the_start_and_from_any_page(give):
-    give("\n1\n\nq\n")
-    assert "Paging cuts" in give("s\nq\n")
-    assert "go on at page" not in give("q\n", "--from", "2")
-
-
-def test_ctrl_d_at_the_question_where_to_go_on_leaves(give, monkeypatch, capsys):
-    give("\n1\n\nq\n")
-    monkeypatch.setattr(sys, "stdin", Keyboard(""))
-    assert main(["lesson", "4", "--plain", *TINY]) == INTERRUPTED
-    assert "Traceback" not in capsys.readouterr().err
-
-
-def test_a_lesson_that_was_read_to_its_end_begins_anew(give):
-    give("", "--from", "17")
-    assert "go on at page" not in give("q\n")
-
-
-def test_nobody_is_asked_where_nobody_can_answer(give, capsys, monkeypatch):
-    give("\n1\n\nq\n")
-    monkeypatch.setattr(sys, "stdin", io.StringIO("q\n"))
-    assert main(["lesson", "4", "--plain", *TINY]) == 0
-    assert "Paging cuts" in capsys.readouterr().out
-
-
 def test_auto_prints_a_lesson_and_keeps_no_answers(capsys, progress):
     assert main(["lesson", "naive-serving", "--plain", "--auto", *TINY]) == 0
     assert "This is the end of" in capsys.readouterr().out
     assert not progress.exists()
-
-
-def test_a_transcript_is_a_page_of_markdown(tmp_path):
-    file = tmp_path / "lesson.md"
-    assert main(["lesson", "4", "--transcript", str(file), *TINY]) == 0
-    text = file.read_text(encoding="utf-8")
-    assert text.startswith("# 4. ")
-    assert "```text\nKV cache" in text
-
-
-def test_from_begins_at_a_page(capsys):
-    assert main(["lesson", "4", "--auto", "--from", "5", *TINY]) == 0
-    printed = capsys.readouterr().out
-    assert "Paging cuts the KV cache" not in printed
-    assert "bob" in printed
 
 
 @pytest.mark.parametrize(

@@ -133,9 +133,3 @@ def test_every_option_of_every_command_has_help(command: str):
         if not isinstance(action, argparse._SubParsersAction) and not action.help
     ]
     assert silent == []
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_the_help_of_every_command_can_be_printed(command: str):
-    for parser in all_parsers(build_parser(command)):
-        assert parser.format_help().startswith("usage: minivllm")

@@ -55,36 +55,19 @@ def serve_process(*options: str) -> Iterator[tuple[subprocess.Popen, str]]:
         process.communicate()
 
 
-@pytest.mark.parametrize("which", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_lets_the_stream_under_way_finish_and_ends_in_success(which: signal.Signals) -> None:
+def test_a_signal_lets_the_stream_under_way_finish_and_ends_in_success() -> None:
     with serve_process() as (process, url):
         body = {"prompt": "x", "max_tokens": 400, "ignore_eos": True, "stream": True}
         with httpx2.stream("POST", f"{url}/v1/completions", json=body, timeout=SOON) as answer:
             pieces = answer.iter_text()
             text = next(pieces)
-            process.send_signal(which)
+            process.send_signal(signal.SIGTERM)
             text += "".join(pieces)
         assert text.endswith("data: [DONE]\n\n")
         assert '"finish_reason":"length"' in text
         lines = [json.loads(line) for line in process.stderr]
         assert process.wait(SOON) == 0
         assert lines[-1]["message"] == "ended"
-
-
-def test_a_second_signal_waits_for_nobody() -> None:
-    with serve_process("--shutdown-timeout", "50") as (process, url):
-        body = {"prompt": "x", "max_tokens": 1500, "ignore_eos": True, "stream": True, "n": 16}
-        with httpx2.stream("POST", f"{url}/v1/completions", json=body, timeout=SOON) as answer:
-            pieces = answer.iter_text()
-            next(pieces)
-            process.send_signal(signal.SIGTERM)
-            for line in process.stderr:
-                if json.loads(line)["message"] == "draining":
-                    break
-            process.send_signal(signal.SIGTERM)
-            for _ in pieces:
-                pass
-        assert process.wait(SOON) == 0
 
 
 def test_an_address_in_use_is_told_before_the_model_is_loaded(capsys: pytest.CaptureFixture[str]) -> None:
@@ -97,11 +80,8 @@ def test_an_address_in_use_is_told_before_the_model_is_loaded(capsys: pytest.Cap
     ("options", "words"),
     [
         (["--host", "0.0.0.0"], "api_key"),
-        (["--port", "70000"], "port"),
         (["tiny-random", "--model", "smollm2"], "once"),
-        (["--max-num-seqs", "0"], "max_num_seqs"),
         (["tiny-random", "--max-model-len", "9" * 9], "max_model_len"),
-        (["--kv-events-config", "{"], "--kv-events-config"),
         (["--kv-events-config", '{"endpiont": "tcp://127.0.0.1:1"}'], "endpiont"),
         (["--kv-events-config", '{"enable_kv_cache_events": true, "endpoint": "tcp://*:5557"}'], "tcp://*:5557"),
     ],
@@ -112,12 +92,6 @@ def test_a_server_that_cannot_be_is_refused_in_one_sentence(
     assert main(["serve", "--port", "0", *options]) == 2
     last = capsys.readouterr().err.splitlines()[-1]
     assert words in last and last.startswith("minivllm: ")
-
-
-def test_a_model_that_is_not_there_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["serve", "--port", "0", "./no-such-model"]) == 1
-    last = capsys.readouterr().err.splitlines()[-1]
-    assert "no-such-model" in last and last.startswith("minivllm: ")
 
 
 def test_without_its_extra_it_says_what_to_install() -> None:

@@ -46,35 +46,6 @@ def test_every_combination_of_listed_options_has_a_row(capsys):
     assert len({one["total_input_tokens"] for one in result["configurations"]}) == 1
 
 
-def test_the_line_of_json_is_one_that_every_program_reads(capsys):
-    assert cli.main(["simulate", "--json", *SMALL, "--rate", "inf,2"]) == 0
-    result = json.loads(capsys.readouterr().out, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
-    assert [one["rate"] for one in result["configurations"]] == ["inf", 2.0]
-
-
-def test_the_same_seed_gives_the_same_answer_and_another_seed_another(capsys):
-    def answers(seed: str) -> list[dict]:
-        result, _ = answer(capsys, *SMALL, "--arrival", "bursty", "--replicas", "2", "--seed", seed)
-        return [{**one, "simulated_in_s": None} for one in result["configurations"]]
-
-    assert answers("1") == answers("1") != answers("2")
-
-
-def test_the_usual_rate_keeps_the_servers_busy_and_does_not_drown_them(capsys):
-    result, _ = answer(capsys, "--requests", "600", "--replicas", "2", "--router", "least-loaded")
-    (one,) = result["configurations"]
-    assert all(0.6 < replica["busy"] <= 1 for replica in one["per_replica"])
-    assert one["waiting_peak"] < 60
-
-
-def test_bursts_make_longer_waits_than_a_poisson_process(capsys):
-    p99 = {
-        arrival: answer(capsys, "--requests", "600", "--arrival", arrival)[0]["configurations"][0]["p99_ttft_ms"]
-        for arrival in ("poisson", "bursty")
-    }
-    assert p99["bursty"] > p99["poisson"]
-
-
 def test_the_recording_of_a_simulation_opens_like_any_other(capsys, tmp_path: Path):
     file = tmp_path / "sim.jsonl"
     result, shown = answer(capsys, *SMALL, "--record", str(file))
@@ -87,21 +58,6 @@ def test_the_recording_of_a_simulation_opens_like_any_other(capsys, tmp_path: Pa
     assert result["record"] == str(file)
 
 
-def test_a_plot_is_drawn_in_the_format_of_its_name(capsys, tmp_path: Path):
-    pytest.importorskip("matplotlib")
-    file = tmp_path / "sim.svg"
-    answer(capsys, *SMALL, "--replicas", "1,2", "--plot", str(file))
-    drawn = file.read_text()
-    assert drawn.startswith("<?xml") and "</svg>" in drawn and len(drawn) < 500_000
-
-
-@pytest.mark.filterwarnings("error")
-def test_answers_of_one_token_have_a_picture_too(capsys, tmp_path: Path):
-    pytest.importorskip("matplotlib")
-    answer(capsys, "--requests", "3", "--random-output-len", "1", "--plot", str(tmp_path / "sim.svg"))
-    assert (tmp_path / "sim.svg").stat().st_size > 0
-
-
 def test_a_file_of_arrivals_says_who_comes_when(capsys, tmp_path: Path):
     file = tmp_path / "arrivals.csv"
     file.write_text("arrival,prompt_tokens,output_tokens\n5,16,4\n7,16,4\n1000,16,4\n")
@@ -112,34 +68,18 @@ def test_a_file_of_arrivals_says_who_comes_when(capsys, tmp_path: Path):
     assert answer(capsys, "--arrival", str(file), "--requests", "2")[0]["requests"] == 2
 
 
-def test_steps_longer_than_any_measured_one_are_told(capsys):
-    _, shown = answer(capsys, *SMALL, "--max-num-batched-tokens", "100000")
-    assert "Careful: the longest measured step has" in shown
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("--rate", "0"), "must be over 0 requests a second"),
-        (("--rate", "-3"), "must be over 0 requests a second"),
         (("--router", "clever"), "must be one of random, least-loaded, prefix-aware; got 'clever'"),
-        (("--scheduling-policy", "fcfs,fair"), "must be one of fcfs, priority; got 'fair'"),
-        (("--goodput", "ttft:0"), "can never be met"),
         (("--goodput", "tpot:0.001"), "tpot:0.001 can never be met: by the fit the shortest step takes"),
-        (("--goodput", "ttft:5000", "ttft:6000"), "names ttft twice"),
-        (("--goodput", "ttft:inf"), "--goodput takes METRIC:MILLISECONDS"),
-        (("--seed", "-1"), "--seed must be 0 or more; got -1"),
         (("--arrival", "nowhere.csv", "--random-output-len", "9"), "leave out --random-output-len"),
         (("--random-input-len", "9000"), "A prompt has 9000 tokens, but max_model_len is 8192"),
         (("--num-gpu-blocks-override", "4"), "KV cache blocks"),
         (("--step-times", "nowhere.json"), "nowhere.json cannot be read"),
-        (("--arrival", "nowhere.csv"), "nowhere.csv cannot be read"),
-        (("--arrival", "nowhere.csv", "--rate", "3"), "leave out --rate"),
         (("--arrival", "poisson", "--burstiness", "0.5"), "A Poisson process has a burstiness of 1"),
         (("--record", "x.jsonl", "--replicas", "1,2"), "--record takes one configuration"),
-        (("--plot", "x.txt"), "--plot draws .svg"),
-        (("--requests", "0"), "at least 1"),
-        (("--replicas", "0"), "at least 1"),
         (("--no-enable-chunked-prefill",), "a step must hold the longest prompt"),
     ],
 )

@@ -45,26 +45,6 @@ class TestStatic:
         engine.run()
         assert admissions(engine) == [(1, "a.0"), (5, "late.0")]
 
-    def test_a_batch_may_take_several_steps_to_get_in(self):
-        engine = WatchedEngine(batching="static", max_num_batched_tokens=6, enable_prefix_caching=False)
-        for name in "abc":
-            engine.add(name, [1] * 5, max_tokens=6)
-        engine.step()
-        engine.add("late", [2], max_tokens=1)
-        engine.run()
-        steps = dict(reversed(pair) for pair in admissions(engine))
-        assert steps["a.0"] == 1 and steps["b.0"] == 1 and steps["c.0"] == 2
-        last_of_the_batch = max(event.step for event in engine.events_of(ev.TokenSampled) if event.seq_id != "late.0")
-        assert steps["late.0"] == last_of_the_batch + 1
-
-    def test_a_batch_leaves_without_those_who_find_no_memory(self):
-        # Blocks of 4: the two first ones fill the pool at once, and b's end does not let c in.
-        engine = WatchedEngine(batching="static", num_blocks=6, enable_prefix_caching=False)
-        for name, length, max_tokens in (("a", 9, 4), ("b", 12, 1), ("c", 12, 1)):
-            engine.add(name, [1] * length, max_tokens=max_tokens)
-        engine.run()
-        assert admissions(engine) == [(1, "a.0"), (1, "b.0"), (5, "c.0")]
-
     def test_a_preempted_member_comes_back_into_its_own_batch(self):
         engine = WatchedEngine(batching="static", num_blocks=6, enable_prefix_caching=False)
         prompts = {"a": ([1] * 7, 12), "b": ([2] * 7, 9), "c": ([3] * 3, 2)}
@@ -77,16 +57,6 @@ class TestStatic:
         assert all_tokens_are_right(engine, prompts)
         assert engine.events_of(ev.RequestResumed)
         assert admissions(engine)[-1][1] == "late.0"
-
-    def test_a_preempted_member_comes_back_though_the_batch_has_left_without_somebody_else(self):
-        engine = WatchedEngine(batching="static", num_blocks=7, enable_prefix_caching=False)
-        for name, length, max_tokens in (("a", 3, 20), ("b", 3, 8), ("c", 3, 8), ("too large", 20, 1)):
-            engine.add(name, [1] * length, max_tokens=max_tokens)
-        while not engine.events_of(ev.RequestResumed):
-            engine.step()
-        assert [event.seq_id for event in engine.events_of(ev.RequestPreempted)] == ["c.0"]
-        assert engine.fold.running == ["a.0", "c.0"] and engine.fold.waiting == ["too large.0"]
-        engine.run()
 
     def test_a_batch_that_cannot_move_lets_others_in(self):
         engine = WatchedEngine(batching="static", scheduling_policy="priority", enable_prefix_caching=False)
@@ -112,15 +82,6 @@ class TestSequential:
             engine.step()
             assert len(engine.fold.running) <= 1
         assert [step for step, _ in admissions(engine)] == [1, 4, 7]
-
-    def test_all_samples_of_a_request_run_together(self):
-        engine = WatchedEngine(batching="sequential")
-        for name in "ab":
-            engine.add(name, [1, 2], max_tokens=3, n=3)
-        engine.step()
-        assert engine.fold.running == ["a.0", "a.1", "a.2"]
-        engine.run()
-        assert [step for step, _ in admissions(engine)] == [1, 4]
 
 
 class TestBatchDelay:
@@ -155,42 +116,12 @@ class TestBatchDelay:
         engine.run()
         assert admissions(engine) == [(2, "a.0"), (2, "b.0")]
 
-    def test_without_a_batch_size_as_many_are_waited_for_as_can_run(self):
-        engine = WatchedEngine(batch_delay=1.0, max_num_seqs=2)
-        engine.add("a", [1], max_tokens=2)
-        engine.step()
-        assert deferred(engine, "a.0") == ("batch_delay", 2, 1)
-        engine.add("b", [2], max_tokens=2)
-        engine.run()
-        assert admissions(engine) == [(2, "a.0"), (2, "b.0")]
-
     def test_who_was_counted_comes_in_even_if_the_token_budget_takes_steps(self):
         engine = WatchedEngine(batch_delay=1.0, batch_size=3, max_num_batched_tokens=4, enable_prefix_caching=False)
         for name in "abc":
             engine.add(name, [1] * 4, max_tokens=2)
         engine.run(max_steps=10)
         assert max(step for step, _ in admissions(engine)) <= 5
-
-    def test_running_requests_go_on_while_others_wait_for_company(self):
-        engine = WatchedEngine(batch_delay=0.045, batch_size=2)
-        engine.add("a", [1], max_tokens=20)
-        engine.add("b", [2], max_tokens=20)
-        engine.step()
-        engine.add("c", [3], max_tokens=1)
-        for _ in range(4):
-            engine.step()
-            assert [item.seq_id for item in engine.fold.scheduled] == ["a.0", "b.0"]
-        engine.run()
-        assert admissions(engine)[-1] == (7, "c.0")
-
-    def test_it_works_together_with_static_batches(self):
-        engine = WatchedEngine(batching="static", batch_delay=0.02, batch_size=2)
-        engine.add("a", [1], max_tokens=3)
-        engine.run()
-        engine.add("b", [2], max_tokens=1)
-        engine.add("c", [2], max_tokens=1)
-        engine.run()
-        assert admissions(engine) == [(3, "a.0"), (6, "b.0"), (6, "c.0")]
 
     def test_the_real_clock_does_not_spin_while_there_is_nothing_to_run(self):
         clock = MonotonicClock()
@@ -220,14 +151,6 @@ class TestWholePrompts:
         engine.run()
         assert all(engine.token_ids(name) == expected_output([1] * 20, 3) for name in "ab")
 
-    def test_a_prompt_that_just_fits_what_is_left_of_the_step_goes_through(self):
-        engine = self.whole()
-        for name, length in (("a", 20), ("b", 12), ("c", 1)):
-            engine.add(name, [1] * length, max_tokens=3)
-        engine.step()
-        assert [(item.seq_id, item.num_tokens) for item in engine.fold.scheduled] == [("a.0", 20), ("b.0", 12)]
-        assert deferred(engine, "c.0") == ("token_budget", 1, 0)
-
     def test_what_the_cache_holds_does_not_count(self):
         engine = WatchedEngine(enable_chunked_prefill=False, max_num_batched_tokens=32, max_model_len=32)
         for name in "ab":
@@ -244,9 +167,7 @@ class TestWholePrompts:
     "options, sentence",
     [
         ({"batching": "dynamic"}, "batching must be one of continuous, static, sequential"),
-        ({"kv_cache_allocator": "buddy"}, "kv_cache_allocator must be one of paged, contiguous"),
         ({"batch_delay": -1.0}, "batch_delay must be a finite number"),
-        ({"batch_delay": float("nan")}, "batch_delay must be a finite number"),
         ({"batch_size": 4}, "batch_size has no effect without a batch_delay"),
         ({"batch_delay": 1.0, "batch_size": 0}, "batch_size must be a whole number"),
     ],

@@ -19,10 +19,6 @@ def name(*token_ids: int) -> bytes:
 
 
 class TestFreeQueue:
-    def test_a_new_queue_hands_blocks_out_in_order_of_their_ids(self):
-        queue = FreeKVCacheBlockQueue([KVCacheBlock(i) for i in range(3)])
-        assert [queue.popleft().block_id for _ in range(3)] == [0, 1, 2]
-
     def test_a_block_leaves_from_the_middle_and_the_order_of_the_others_stays(self):
         blocks = [KVCacheBlock(i) for i in range(5)]
         queue = FreeKVCacheBlockQueue(blocks)
@@ -75,9 +71,6 @@ class TestReferenceCounts:
         assert (block.block_id, block.ref_cnt, block.block_hash) == (3, 0, None)
         with pytest.raises(AttributeError):
             block.refcount = 1
-
-    def test_a_popped_block_has_one_owner(self):
-        assert make_pool(1).pop_free_block().ref_cnt == 1
 
     def test_a_shared_block_is_freed_by_its_last_owner_and_not_by_its_first(self):
         pool = make_pool(2)
@@ -132,16 +125,6 @@ class TestPrefixCache:
         pool.release(cached)
         pool.release(partial)
         assert pool.free_queue.ids() == [1, 2, 3, 0]
-
-    def test_a_hit_on_a_free_block_takes_it_off_the_free_queue(self):
-        pool = make_pool(3)
-        block = pool.pop_free_block()
-        pool.cache_block(block, name(1), None)
-        pool.release(block)
-        assert pool.touch(block) is True
-        assert pool.free_queue.ids() == [1, 2]
-        assert block.ref_cnt == 1
-        assert pool.touch(block) is False
 
     def test_two_blocks_may_carry_one_hash_and_evicting_one_leaves_the_other_findable(self):
         pool = make_pool(2)

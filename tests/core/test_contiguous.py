@@ -33,19 +33,6 @@ def test_the_first_run_that_is_long_enough_is_taken_and_neighbours_join_again():
     assert engine.table("d") == [0, 1, 2, 3]
 
 
-def test_of_two_runs_that_are_long_enough_the_first_is_taken():
-    engine = contiguous()
-    for name, max_tokens in (("a", 2), ("b", 9), ("c", 2)):
-        engine.add(name, [1, 2], max_tokens=max_tokens)
-    engine.step()
-    engine.step()
-    assert sorted(engine.fold.free_queue) == [0, 1, 2, 3, 8, 9, 10, 11, 12]
-    for name in "de":
-        engine.add(name, [5], max_tokens=9)
-    engine.step()
-    assert (engine.table("d"), engine.table("e")) == ([0, 1, 2, 3], [8, 9, 10, 11])
-
-
 def test_free_blocks_that_form_no_run_are_of_no_use_and_the_wait_says_so():
     engine = contiguous(num_blocks=11)
     for name in "abc":
@@ -55,23 +42,6 @@ def test_free_blocks_that_form_no_run_are_of_no_use_and_the_wait_says_so():
     assert engine.fold.sequences["c.0"].deferred == ("no_contiguous_run", 4, 3)
     engine.run()
     assert all(engine.token_ids(name) == expected_output([1, 2], 5) for name in "abc")
-
-
-def test_nobody_is_ever_preempted_since_everybody_has_all_it_will_need():
-    engine = contiguous(max_num_seqs=8)
-    for i in range(6):
-        engine.add(f"r{i}", [i, i + 1, i + 2], max_tokens=13)
-    outputs = engine.run()
-    assert engine.fold.counters.num_preemptions == 0
-    for i in range(6):
-        assert outputs[f"r{i}"].outputs[0].token_ids == expected_output([i, i + 1, i + 2], 13)
-
-
-def test_a_reserved_block_is_written_only_when_its_tokens_come():
-    engine = contiguous()
-    engine.add("a", [1, 2, 3, 4, 5], max_tokens=9)
-    engine.step()
-    assert sorted(engine.runner.kv) == [0, 1, 2, 3, 4]
 
 
 def test_prefix_caching_is_off_by_itself_and_refused_when_it_is_asked_for():

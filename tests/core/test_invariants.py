@@ -82,20 +82,11 @@ BROKEN: list[tuple[str, Callable[[Scene], object]]] = [
     ("every running sequence has a slot of its own", set_to(None, "second", "slot")),
     ("a slot is taken, kept or free, once", lambda scene: scene.scheduler.slots._free.pop()),
     ("a slot is taken, kept or free, once", lambda scene: scene.samples.request.kept_slots.clear()),
-    (
-        "a running request keeps a slot for every fork to come",
-        lambda scene: scene.samples.request.kept_slots.clear(),
-    ),
-    (
-        "a running request keeps a slot for every fork to come",
-        lambda scene: scene.first.request.kept_slots.append(4),
-    ),
+    ("a running request keeps a slot for every fork to come", lambda scene: scene.samples.request.kept_slots.clear()),
+    ("a running request keeps a slot for every fork to come", lambda scene: scene.first.request.kept_slots.append(4)),
     ("every unfinished sequence waits or runs, once", lambda scene: scene.scheduler.waiting.pop()),
     ("every unfinished sequence waits or runs, once", lambda scene: scene.scheduler.running.pop()),
-    (
-        "every unfinished sequence waits or runs, once",
-        lambda scene: scene.scheduler.running.append(scene.first),
-    ),
+    ("every unfinished sequence waits or runs, once", lambda scene: scene.scheduler.running.append(scene.first)),
     (
         "a waiting sequence holds no block",
         lambda scene: scene.scheduler.waiting.peek().block_table.append(scene.pool.blocks[-1]),

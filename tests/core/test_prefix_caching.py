@@ -56,16 +56,6 @@ def test_vllms_worked_example_runs_as_published_but_for_the_freed_partial_blocks
     assert engine.events_of(ev.BlockEvicted) == []
 
 
-def test_only_full_blocks_are_shared():
-    engine = WatchedEngine()
-    engine.add("a", list(range(10)))  # [0 1 2 3] [4 5 6 7] [8 9 . .]
-    engine.step()
-    engine.add("b", list(range(10)))
-    engine.step()
-    assert engine.table("a")[:2] == engine.table("b")[:2]
-    assert engine.table("a")[2] != engine.table("b")[2]
-
-
 def test_two_equal_prompts_in_one_step_share_their_blocks():
     # nano-vllm #219: hashing after the step gives each its own copy.
     engine = WatchedEngine()
@@ -74,24 +64,6 @@ def test_two_equal_prompts_in_one_step_share_their_blocks():
     engine.step()
     assert engine.table("a")[:2] == engine.table("b")[:2]
     assert engine.runner.num_tokens_run == 10 + 2
-
-
-def test_a_hit_while_the_first_owner_still_runs_counts_both_owners():
-    engine = WatchedEngine()
-    engine.add("a", list(range(9)))
-    engine.step()
-    engine.add("b", list(range(9)))
-    engine.step()
-    assert [engine.fold.blocks[i].ref_cnt for i in engine.table("a")] == [2, 2, 1]
-
-
-def test_a_freed_prefix_is_hit_until_its_blocks_are_reused():
-    engine = WatchedEngine(num_blocks=6)
-    engine.add("a", list(range(9)), max_tokens=1)
-    engine.run()
-    engine.add("b", [*range(8), 90], max_tokens=1)
-    engine.step()
-    assert engine.outputs["b"].num_cached_tokens == 8
 
 
 @pytest.mark.parametrize("num_tokens, cached, run", [(7, 4, 3), (8, 8, 1), (9, 8, 1), (12, 12, 1)])
@@ -133,16 +105,6 @@ def test_a_block_filled_by_decoding_is_shared_with_the_next_turn():
     assert engine.outputs["turn 2"].num_cached_tokens == 12
 
 
-def test_hit_blocks_that_are_free_count_as_need():
-    """Five blocks: two cached-free ones hit, and three more needed of the three that are left: it just fits."""
-    engine = WatchedEngine(num_blocks=5)
-    engine.add("a", list(range(8)), max_tokens=1)
-    engine.run()
-    engine.add("b", [*range(8), *range(50, 62)], max_tokens=1)
-    engine.step()
-    assert len(engine.outputs["b"].outputs[0].token_ids) == 1
-
-
 def test_blocks_hit_by_a_request_are_not_evicted_by_its_own_new_blocks():
     # The hits are the oldest on the queue: popping before touching would evict them.
     engine = WatchedEngine(num_blocks=6)
@@ -175,17 +137,6 @@ def test_the_tail_of_a_cached_prompt_is_evicted_before_its_head():
     engine.add("c", list(range(12)), max_tokens=1)
     engine.run()
     assert engine.outputs["c"].num_cached_tokens == 8, "the third block went, the first two stayed"
-
-
-def test_a_hit_makes_a_block_the_most_recently_used():
-    engine = WatchedEngine(num_blocks=4)
-    engine.add("old", list(range(4)), max_tokens=1)
-    engine.run()
-    engine.add("new", list(range(50, 54)), max_tokens=1)
-    engine.run()
-    engine.add("old again", list(range(4)), max_tokens=1)
-    engine.run()
-    assert list(engine.fold.free_queue)[-1] == 0 and list(engine.fold.free_queue)[-2] == 1
 
 
 def test_without_prefix_caching_nothing_is_hashed_and_all_else_works():

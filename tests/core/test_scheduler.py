@@ -78,16 +78,6 @@ class TestTokenBudget:
         engine.run()
         assert engine.runner.num_tokens_run == 10 + 6 - 1
 
-    def test_with_less_budget_than_sequences_the_last_ones_wait_a_step(self):
-        engine = WatchedEngine(max_num_batched_tokens=2)
-        for i in range(3):
-            engine.add(f"r{i}", [10 * i + 1])
-        engine.step()
-        engine.step()
-        assert plan_of(engine) == [("r0.0", 1, "decode"), ("r1.0", 1, "decode")]
-        engine.run()
-        assert engine.token_ids("r2") == expected_output([21], 8)
-
 
 class TestWaiting:
     def test_no_more_run_than_max_num_seqs_and_the_next_is_told_why(self):
@@ -97,20 +87,6 @@ class TestWaiting:
         engine.step()
         assert engine.fold.running == ["r0.0", "r1.0"]
         assert engine.fold.sequences["r2.0"].deferred == ("max_num_seqs", 1, 0)
-
-    def test_a_used_up_budget_is_given_as_the_reason(self):
-        engine = WatchedEngine(max_num_batched_tokens=8)
-        engine.add("a", prompt(8))
-        engine.add("b", prompt(5, first=50))
-        engine.step()
-        assert engine.fold.sequences["b.0"].deferred == ("token_budget", 5, 0)
-
-    def test_missing_blocks_are_told_with_need_and_free(self):
-        engine = WatchedEngine(num_blocks=4)
-        engine.add("a", prompt(9), max_tokens=4)
-        engine.add("b", prompt(8, first=50), max_tokens=4)
-        engine.step()
-        assert engine.fold.sequences["b.0"].deferred == ("no_blocks", 2, 1)
 
     def test_nobody_overtakes_the_first_that_does_not_fit(self):
         engine = WatchedEngine(num_blocks=6)
@@ -130,15 +106,6 @@ class TestWaiting:
         assert engine.fold.waiting == ["long.0"]
         engine.run()
         assert engine.fold.counters.num_preemptions == 0
-
-    def test_a_slot_is_taken_again_by_the_next_request(self):
-        engine = WatchedEngine(max_num_seqs=2)
-        engine.add("short", prompt(4), max_tokens=1)
-        engine.add("a", prompt(4, first=30), max_tokens=9)
-        engine.add("next", prompt(4, first=60), max_tokens=9)
-        engine.step()
-        engine.step()
-        assert engine.fold.sequences["next.0"].slot == 0
 
 
 class TestPriority:
@@ -172,13 +139,6 @@ class TestTheDoor:
         engine.add("exact", prompt(8), max_tokens=9)  # 16 tokens are computed, the 17th is only sampled
         engine.run()
         assert engine.token_ids("exact") == expected_output(prompt(8), 9)
-
-    def test_the_limit_counts_only_as_far_as_max_model_len(self):
-        engine = WatchedEngine(num_blocks=4, max_model_len=17)
-        engine.add("capped", prompt(8), max_tokens=1000)
-        engine.run()
-        output = engine.outputs["capped"].outputs[0]
-        assert len(output.token_ids) == 9 and output.finish_reason == "length"
 
 
 def test_every_event_carries_its_step_and_a_number_without_gaps():

@@ -9,8 +9,6 @@ from tokenizers import Tokenizer as Backend
 from minivllm.engine.detokenizer import IncrementalDetokenizer
 from minivllm.runtime.text.tokenizer import Tokenizer
 
-TEXT = "Héllo, wörld! 你好，世界 🤗👩‍👩‍👧 e\u0301 \u202e \x00 \ufffd naïve  two  spaces\n\ttab 🇫🇷🏴"
-
 
 def sentencepiece_like() -> Tokenizer:
     """As Llama 2's: spaces are written \u2581, unknown characters as raw bytes, the text's first space is dropped."""
@@ -43,7 +41,7 @@ KINDS = ["bytes", "byte-level BPE", "sentencepiece"]
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data(), skip=st.booleans())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150)
 def test_pieces_joined_equal_decoding_any_tokens_at_once(tokenizers, kind, data, skip):
     tokenizer = tokenizers[kind]
     # Small ids are special tokens and single bytes, most of them no UTF-8 on their own: the hard part. A few ids are
@@ -55,7 +53,7 @@ def test_pieces_joined_equal_decoding_any_tokens_at_once(tokenizers, kind, data,
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data(), skip=st.booleans())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=100)
 def test_tokens_taken_in_several_at_once_give_the_text_of_all_at_once(tokenizers, kind, data, skip):
     tokenizer = tokenizers[kind]
     token = st.one_of(st.integers(0, 275), st.integers(0, tokenizer.vocab_size + 2))
@@ -74,7 +72,7 @@ def test_tokens_taken_in_several_at_once_give_the_text_of_all_at_once(tokenizers
 
 
 @given(text=st.text(max_size=60))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100)
 def test_any_text_comes_back_whole_and_nothing_shown_is_ever_taken_back(tokenizers, text):
     # One token a byte. (SmolLM2 has no tokens for the bytes that begin the rarest characters.)
     tokenizer = tokenizers["bytes"]
@@ -84,21 +82,6 @@ def test_any_text_comes_back_whole_and_nothing_shown_is_ever_taken_back(tokenize
         shown += detokenizer.append(token_id)
         assert text.startswith(shown)  # so no half character either: it would show as a U+FFFD
     assert shown + detokenizer.finish() == text
-
-
-@pytest.mark.parametrize("text", [TEXT, TEXT[::-1], TEXT * 20])
-def test_real_text_streams_through_a_real_vocabulary_unchanged(tokenizers, text):
-    tokenizer = tokenizers["byte-level BPE"]
-    pieces = pieces_of(tokenizer, tokenizer.encode(text), skip_special_tokens=False)
-    assert "".join(pieces) == text
-
-
-@pytest.mark.parametrize("kind", KINDS[:2])
-def test_a_character_appears_with_its_last_byte_and_not_before(tokenizers, kind):
-    tokenizer = tokenizers[kind]
-    token_ids = tokenizer.encode("a🤗")
-    pieces = pieces_of(tokenizer, token_ids)
-    assert "".join(pieces) == "a🤗" and pieces[-2] == "🤗" and pieces[-1] == ""
 
 
 def test_a_character_that_is_never_finished_ends_as_one_replacement_character(tokenizers):

@@ -57,12 +57,6 @@ def token_ids(future: Future) -> list[int]:
     return future.result(SOON).outputs[0].token_ids
 
 
-def test_a_request_from_another_thread_gets_the_tokens_of_the_model():
-    with EngineThread(make_engine()) as thread:
-        future = thread.add_request("a", PROMPT, params())
-        assert token_ids(future) == expected_output(PROMPT["prompt_token_ids"], 8)
-
-
 def test_each_output_is_handed_over_and_the_last_one_is_the_result():
     seen = []
     with EngineThread(make_engine()) as thread:
@@ -72,22 +66,6 @@ def test_each_output_is_handed_over_and_the_last_one_is_the_result():
     assert [token for output in seen for token in output.outputs[0].token_ids] == expected_output(list(range(10)), 8)
     assert [output.finished for output in seen] == [False] * 7 + [True]
     assert seen[-1] is last
-
-
-def test_callers_in_many_threads_each_get_their_own_answer():
-    results: dict[int, list[int]] = {}
-
-    def ask(number: int) -> None:
-        future = thread.add_request(f"r{number}", {"prompt_token_ids": [number] * 5}, params())
-        results[number] = token_ids(future)
-
-    with EngineThread(make_engine()) as thread:
-        callers = [threading.Thread(target=ask, args=(number,)) for number in range(24)]
-        for caller in callers:
-            caller.start()
-        for caller in callers:
-            caller.join(SOON)
-    assert results == {number: expected_output([number] * 5, 8) for number in range(24)}
 
 
 def test_a_refused_request_is_told_its_caller_and_the_others_go_on():
@@ -143,21 +121,6 @@ def test_a_paused_engine_stands_still_until_it_is_stepped_or_resumed():
         assert token_ids(future) == expected_output(list(range(10)), 8)
 
 
-def test_a_step_of_a_running_engine_pauses_it_first():
-    with EngineThread(make_engine(), seconds_per_step=0.002) as thread:
-        future = thread.add_request("a", PROMPT, params(700))
-        thread.step().result(SOON)
-        before = thread.call(lambda engine: engine.inspect().step).result(SOON)
-        time.sleep(0.05)
-        assert thread.call(lambda engine: engine.inspect().step).result(SOON) == before
-        assert not future.done()
-
-
-def test_a_step_with_nothing_to_do_gives_no_outputs():
-    with EngineThread(make_engine()) as thread:
-        assert thread.step().result(SOON) == []
-
-
 def test_when_the_engine_fails_everybody_who_waits_hears_of_it():
     engine = make_engine(BreakableRunner)
     thread = EngineThread(engine)
@@ -185,23 +148,6 @@ def test_leaving_the_context_raises_what_ended_the_engine():
     with pytest.raises(ModelBrokeError), EngineThread(make_engine(BreakableRunner)) as thread:
         thread.call(lambda engine: engine._stepper.runner.break_down()).result(SOON)
         wait((thread.add_request("a", PROMPT, params()),), SOON)
-
-
-def test_leaving_the_context_does_not_hide_the_callers_own_error():
-    with pytest.raises(KeyError), EngineThread(make_engine(BreakableRunner)) as thread:
-        thread.call(lambda engine: engine._stepper.runner.break_down()).result(SOON)
-        wait((thread.add_request("a", PROMPT, params()),), SOON)
-        raise KeyError
-
-
-def test_an_error_in_the_script_before_a_step_ends_the_thread():
-    def script(engine: LLMEngine) -> None:
-        engine.add_request("empty", {"prompt_token_ids": []}, params())
-
-    thread = EngineThread(make_engine(), before_step=script)
-    thread.start()
-    with pytest.raises(EmptyPromptError):
-        thread.join(SOON)
 
 
 def test_stopping_aborts_what_is_unfinished_and_frees_its_blocks():

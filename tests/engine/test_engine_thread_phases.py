@@ -1,7 +1,6 @@
 """`EngineThread` in the middle of a step: phases one by one, and what waits for the step's end."""
 
-import threading
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 
 import pytest
 from support.engine.engine_fakes import FakeRunner, FakeTokenizer, expected_output
@@ -11,15 +10,10 @@ from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.engine.engine_thread import EngineThread
-from minivllm.errors import ConfigError, EngineDeadError
 from minivllm.events.fold import Fold
 from minivllm.sampling_params import SamplingParams
 
 PROMPT = list(range(10))
-
-
-class ModelBrokeError(Exception):
-    """What the failing model raises."""
 
 
 def make_engine() -> LLMEngine:
@@ -73,19 +67,6 @@ def test_a_step_finishes_the_one_that_is_under_way(num_phases):
         assert thread.next_phase == "schedule"
 
 
-def test_a_phase_of_a_running_engine_pauses_it_first():
-    with EngineThread(make_engine(), seconds_per_step=0.002) as thread:
-        future = add(thread, "a", 700)
-        assert thread.step_phase().result(SOON) == "execute"
-        assert thread.paused
-        assert not future.done()
-
-
-def test_a_phase_with_nothing_to_do_leaves_the_engine_between_two_steps():
-    with EngineThread(make_engine()) as thread:
-        assert thread.step_phase().result(SOON) == "schedule"
-
-
 @pytest.mark.parametrize("num_phases", [1, 2])
 def test_resuming_in_the_middle_of_a_step_goes_on_from_there(num_phases):
     before_steps = []
@@ -123,18 +104,6 @@ def test_an_abort_in_the_middle_of_a_step_waits_for_its_end(num_phases):
         assert len(thread.call(lambda engine: engine.inspect().free_queue).result(SOON)) == 200
 
 
-def test_an_option_changed_in_the_middle_of_a_step_counts_from_the_next_step_on():
-    with EngineThread(make_engine()) as thread:
-        paused_after(thread, 1)
-        change, refused = thread.set_option("max_num_seqs", 3), thread.set_option("max_num_seqs", 9)
-        assert thread.call(lambda engine: engine.inspect().max_num_seqs).result(SOON) == 8
-        thread.step().result(SOON)
-        assert change.result(SOON) is None
-        assert thread.call(lambda engine: engine.inspect().max_num_seqs).result(SOON) == 3
-        with pytest.raises(ConfigError, match="at most 8"):
-            refused.result(SOON)
-
-
 @pytest.mark.parametrize("num_phases", [1, 2])
 def test_stopping_in_the_middle_of_a_step_finishes_it_and_answers_everybody(num_phases):
     engine = make_engine()
@@ -149,32 +118,3 @@ def test_stopping_in_the_middle_of_a_step_finishes_it_and_answers_everybody(num_
     assert abort_of_another.result(SOON) is None
     assert not engine.has_unfinished_requests()
     assert len(engine.inspect().free_queue) == 200
-
-
-@pytest.mark.parametrize("failing", ["execute_model", "sample_tokens"])
-def test_when_a_phase_fails_everybody_who_waits_hears_of_it(failing):
-    engine = make_engine()
-    reached, go_on = threading.Event(), threading.Event()
-
-    def explode(*args: object) -> None:
-        reached.set()
-        go_on.wait(SOON)
-        raise ModelBrokeError("the model broke")
-
-    setattr(engine._stepper.runner, failing, explode)
-    engine._stepper.runner.device_lost = True
-    thread = EngineThread(engine)
-    thread.start()
-    waiting = [paused_after(thread, 1 if failing == "execute_model" else 2)]
-    waiting += [thread.abort_request("a"), thread.step_phase(), thread.step_phase()]
-    assert reached.wait(SOON)
-    waiting += [add(thread, "b"), thread.set_option("max_num_seqs", 3)]
-    go_on.set()
-    wait((thread.ended,), SOON)
-    for future in waiting:
-        with pytest.raises(EngineDeadError, match="the model broke"):
-            future.result(SOON)
-    with pytest.raises(ModelBrokeError):
-        thread.join(SOON)
-    with pytest.raises(EngineDeadError, match="has ended"):
-        thread.step_phase().result(SOON)

@@ -3,23 +3,15 @@
 import random
 
 import pytest
-import torch
 from support.engine.engine_fakes import FakeRunner, FakeTokenizer, WatchedEngine
 
-from minivllm.config import EngineConfig
 from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
-from minivllm.engine.engine import LLMEngine
 from minivllm.errors import SamplingError
 from minivllm.events import types as ev
-from minivllm.events.fold import Fold
-from minivllm.outputs import RequestOutput, SampledToken
-from minivllm.runtime.loader import LoadedModel, load_model
-from minivllm.runtime.model.decoder import Decoder
-from minivllm.runtime.sampling.sampler import Sampler
+from minivllm.outputs import SampledToken
 from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, Watch
-from minivllm.runtime.text.tokenizer import Tokenizer
-from minivllm.sampling_params import RequestOutputKind, SamplingParams
+from minivllm.sampling_params import RequestOutputKind
 
 RATE = 0.05
 NUM_REQUESTS = 24
@@ -122,8 +114,7 @@ def all_tokens(engine: WatchedEngine, name: str) -> list:
     return sorted(tokens.items())
 
 
-@pytest.mark.parametrize("num_blocks", [30, 100])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize(("seed", "num_blocks"), [(0, 30), (1, 100), (2, 30)])
 def test_in_a_storm_only_those_concerned_fail_and_the_others_get_their_very_tokens(seed: int, num_blocks: int) -> None:
     calm, left = storm(seed, 0.0, num_blocks)
     engine, aborted = storm(seed, RATE, num_blocks)
@@ -138,75 +129,3 @@ def test_in_a_storm_only_those_concerned_fail_and_the_others_get_their_very_toke
     assert engine.engine._stepper.output_processor._outputs == {}
     assert engine.engine._stepper.output_processor._beams_found == {}
     assert engine.engine._stepper.beams._searches == engine.engine._stepper.beams._candidates == {}
-
-
-# ---- with a real model ----
-
-CONFIG = EngineConfig(
-    model="tiny-random", dtype="float32", num_gpu_blocks_override=60, block_size=8, max_num_seqs=8,
-    max_num_batched_tokens=64, max_model_len=64, check_invariants=True,
-)  # fmt: skip
-
-
-def run_real(engine: LLMEngine, fold: Fold) -> dict[str, RequestOutput]:
-    finished = {}
-    for i in range(30):
-        kind = KINDS[i % 4] | ({"prompt_logprobs": 1} if i % 4 == 0 else {})
-        sampling = {"temperature": 0.0} if "use_beam_search" in kind else {"temperature": i % 2 * 0.8, "seed": i}
-        params = SamplingParams(max_tokens=8, ignore_eos=True, **sampling, **kind)
-        engine.add_request(f"r{i}", {"prompt_token_ids": [3, 4, 5, 6, 7, 8, 9, 10, 11 + i, *range(i % 7)]}, params)
-    while engine.has_unfinished_requests():
-        finished |= {output.request_id: output for output in engine.step() if output.finished}
-        assert fold.state == engine.inspect()
-    return finished
-
-
-def real_engine(model: LoadedModel) -> tuple[LLMEngine, Fold]:
-    engine = LLMEngine.from_model(CONFIG, model)
-    fold = Fold(engine.log_header())
-    engine.subscribe(fold.apply)
-    return engine, fold
-
-
-def test_a_storm_in_a_real_model_sampler_and_tokenizer_costs_those_concerned(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = load_model(CONFIG)
-    calm = run_real(*real_engine(model))
-    dice = Dice(3)
-
-    def stormy(owner: type, name: str) -> None:
-        whole = getattr(owner, name)
-
-        def method(*args: object, **kwargs: object) -> object:
-            dice.throw(name)
-            return whole(*args, **kwargs)
-
-        monkeypatch.setattr(owner, name, method)
-
-    whole = Decoder.compute_logits
-
-    def compute_logits(self: Decoder, *args: object, **kwargs: object) -> torch.Tensor:
-        logits = whole(self, *args, **kwargs)
-        for row in range(len(logits)):
-            if dice.throws():
-                logits[row] = random.choice([torch.nan, torch.inf, -torch.inf])
-        return logits
-
-    stormy(Decoder, "forward")
-    stormy(Sampler, "__call__")
-    stormy(Tokenizer, "decode")
-    monkeypatch.setattr(Decoder, "compute_logits", compute_logits)
-    engine, fold = real_engine(model)
-    dice.rate = 0.01  # as many calls as a request makes, one in twenty would hit nearly all
-    outputs = run_real(engine, fold)
-    failed = {name for name, output in outputs.items() if output.error is not None}
-    assert len(outputs) == 30 and 0 < len(failed) < 30
-    for name in outputs.keys() - failed:
-        assert [one.token_ids for one in outputs[name].outputs] == [one.token_ids for one in calm[name].outputs]
-        assert [one.text for one in outputs[name].outputs] == [one.text for one in calm[name].outputs]
-    assert all("/" not in outputs[name].error for name in failed)
-    assert engine._stepper.scheduler.kv_cache_manager.pool.num_free_blocks == 60
-    dice.rate = 0.0
-    again = run_real(engine, fold)
-    assert {name: one.outputs[0].token_ids for name, one in again.items()} == {
-        name: one.outputs[0].token_ids for name, one in calm.items()
-    }

@@ -44,11 +44,6 @@ def test_one_conversation_or_several_can_be_answered(llm):
     assert len(both[1].prompt_token_ids) > len(alone.prompt_token_ids)
 
 
-def test_no_messages_are_refused(llm):
-    with pytest.raises(InvalidRequestError, match="at least one message"):
-        llm.chat([], GREEDY)
-
-
 @pytest.mark.parametrize("params", ["greedy", [GREEDY, GREEDY], [1]])
 def test_parameters_that_do_not_fit_the_prompts_are_refused(llm, params):
     with pytest.raises(InvalidRequestError, match="sampling_params"):
@@ -69,33 +64,10 @@ def test_beam_search_gives_the_best_texts_first(llm):
         assert output.finished and all(one.finish_reason for one in output.outputs)
 
 
-def test_a_beam_is_at_least_as_likely_as_what_greed_finds(llm):
-    params = SamplingParams(temperature=0, max_tokens=10, logprobs=0, ignore_eos=True)
-    greedy = llm.generate("The lighthouse", params)[0].outputs[0]
-    beam = llm.beam_search("The lighthouse", beam_width=6, max_tokens=10, ignore_eos=True)[0].outputs[0]
-    assert beam.cumulative_logprob > greedy.cumulative_logprob - 1e-6
-
-
-def test_more_beams_than_slots_are_refused_and_nothing_runs(llm):
-    with pytest.raises(InvalidSamplingParamsError, match="asks for 99 sequences"):
-        llm.beam_search(["Hello"], beam_width=99, max_tokens=4)
-    assert not llm.llm_engine.has_unfinished_requests()
-
-
-@pytest.mark.parametrize("width", [0, 1, True, "4", 2.0, None])
+@pytest.mark.parametrize("width", [1, "4"])
 def test_a_beam_width_that_is_none_is_refused_by_its_name(llm, width):
     with pytest.raises(InvalidSamplingParamsError, match="beam_width"):
         llm.beam_search(["Hello"], beam_width=width, max_tokens=4)
-
-
-def test_prompts_with_different_salts_share_nothing(llm):
-    text = "A long enough prompt to fill several blocks of the cache with what it says."
-    salts = ["red", "blue", "red"]
-    cached = [
-        llm.generate({"prompt": text, "cache_salt": salt}, SamplingParams(max_tokens=1))[0].num_cached_tokens
-        for salt in salts
-    ]
-    assert cached[0] == cached[1] == 0 < cached[2]
 
 
 @pytest.mark.parametrize("salt", ["", 5, ["red"]])

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from minivllm.errors import InvalidRequestError, InvalidSamplingParamsError
+from minivllm.errors import InvalidSamplingParamsError
 from minivllm.sampling_params import MAX_LOGPROBS, RequestOutputKind, SamplingParams
 
 WHOLE_NUMBERS = [
@@ -166,10 +166,6 @@ def test_more_min_tokens_than_max_tokens_are_refused_with_both_numbers():
         SamplingParams(min_tokens=5, max_tokens=4)
 
 
-def test_one_stop_string_is_taken_as_a_list_of_one():
-    assert SamplingParams(stop="\n\n").stop == ["\n\n"]
-
-
 @pytest.mark.parametrize("params", [{"beam_width": 4}, {"use_beam_search": True, "best_of": 4}])
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_beams_may_be_asked_for_by_their_width_or_as_vllm_once_did(params, temperature):
@@ -191,22 +187,6 @@ def test_numbers_of_sequences_that_contradict_each_other_are_refused(params, sen
         SamplingParams(**params)
 
 
-def test_only_a_temperature_of_zero_is_greedy():
-    assert SamplingParams(temperature=0).greedy
-    assert SamplingParams(temperature=0.0).greedy
-    assert not SamplingParams(temperature=5e-324).greedy
-    assert not SamplingParams(top_k=1).greedy
-
-
 def test_parameters_cannot_change_after_they_were_checked():
     with pytest.raises(dataclasses.FrozenInstanceError):
         SamplingParams().temperature = -1.0
-
-
-def test_two_requests_share_no_list_by_default():
-    assert SamplingParams().stop is not SamplingParams().stop
-
-
-def test_a_refusal_can_be_caught_as_an_invalid_request_and_as_a_value_error():
-    assert issubclass(InvalidSamplingParamsError, InvalidRequestError)
-    assert issubclass(InvalidSamplingParamsError, ValueError)

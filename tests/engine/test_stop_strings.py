@@ -1,10 +1,9 @@
 """Stop strings: whatever way the text is cut into pieces, the same text comes out and the same string stops."""
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minivllm.engine.stop_strings import StopCheck, StopStringChecker
+from minivllm.engine.stop_strings import StopStringChecker
 
 # Two letters make overlaps, borders and near misses common.
 STOPS = st.lists(st.text("ab", min_size=1, max_size=5), min_size=1, max_size=4)
@@ -33,7 +32,7 @@ def stream(pieces: list[str], stops: list[str], include: bool, num_unarmed: int 
 
 
 @given(PIECES, STOPS, st.booleans(), st.integers(0, 4))
-@settings(max_examples=500)
+@settings(max_examples=300)
 def test_streamed_text_equals_the_whole_text_cut_once(pieces, stops, include, num_unarmed):
     armed_from = len("".join(pieces[:num_unarmed]))
     shown, stop = stream(pieces, stops, include, num_unarmed)
@@ -41,7 +40,7 @@ def test_streamed_text_equals_the_whole_text_cut_once(pieces, stops, include, nu
 
 
 @given(PIECES, STOPS)
-@settings(max_examples=500)
+@settings(max_examples=200)
 def test_exactly_the_longest_beginning_of_a_stop_string_is_held_back(pieces, stops):
     checker = StopStringChecker(stops)
     fed = shown = ""
@@ -61,41 +60,6 @@ def test_a_stop_string_may_lie_across_many_pieces():
         ["Hello ", "", "", "", "", ""],
         "</ans>",
     )
-
-
-def test_text_that_turns_out_to_be_no_stop_string_comes_out_at_once():
-    checker = StopStringChecker(["STOP"])
-    assert checker.feed("a STO").text == "a "
-    assert checker.feed("L").text == "STOL"
-
-
-def test_the_stop_string_that_is_complete_first_wins_over_one_that_began_earlier():
-    assert stream(["xabcde"], ["abcde", "bc"], include=False) == (["xa"], "bc")
-
-
-@pytest.mark.parametrize("stops, shown", [(["abc", "c"], ["x", ""]), (["c", "abc"], ["x", "ab"])])
-def test_of_two_stop_strings_complete_together_the_first_in_the_list_wins(stops, shown):
-    assert stream(["xab", "cd"], stops, include=False) == (shown, stops[0])
-
-
-def test_the_stop_string_is_kept_when_it_is_asked_for():
-    assert stream(["one. t", "wo. three"], [". "], include=True) == (["one. "], ". ")
-
-
-def test_a_stop_string_complete_too_early_is_passed_over_and_its_text_shown():
-    shown, stop = stream(["a\n", "b", "c\nd"], ["\n"], include=False, num_unarmed=2)
-    assert ("".join(shown), stop) == ("a\nbc", "\n")
-
-
-def test_a_passed_over_stop_string_can_overlap_with_the_one_that_counts():
-    # "aa" is complete after the first piece, too early; its second half and the next "a" are one again.
-    assert stream(["aa", "a"], ["aa"], include=False, num_unarmed=1) == (["a", ""], "aa")
-
-
-def test_what_was_held_back_comes_out_at_the_end_together_with_the_last_piece():
-    checker = StopStringChecker(["</ans>"])
-    assert checker.feed("x</an").text == "x"
-    assert checker.finish("!") == StopCheck("</an!")
 
 
 @given(PIECES, STOPS, st.booleans(), st.booleans())

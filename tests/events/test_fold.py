@@ -10,7 +10,7 @@ from support.engine.engine_fakes import WatchedEngine
 
 from minivllm.events import fold as fold_module
 from minivllm.events import types as ev
-from minivllm.events.fold import Fold, fold
+from minivllm.events.fold import Fold
 from minivllm.events.recording.fold_codec import FOLD
 
 
@@ -75,11 +75,6 @@ def test_the_same_run_gives_the_same_events_byte_for_byte():
         engine.run()
         runs.append(msgspec.json.encode(engine.events))
     assert runs[0] == runs[1]
-
-
-def test_a_gap_is_counted_and_does_not_stop_the_view():
-    view = fold(WatchedEngine().engine.log_header(), [ev.Gap(0, 0, 0.0, lost=7)])
-    assert view.lost_events == 7
 
 
 @pytest.mark.parametrize("kind", ev.EVENT_KINDS, ids=lambda kind: kind.__name__)

@@ -45,11 +45,6 @@ def test_an_old_publisher_that_sent_fewer_fields_is_read() -> None:
     assert decode_batch(old).events == [BlockStored([7], None, [1, 2], 2), BlockRemoved([7])]
 
 
-def test_a_batch_that_is_a_map_itself_is_read() -> None:
-    batch = msgspec.msgpack.encode({"ts": 2.0, "events": [{"type": "BlockRemoved", "block_hashes": [7]}]})
-    assert decode_batch(batch) == (2.0, [BlockRemoved([7])], 0)
-
-
 def test_kinds_that_are_new_are_counted_and_passed_over() -> None:
     batch = msgspec.msgpack.encode(
         [1.0, [{"type": "BlockMoved", "to": 3}, ["BlockSwapped", 1], ["AllBlocksCleared"]], 0]
@@ -61,15 +56,10 @@ def test_kinds_that_are_new_are_counted_and_passed_over() -> None:
     "payload",
     [
         b"",
-        b"\xc1",
         b"hello",
-        msgspec.msgpack.encode(7),
         msgspec.msgpack.encode([1.0]),
         msgspec.msgpack.encode([1.0, 7, 0]),
-        msgspec.msgpack.encode([1.0, [7], 0]),
         msgspec.msgpack.encode([1.0, [[]], 0]),
-        msgspec.msgpack.encode([1.0, [{"no": "type"}], 0]),
-        msgspec.msgpack.encode([1.0, [[["BlockStored"]]], 0]),
         msgspec.msgpack.encode([1.0, [{"type": "BlockRemoved", "block_hashes": "many"}], 0]),
         msgspec.msgpack.encode([1.0, [["BlockStored", [1], None]], 0]),
         msgspec.msgpack.encode(["late", [], 0]),

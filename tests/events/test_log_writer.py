@@ -65,14 +65,6 @@ def test_a_loss_is_told_at_the_end_although_there_was_room_again(run: Run):
     assert [gap.lost for gap in gaps] == [run.num_events(4, 6)]
 
 
-def test_a_recording_that_has_everything_says_up_to_which_step(run: Run):
-    run.steps(5)
-    assert not run.log.is_whole
-    run.log.close()
-    assert run.log.is_whole and run.log.loss is None and run.log.last_step == 5
-    assert Recording(run.path).last_step == 5
-
-
 def test_a_header_that_does_not_fit_is_refused_before_the_run(tmp_path: Path):
     header = WatchedEngine().engine.log_header()
     with files_no_larger_than(40), pytest.raises(EventLogError, match=f"cannot be written: {REASON}"):
@@ -121,31 +113,3 @@ def test_a_disk_that_takes_nothing_back_does_not_stop_the_engine(run: Run):
     run.steps(2)
     with pytest.raises(EventLogError, match=r"from step 4 on \(Input/output error\)"):
         run.log.close()
-
-
-def test_what_the_system_says_only_when_the_file_is_closed_is_told_too(run: Run):
-    run.steps(3)
-    real = run.log._file
-    run.log._file = Broken(real, close=True)
-    with pytest.raises(EventLogError, match="may lack its end: Input/output error"):
-        run.log.close()
-    assert not run.log.is_whole
-    real.close()
-
-
-def test_a_pipe_is_refused_at_once_as_nobody_could_search_in_it(run: Run, tmp_path: Path):
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    with pytest.raises(EventLogError, match="cannot be written: Illegal seek"):
-        LogWriter(pipe, run.watched.engine.log_header())
-    os.close(reader)
-    run.log.close()
-
-
-def test_an_error_that_is_on_its_way_takes_the_loss_along(run: Run):
-    with pytest.raises(KeyError) as caught, run.log:
-        run.steps(1)
-        run.path.unlink()
-        raise KeyError("something else")
-    assert ["was removed or changed" in note for note in caught.value.__notes__] == [True]

@@ -9,21 +9,17 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from core.test_state_machine import EngineMachine
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import run_state_machine_as_test
 from support.chrome_checker import CheckedTrace
 from support.engine.engine_fakes import WatchedEngine
+from support.engine.random_histories import FLAVOURS, History
 
-from minivllm.errors import EventLogError
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
 from minivllm.events.kv_usage import pool_use
-from minivllm.events.perfetto.chrome_trace import ChromeTrace
-from minivllm.events.perfetto.drawn_time import STEP_US, drawn_time
+from minivllm.events.perfetto.drawn_time import STEP_US
 from minivllm.events.perfetto.export import export_perfetto
-from minivllm.events.perfetto.slot_turns import SlotTurns
 from minivllm.events.recording.log import LogWriter
 from minivllm.events.recording.reader import LogReader
 
@@ -123,21 +119,13 @@ def check_arrows(trace: CheckedTrace, events: list[ev.Event]) -> None:
         assert seq_id in resumed, (seq_id, block_id)
 
 
-class ExportMachine(EngineMachine):
-    """The random histories of the core, each exported at its end."""
-
-    def teardown(self) -> None:
-        super().teardown()
-        if hasattr(self, "watched") and self.watched.events:
-            header, events = self.watched.engine.log_header(), self.watched.events
-            header.first_seq, header.mono = 0, 0.0
-            with tempfile.TemporaryDirectory() as folder:
-                trace = exported(write_log(Path(folder) / "run.jsonl", header, events))
-            check_against_events(trace, header, events)
-
-
-def test_any_history_of_the_engine_becomes_a_trace_that_tells_all_of_it():
-    run_state_machine_as_test(ExportMachine, settings=settings(max_examples=60, stateful_step_count=30, deadline=None))
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_any_history_of_the_engine_becomes_a_trace_that_tells_all_of_it(flavour: str, tmp_path: Path):
+    for seed in range(3):
+        history = History(flavour, seed)
+        history.run()
+        header, events = header_of(history.engine), history.engine.events
+        check_against_events(exported(write_log(tmp_path / "run.jsonl", header, events)), header, events)
 
 
 @pytest.mark.parametrize("log", TRACES, ids=lambda log: log.stem)
@@ -181,7 +169,7 @@ def test_on_the_virtual_clock_a_step_is_a_millisecond_and_the_trace_says_so(busy
 
 
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20)
 def test_steps_and_phases_nest_whatever_a_real_clock_says(busy: WatchedEngine, data: st.DataObject):
     seed = data.draw(st.integers(0, 2**32))
     scale = data.draw(st.sampled_from([0.0, 1e-7, 1e-6, 1e-4, 0.3]))
@@ -223,38 +211,10 @@ def test_the_phases_of_a_real_step_are_as_long_as_it_says(tmp_path: Path):
     ]
 
 
-def test_a_step_of_any_number_of_events_stays_in_its_millisecond():
-    time = drawn_time(header_of(WatchedEngine()))
-    begin = time.begin_step(ev.StepBegin(0, 7, 0.06, 8))
-    plan = [time.moment(ev.BlockEvicted(i, 7, 0.06, i, "hash")) for i in range(3_000)]
-    tokens = [time.moment(ev.TokenSampled(i, 7, 0.06, "r0.0", 1, "")) for i in range(3_000)]
-    phases = time.end_step(ev.StepEnd(0, 7, 0.06, 0, 0.0, 0.0, 0.0, 0.0))
-    assert begin == 6 * STEP_US and time.now == 7 * STEP_US
-    assert plan == sorted(plan) and phases[0].start < plan[0] and plan[-1] < phases[0].end
-    assert tokens == sorted(tokens) and phases[3].start < tokens[0] and tokens[-1] < phases[3].end
-
-
-def test_a_fork_without_a_turn_of_its_own_comes_back_from_its_parents():
-    out = io.BytesIO()
-    trace = ChromeTrace(out)
-    trace.process("fork")
-    turns = SlotTurns(trace, num_slots=2)
-    turns.scheduled("a.0", 0, 0, {})
-    turns.forked("a.1", "a.0")
-    turns.draw(100)
-    turns.hit("a.1", block_id=3, owner=None, ts=210)  # nobody is known to have had it: no arrow
-    turns.resumed("a.1", 211)
-    turns.scheduled("a.1", 1, 200, {})
-    turns.draw(300)
-    trace.close({})
-    ((start, source, target),) = CheckedTrace(out.getvalue()).arrows
-    assert (start["name"], source.name, target.name) == ("resume", "a", "a.1")
-
-
 def test_a_log_cut_anywhere_gives_a_valid_trace_of_what_is_there(busy: WatchedEngine, tmp_path: Path):
     data = write_log(tmp_path / "run.jsonl", header_of(busy), busy.events).read_bytes()
     first_line = data.index(b"\n") + 1
-    for size in [first_line, *random.Random(1).sample(range(first_line, len(data)), 40)]:
+    for size in [first_line, *random.Random(1).sample(range(first_line, len(data)), 15)]:
         cut = tmp_path / "cut.jsonl"
         cut.write_bytes(data[:size])
         trace = exported(cut)
@@ -268,7 +228,7 @@ def test_a_log_cut_anywhere_gives_a_valid_trace_of_what_is_there(busy: WatchedEn
 
 def test_after_a_gap_a_trace_shows_only_what_is_known(busy: WatchedEngine, tmp_path: Path):
     rng = random.Random(2)
-    for _ in range(40):
+    for _ in range(15):
         first = rng.randrange(1, len(busy.events) - 60)
         last = first + rng.randrange(50)
         gap = ev.Gap(last, busy.events[last].step, busy.events[last].t, last - first + 1)
@@ -285,40 +245,9 @@ def test_after_a_gap_a_trace_shows_only_what_is_known(busy: WatchedEngine, tmp_p
         assert len(steps) == still_told > 0
 
 
-def test_a_recording_that_begins_in_the_middle_of_a_run_is_drawn_without_its_sequences(
-    busy: WatchedEngine, tmp_path: Path
-):
-    first = next(i for i, event in enumerate(busy.events) if isinstance(event, ev.StepBegin) and event.step == 9)
-    header = header_of(busy)
-    header.first_seq = first
-    trace = exported(write_log(tmp_path / "middle.jsonl", header, busy.events[first:]))
-    assert trace.about["state_known_to_the_end"] is False
-    steps = [s.args["step"] for s in trace.track("steps") if s.depth == 0]
-    assert steps == list(range(9, busy.fold.step + 1))
-
-
-def test_a_violated_invariant_is_marked_across_the_whole_trace(busy: WatchedEngine, tmp_path: Path):
-    end = next(i for i, event in enumerate(busy.events) if isinstance(event, ev.StepScheduled) and event.step == 5)
-    last = busy.events[end]
-    violated = ev.InvariantViolated(last.seq + 1, last.step, last.t, "free queue", "made up")
-    trace = exported(write_log(tmp_path / "run.jsonl", header_of(busy), [*busy.events[: end + 1], violated]))
-    (drawn,) = (record for record in trace.instants if record["s"] == "g")
-    assert drawn["name"] == "invariant violated: free queue" and drawn["args"]["detail"] == "made up"
-    assert trace.track("steps")[-1].args["cut_off"] == "the recording ends here"
-
-
 def test_what_stands_before_a_damaged_line_is_exported(busy: WatchedEngine, tmp_path: Path):
     log = write_log(tmp_path / "run.jsonl", header_of(busy), busy.events)
     lines = log.read_bytes().splitlines(keepends=True)
     log.write_bytes(b"".join([*lines[:100], b"%&/\n", *lines[100:]]))
     trace = exported(log)
     assert trace.about["events"] == 99 and "damaged at line 101" in trace.about["damage"]
-
-
-def test_a_file_that_is_no_recording_is_refused_before_anything_is_written(tmp_path: Path):
-    foreign = tmp_path / "foreign.jsonl"
-    foreign.write_text('{"kind":"somebody else\'s"}\n')
-    out = io.BytesIO()
-    with pytest.raises(EventLogError, match="is not a minivllm recording"):
-        export_perfetto(foreign, out)
-    assert out.getvalue() == b""

@@ -12,7 +12,7 @@ from minivllm.events.fold import Fold
 from minivllm.events.recording.keyframes import Keyframes
 from minivllm.events.recording.log import LogWriter
 from minivllm.events.recording.recording import Recording
-from minivllm.events.types import Gap, RequestArrived
+from minivllm.events.types import RequestArrived
 
 
 def many_keyframes(path: Path) -> Recording:
@@ -75,15 +75,6 @@ def test_a_request_is_found_without_reading_an_event(recorded):
     assert {name: recording.arrival(name) for name in [*arrived, "nobody"]} == {**arrived, "nobody": None}
 
 
-def test_a_torn_last_line_ends_the_log(recorded, tmp_path):
-    engine, path, _ = recorded
-    torn = tmp_path / "torn.jsonl"
-    torn.write_bytes(path.read_bytes()[:-20])
-    assert len(Recording(torn)) == len(engine.events) - 1
-    torn.write_bytes(path.read_bytes()[:-20] + b"\n")
-    assert len(Recording(torn)) == len(engine.events) - 1
-
-
 def test_unknown_kinds_and_fields_are_skipped(recorded, tmp_path):
     engine, path, _ = recorded
     lines = path.read_bytes().splitlines(keepends=True)
@@ -99,15 +90,6 @@ def test_unknown_kinds_and_fields_are_skipped(recorded, tmp_path):
     assert recording.view_at_event(len(recording)).state == engine.fold.state
 
 
-def test_a_damaged_line_in_the_middle_is_an_error_and_not_a_wrong_picture(recorded, tmp_path):
-    _, path, _ = recorded
-    lines = path.read_bytes().splitlines(keepends=True)
-    damaged = tmp_path / "damaged.jsonl"
-    damaged.write_bytes(b"".join([*lines[:5], b'{"ev":"block.\x00\n', *lines[6:]]))
-    with pytest.raises(EventLogError, match="damaged"):
-        Recording(damaged)
-
-
 @pytest.mark.parametrize(
     ("field", "value"),
     [("num_blocks", -3), ("num_blocks", 10**9), ("block_size", 0), ("max_num_seqs", 0), ("max_num_batched_tokens", 0)],
@@ -120,7 +102,7 @@ def test_a_header_with_impossible_numbers_is_refused(recorded, tmp_path, field, 
         Recording(written(tmp_path, [changed, *lines]))
 
 
-@pytest.mark.parametrize("new", [b"x", b"\n", b"\xff", b'{"seq":1}\n'])
+@pytest.mark.parametrize("new", [b"x", b'{"seq":1}\n'])
 def test_a_file_that_is_overwritten_while_it_is_shown_ends_in_a_sentence(recorded, tmp_path, new):
     _, path, _ = recorded
     changed = written(tmp_path, [path.read_bytes()])
@@ -138,7 +120,7 @@ def written(tmp_path: Path, lines: list[bytes]) -> Path:
     return path
 
 
-@pytest.mark.parametrize("missing", [1, 7, 300, -2])
+@pytest.mark.parametrize("missing", [1, 300])
 def test_a_missing_line_is_noticed_and_named(recorded, tmp_path, missing):
     _, path, _ = recorded
     lines = path.read_bytes().splitlines(keepends=True)
@@ -146,16 +128,6 @@ def test_a_missing_line_is_noticed_and_named(recorded, tmp_path, missing):
     holed = written(tmp_path, lines)
     with pytest.raises(EventLogError, match=r"damaged at line \d+: event \d+ should stand there"):
         Recording(holed)
-
-
-def test_a_known_kind_with_a_wrong_field_is_damage_and_not_an_unknown_kind(recorded, tmp_path):
-    _, path, _ = recorded
-    lines = path.read_bytes().splitlines(keepends=True)
-    number = next(i for i, line in enumerate(lines) if b'"block.allocated"' in line)
-    lines[number] = lines[number].replace(b'"block_id":', b'"block_id":"x","was":', 1)
-    damaged = written(tmp_path, lines)
-    with pytest.raises(EventLogError, match=f"damaged at line {number + 1}"):
-        Recording(damaged)
 
 
 def test_a_gap_is_remembered_by_the_keyframes_after_it(recorded, tmp_path):
@@ -171,15 +143,6 @@ def test_a_gap_is_remembered_by_the_keyframes_after_it(recorded, tmp_path):
     for count in (60, 1001, len(recording)):
         view = recording.view_at_event(count)
         assert (view.lost_events, view.state) == (10, before)
-
-
-def test_a_log_without_events_opens_as_an_idle_engine(tmp_path):
-    engine = WatchedEngine()
-    path = tmp_path / "idle.jsonl"
-    LogWriter(path, engine.engine.log_header()).close()
-    recording = Recording(path)
-    assert len(recording) == 0
-    assert recording.view_at_step(5).state == engine.engine.inspect()
 
 
 @pytest.mark.parametrize(
@@ -205,11 +168,6 @@ def test_a_newer_format_is_refused_with_the_advice_to_upgrade(tmp_path):
         Recording(path)
 
 
-def test_a_missing_file_is_refused_with_a_sentence(tmp_path):
-    with pytest.raises(EventLogError, match="cannot be read"):
-        Recording(tmp_path / "nothing.jsonl")
-
-
 def test_what_is_on_disk_after_each_step_is_whole(tmp_path):
     engine = WatchedEngine()
     path = tmp_path / "killed.jsonl"
@@ -221,42 +179,3 @@ def test_what_is_on_disk_after_each_step_is_whole(tmp_path):
     # No close(): as if the process had been killed here.
     assert Recording(path).view_at_step(3).state == engine.engine.inspect()
     log.close()
-
-
-def test_a_full_disk_becomes_a_gap_and_the_engine_goes_on(tmp_path):
-    engine = WatchedEngine()
-    path = tmp_path / "full.jsonl"
-    log = LogWriter(path, engine.engine.log_header())
-    engine.engine.subscribe(log.write)
-    engine.add("a", [1, 2, 3], max_tokens=6)
-    engine.step()
-    before_the_gap = engine.engine.inspect()
-    real_file = log._file
-
-    class FullDisk:
-        """Takes half of what it is given, as a disk does that fills up."""
-
-        def write(self, data):
-            return real_file.write(data[: len(data) // 2])
-
-        truncate, seek, close = real_file.truncate, real_file.seek, real_file.close
-
-    log._file = FullDisk()
-    engine.step()
-    engine.step()
-    log._file = real_file
-    engine.run()
-    with pytest.raises(EventLogError, match="from step 2 on"):
-        log.close()
-    num_lost = len([event for event in engine.events if event.step in (2, 3, 4)])
-    recording = Recording(path)
-    gaps = [event for event in recording.events(0, len(recording)) if isinstance(event, Gap)]
-    assert [gap.lost for gap in gaps] == [num_lost] and gaps[0].step == 4
-    view = recording.view_at_event(len(recording))
-    assert view.lost_events == num_lost
-    assert view.state == before_the_gap, "after a gap a fold shows the last thing it knew, and no guess"
-
-
-def test_a_recording_that_cannot_be_written_is_refused_before_the_run(tmp_path):
-    with pytest.raises(EventLogError, match="cannot be written"):
-        LogWriter(tmp_path / "no such folder" / "x.jsonl", WatchedEngine().engine.log_header())

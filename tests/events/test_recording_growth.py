@@ -19,7 +19,7 @@ from minivllm.events.recording.lines import encode_event, encode_header, encode_
 from minivllm.events.recording.log import LogWriter
 from minivllm.events.recording.recording import Recording
 from minivllm.events.state import EngineState
-from minivllm.events.types import Event, Gap, LogHeader
+from minivllm.events.types import Event, LogHeader
 
 
 @cache
@@ -49,7 +49,7 @@ def index_all(recording: Recording) -> int:
     return recording.index_more(60)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25)
 @given(
     st.integers(0, 11),
     st.lists(st.floats(0, 1), max_size=8),
@@ -86,7 +86,7 @@ def slow_notable(events: list[Event]) -> list[int]:
     return [now[2] for before, now in pairwise([(None, None, -1), *notable]) if before[:2] != now[:2]]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_every_answer_of_the_index_is_what_a_search_through_all_events_finds(tmp_path: Path, seed: int) -> None:
     header, events = trace(seed)
     (tmp_path / "log.jsonl").write_bytes(file_of(header, events))
@@ -105,7 +105,7 @@ def test_every_answer_of_the_index_is_what_a_search_through_all_events_finds(tmp
     assert 0 < len(notable) < sum(type(event) in NOTABLE_KINDS for event in events)
 
 
-@pytest.mark.parametrize("num_steps", [0, 1, 5, 9])
+@pytest.mark.parametrize("num_steps", [0, 5])
 def test_a_recording_begun_in_the_middle_of_a_run_leads_to_the_state_of_the_engine(
     tmp_path: Path, num_steps: int
 ) -> None:
@@ -127,14 +127,6 @@ def test_a_recording_begun_in_the_middle_of_a_run_leads_to_the_state_of_the_engi
     assert recording.head.state == engine.engine.inspect()
     assert recording.view_at_event(0).state == begin
     assert recording.view_at_step(num_steps + 1).state == after_a_step
-
-
-def test_a_log_from_the_middle_of_a_run_without_its_state_says_so(tmp_path: Path) -> None:
-    header, events = trace(0)
-    late = msgspec.structs.replace(header, first_seq=events[40].seq)
-    (tmp_path / "late.jsonl").write_bytes(file_of(late, events[40:]))
-    with pytest.raises(EventLogError, match="begins in the middle of a run, without a state"):
-        Recording(tmp_path / "late.jsonl")
 
 
 def test_a_damaged_last_line_is_waited_for_until_another_follows(tmp_path: Path) -> None:
@@ -172,47 +164,6 @@ def test_an_event_that_cannot_follow_is_damage_and_half_of_it_is_not_shown(tmp_p
     index_all(recording)
     assert f"line {number + 1}: event {number - 1}, block.allocated, cannot be: something before" in recording.damage
     assert recording.head.state == fold_all(header, events[: number - 1]).state
-
-
-def test_a_gap_that_reaches_back_over_events_that_are_there_is_damage(tmp_path: Path) -> None:
-    header, events = trace(0)
-    lines = file_of(header, events).splitlines(keepends=True)
-    lines[31] = encode_event(Gap(events[30].seq, events[30].step, 0.0, lost=3))
-    (tmp_path / "log.jsonl").write_bytes(b"".join(lines))
-    recording = opened(tmp_path / "log.jsonl")
-    assert index_all(recording) == 30
-    assert "is damaged at line 32: event 30 should stand there" in recording.damage
-
-
-def test_kinds_of_a_newer_version_are_counted_and_keep_their_numbers(tmp_path: Path) -> None:
-    header, events = trace(4)
-    shifted, lines = [], []
-    for event in events:
-        if len(lines) % 7 == 3:
-            lines.append(b'{"ev":"block.dreamt","seq":%d,"step":%d,"t":0.0,"of":"sheep"}\n' % (len(lines), event.step))
-        shifted.append(msgspec.structs.replace(event, seq=len(lines)))
-        lines.append(encode_event(shifted[-1]))
-    path = tmp_path / "log.jsonl"
-    path.write_bytes(encode_header(header) + b"".join(lines))
-    recording = opened(path, spacing=1500)
-    assert index_all(recording) == len(events) and recording.damage is None
-    assert recording.num_unknown == len(lines) - len(events) > 10
-    assert list(recording.events(0, len(events))) == shifted
-    for count in (0, 1, 50, len(events) // 2, len(events)):
-        assert recording.view_at_event(count).state == fold_all(header, events[:count]).state
-    path.write_bytes(path.read_bytes() + b'{"ev":"block.freed","seq":1}\n{}\n')
-    index_all(recording)
-    assert f"is damaged at line {len(lines) + 2}:" in recording.damage
-
-
-def test_none_new_means_all_is_read_even_where_nothing_is_known(tmp_path: Path) -> None:
-    header, events = trace(5)
-    unknown = b"".join(b'{"ev":"x","seq":%d,"step":0,"t":0.0,"pad":"%s"}\n' % (i, b"-" * 90) for i in range(3000))
-    last = encode_event(msgspec.structs.replace(events[0], seq=3000))
-    (tmp_path / "log.jsonl").write_bytes(encode_header(header) + unknown + last)
-    recording = opened(tmp_path / "log.jsonl")
-    assert recording.index_more(0) == 1
-    assert recording.indexed_bytes == recording.size
 
 
 def test_indexing_keeps_to_its_time_and_goes_on_where_it_stopped(tmp_path: Path) -> None:

@@ -1,16 +1,9 @@
 """A second run of the stages `tests` and `tune` continues the first; the commit says whether it may."""
 
-import json
-import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.gpu_report_files import ENVIRONMENT
-
-from minivllm.kernels import launch_table
-from minivllm.kernels.launch_table import LaunchParameters
-from minivllm.lab.bench.kernels import tuning
 
 
 class HandClock:
@@ -68,98 +61,3 @@ def test_a_restart_skips_the_runs_of_pytest_that_have_rows(tool, open_file, pyte
     assert {row["run"] for row in report.rows.values()} == {"slow slower", "quick"}
     tool("stage_tests").run(open_file("tests"), dry_run=False)
     assert len(pytest_runs) == 3
-
-
-@pytest.fixture
-def timed(monkeypatch: pytest.MonkeyPatch) -> HandClock:
-    """Each candidate takes one second of this clock, and no kernel runs."""
-    clock = HandClock()
-
-    def seconds_of_runs(run: Any, device: Any, num_runs: int) -> list[float]:
-        clock.seconds += 1
-        return [clock.seconds] * num_runs
-
-    class AnyKernel(dict):
-        def __missing__(self, name: str) -> Any:
-            return lambda: None
-
-    monkeypatch.setattr(tuning, "make_batch", lambda case, device: None)
-    monkeypatch.setattr(tuning, "make_runs", lambda case, batch: AnyKernel())
-    monkeypatch.setattr(tuning, "check", lambda *arguments: None)
-    monkeypatch.setattr(tuning, "seconds_of_runs", seconds_of_runs)
-    return clock
-
-
-def test_a_restart_measures_only_the_candidates_without_a_row(tool, open_file, timed, capsys):
-    while True:
-        try:
-            tool("stage_kernels").run_tune(open_file("tune", timed), dry_run=False)
-            break
-        except tool("stage_file").OutOfTimeError:
-            assert timed.seconds % 100 == 0  # as many as fit, and none twice
-    report = open_file("tune")
-    conclusions = [row for row in report.rows.values() if row["key"].endswith("to commit")]
-    assert timed.seconds == len(report.rows) - len(conclusions)
-    assert [row["table"] for row in conclusions] == [
-        *["DECODE"] * 3, *["PREFILL"] * 3, *["UNIFIED"] * 3, *["UNIFIED_DECODE"] * 3, "MIN_TOKENS_PER_SPLIT"
-    ]  # fmt: skip
-    printed = capsys.readouterr().out
-    assert all(row["entry"] in printed for row in conclusions)
-
-
-def test_an_entry_whose_candidates_are_not_all_measured_has_no_conclusion(timed):
-    rows: list[dict[str, Any]] = []
-    tuning.tune(rows.append, dry_run=True)
-    assert len(list(tuning.conclude(rows, dry_run=True))) == 5
-    assert len(list(tuning.conclude(rows[1:], dry_run=True))) == 4
-
-
-def test_the_line_of_an_entry_is_one_that_the_launch_table_could_have(timed):
-    rows: list[dict[str, Any]] = []
-    tuning.tune(rows.append, dry_run=True)
-    for row in tuning.conclude(rows, dry_run=True):
-        if row["table"] == tuning.MIN_TOKENS:
-            assert row["entry"] == f"MIN_TOKENS_PER_SPLIT = {launch_table.MIN_TOKENS_PER_SPLIT}"
-            continue
-        table = eval("{" + row["entry"] + "}", {"LaunchParameters": LaunchParameters})
-        assert table == {
-            (64, 4): getattr(launch_table, row["table"])[64, 4]
-        }  # the first is the fastest, and the current
-
-
-def test_a_candidate_for_the_least_length_of_a_split_changes_the_number_of_splits(monkeypatch, timed):
-    from minivllm.kernels.attention.decode_split import choose_num_splits
-
-    splits = []
-    monkeypatch.setattr(
-        tuning, "check", lambda case, *rest: splits.append(choose_num_splits(case.batch, 8, case.context))
-    )
-    tuning.tune(lambda row: None, dry_run=False, wants=lambda key: key.startswith("min tokens"))
-    assert splits == [64, 32, 16, 4, 4, 2]
-
-
-def git(folder: Path, *arguments: str) -> str:
-    who = ("-c", "user.name=a", "-c", "user.email=a@b")
-    return subprocess.run(["git", *who, *arguments], cwd=folder, check=True, capture_output=True, text=True).stdout
-
-
-def test_the_commit_says_whether_files_differ_from_it_and_the_reports_own_do_not_count(tool, tmp_path):
-    describe = tool("machine").describe_commit
-    results = tmp_path / "report"
-    git(tmp_path, "init", "-q")
-    (tmp_path / "code.py").write_text("1")
-    git(tmp_path, "add", "code.py")
-    git(tmp_path, "commit", "-qm", "Begin")
-    commit = git(tmp_path, "rev-parse", "HEAD").strip()
-    results.mkdir()
-    (results / "kernels.json").write_text(json.dumps({}))
-    assert describe(tmp_path, results) == commit
-    (tmp_path / "code.py").write_text("2")
-    assert describe(tmp_path, results) == f"{commit}+changes"
-    git(tmp_path, "checkout", "-q", "code.py")
-    (tmp_path / "new.py").write_text("1")
-    assert describe(tmp_path, results) == f"{commit}+changes"
-
-
-def test_without_git_there_is_no_commit(tool, tmp_path):
-    assert tool("machine").describe_commit(tmp_path, tmp_path / "report") is None

@@ -122,25 +122,3 @@ def test_of_a_profiled_step_kernels_that_overlap_count_once_and_nested_launches_
     assert (found["launches"], found["kernels"]) == ([2], [3])
     assert [(kernel["name"], kernel["launches"]) for kernel in found["top_kernels"]] == [("gemm", 2), ("norm", 1)]
     assert found["top_kernels"][0]["seconds"] == pytest.approx(50e-6)
-
-
-def test_a_copy_to_the_host_waits_for_the_device_and_one_to_the_device_does_not(tool):
-    copies = [
-        event("cuda_runtime", "cudaMemcpyAsync", number, 5) | {"args": {"correlation": number}} for number in (10, 20)
-    ]
-    moved = [
-        event("gpu_memcpy", f"Memcpy {way} (Pageable)", number + 2, 1) | {"args": {"correlation": number}}
-        for number, way in ((10, "HtoD"), (20, "DtoH"))
-    ]
-    assert [span.name for span in tool("timeline").cuda_api_of(copies + moved)] == ["launch", "wait"]
-
-
-def test_a_timeline_has_each_moment_once_on_each_row(tool):
-    timeline = tool("timeline").reduced_timeline(STEP)
-    host = [(one["name"], one["start"], one["duration"]) for one in timeline if one["on"] == "host"]
-    assert host == [
-        ("schedule", 0, 10), ("model", 10, 10), ("launch", 20, 10), ("model", 30, 5), ("launch", 35, 5),
-        ("model", 40, 30), ("sample", 70, 5), ("wait", 75, 15), ("output", 90, 10),
-    ]  # fmt: skip
-    device = [(one["start"], one["duration"]) for one in timeline if one["on"] == "device"]
-    assert device == [(30, 40), (80, 10)]

@@ -71,7 +71,7 @@ def test_greedy_tokens_equal_those_of_transformers_however_weights_are_multiplie
     linear_backend, smollm2_peer, prompts, expected
 ):
     model = load_model(dataclasses.replace(BASE, linear_backend=linear_backend))
-    assert_tokens_equal_those_of_transformers("batched", [0, 12, 20, 21], model, smollm2_peer, prompts, expected)
+    assert_tokens_equal_those_of_transformers("chunks of 16", [0, 12], model, smollm2_peer, prompts, expected)
 
 
 @pytest.mark.slow
@@ -90,9 +90,9 @@ def test_greedy_tokens_of_every_prompt_equal_those_of_transformers_under_every_s
 def test_seeded_sampling_gives_the_same_tokens_under(schedules, smollm2, prompts):
     params = SamplingParams(temperature=0.9, top_p=0.95, top_k=50, seed=7, max_tokens=16, ignore_eos=True)
     short = [token_ids for token_ids in prompts if len(token_ids) < 200]
-    some = [*short[::2], prompts[-4][:300]]
+    some = [*short[::3], prompts[-4][:300]]
     reference, _ = run(smollm2, some, params, max_num_seqs=1)
-    assert len({tuple(tokens) for (tokens,) in reference}) > 9, "sampling must depend on the prompt"
+    assert len({tuple(tokens) for (tokens,) in reference}) > 4, "sampling must depend on the prompt"
     for name in schedules:
         if name == "alone":
             continue  # that is the reference

@@ -1,8 +1,6 @@
 """The CPU's norms, SiLU and products against their twins, and the library: built once, loaded from where it lies."""
 
-import os
 import shlex
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -23,8 +21,8 @@ def ops() -> CpuOps:
     return load_cpu_ops()
 
 
-@pytest.mark.parametrize("size", [16, 64, 576, 2048, 20])
-@pytest.mark.parametrize("num_rows", [1, 3, 16, 200])
+@pytest.mark.parametrize("size", [16, 576, 20])
+@pytest.mark.parametrize("num_rows", [1, 16, 200])
 def test_norms_match_their_twins_whatever_the_shape(ops: CpuOps, num_rows: int, size: int) -> None:
     torch.manual_seed(0)
     x, residual, weight = torch.randn(num_rows, size), torch.randn(num_rows, size), torch.randn(size)
@@ -37,24 +35,12 @@ def test_norms_match_their_twins_whatever_the_shape(ops: CpuOps, num_rows: int, 
     assert torch.equal(ours, theirs)
 
 
-def test_a_norm_alone_changes_what_it_reads_in_no_bit(ops: CpuOps) -> None:
-    x = torch.randn(5, 64)
-    before = x.clone()
-    ops.rms_norm(x, torch.ones(64), 1e-5)
-    assert torch.equal(x, before)
-
-
 def test_a_row_of_no_numbers_stays_one_and_spoils_no_other(ops: CpuOps) -> None:
     x = torch.randn(3, 64)
     clean = ops.rms_norm(x, torch.ones(64), 1e-5)
     x[1, 7] = float("nan")
     spoiled = ops.rms_norm(x, torch.ones(64), 1e-5)
     assert spoiled[1].isnan().all() and torch.equal(spoiled[[0, 2]], clean[[0, 2]])
-
-
-def test_rows_with_gaps_between_them_are_left_to_the_twin(ops: CpuOps) -> None:
-    x, weight = torch.randn(4, 128)[:, :64], torch.randn(64)
-    torch.testing.assert_close(ops.rms_norm(x, weight, 1e-5), reference_ops.rms_norm(x, weight, 1e-5))
 
 
 def test_silu_matches_its_twin_from_one_end_to_the_other(ops: CpuOps) -> None:
@@ -78,6 +64,7 @@ def test_a_product_is_the_same_in_every_bit_whoever_shares_the_batch(ops: CpuOps
     torch.testing.assert_close(alone, x @ panels.transpose(1, 2).reshape(-1, 65).T, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow  # builds the kernels once more
 def test_results_are_the_same_in_every_bit_where_the_compiler_would_rather_not_fuse(
     ops: CpuOps, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,17 +90,6 @@ def test_a_product_with_no_number_in_it_spoils_no_other_row(ops: CpuOps) -> None
     assert spoiled[7].isnan().all() and torch.equal(spoiled[others], clean[others])
 
 
-def test_results_have_the_dtype_of_what_they_came_from_whatever_torch_makes_by_default(ops: CpuOps) -> None:
-    x, panels = torch.randn(5, 32), torch.randn(2, 32, LANES)
-    expected = ops.linear(x, panels), ops.silu_and_mul(x)
-    torch.set_default_dtype(torch.bfloat16)
-    try:
-        results = ops.linear(x, panels), ops.silu_and_mul(x)
-    finally:
-        torch.set_default_dtype(torch.float32)
-    assert torch.equal(results[0], expected[0]) and torch.equal(results[1], expected[1])
-
-
 def test_clang_is_refused_since_its_threads_are_not_torchs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clang = tmp_path / "clang"
     clang.write_text("#!/bin/sh\necho 'Debian clang version 19.1.7'\n")
@@ -124,6 +100,7 @@ def test_clang_is_refused_since_its_threads_are_not_torchs(tmp_path: Path, monke
         load_cpu_library(tmp_path / "kernels")
 
 
+@pytest.mark.slow  # builds the kernels once more
 def test_the_library_is_built_once_and_then_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     load_cpu_library.cache_clear()
     load_cpu_library(tmp_path)
@@ -136,20 +113,13 @@ def test_the_library_is_built_once_and_then_loaded(tmp_path: Path, monkeypatch: 
     load_cpu_library.cache_clear()
 
 
-def test_a_compiler_with_arguments_is_called_with_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CC", f"{shutil.which('env')} -u NOTHING {shutil.which('cc')}")
-    load_cpu_library.cache_clear()
-    load_cpu_library(tmp_path)
-    load_cpu_library.cache_clear()
-    assert [file.suffix for file in tmp_path.iterdir()] == [".so"]
-
-
+@pytest.mark.slow  # builds the kernels twice
 def test_processes_that_build_at_once_disturb_nobody(tmp_path: Path) -> None:
     code = (
         "import sys, pathlib; from minivllm.kernels.cpu.library import *; load_cpu_library(pathlib.Path(sys.argv[1]))"
     )
-    builders = [subprocess.Popen([sys.executable, "-c", f"import torch; {code}", str(tmp_path)]) for _ in range(3)]
-    assert [builder.wait(timeout=SOON) for builder in builders] == [0, 0, 0]
+    builders = [subprocess.Popen([sys.executable, "-c", f"import torch; {code}", str(tmp_path)]) for _ in range(2)]
+    assert [builder.wait(timeout=SOON) for builder in builders] == [0, 0]
     assert [file.suffix for file in tmp_path.iterdir()] == [".so"]
 
 
@@ -164,13 +134,6 @@ def test_a_command_that_is_no_compiler_is_one_sentence(compiler: str, why: str, 
     monkeypatch.setenv("CC", compiler.format(broken=broken))
     load_cpu_library.cache_clear()
     with pytest.raises(CpuKernelsError, match=why):
-        load_cpu_library(tmp_path / "kernels")
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    with pytest.raises(CpuKernelsError, match="cannot be kept in"):
         load_cpu_library(tmp_path / "kernels")
 
 

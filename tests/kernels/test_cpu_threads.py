@@ -25,14 +25,7 @@ def share(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     folder = tmp_path_factory.mktemp("threads")
     (folder / "face.c").write_text(FACE)
     kernels = resources.files("minivllm.kernels.cpu")
-    files = [
-        str(folder / "face.c"),
-        str(kernels / "threads.c"),
-        "-I",
-        str(kernels),
-        "-o",
-        str(folder / "threads.so"),
-    ]
+    files = [str(folder / "face.c"), str(kernels / "threads.c"), "-I", str(kernels), "-o", str(folder / "threads.so")]
     subprocess.run(["gcc", "-O2", "-march=native", *request.param, "-fopenmp", "-fPIC", "-shared", *files], check=True)
     call = ctypes.CDLL(str(folder / "threads.so")).call
     call.argtypes = (TASK, ctypes.c_int64, ctypes.c_int64, ctypes.c_int)

@@ -43,15 +43,14 @@ def test_chunks_and_decodes_in_one_launch_equal_the_reference(shape: Shape, seed
     assert_close(actual, expected, shape.dtype)
 
 
-@pytest.mark.parametrize("num_splits", [1, 2, 8])
-@pytest.mark.parametrize("group", [1, 3, 8])
+@pytest.mark.parametrize(("group", "num_splits"), [(1, 2), (3, 8), (8, 1)])
 def test_a_batch_of_decodes_alone_equals_the_reference(group: int, num_splits: int, seed: int) -> None:
     case = PagedCase(Shape(group=group), [1, 15, 16, 17, 75, 300], seed)
     actual, expected = run(case, query_lens=[1] * 6, num_splits=num_splits)
     assert_close(actual, expected, torch.float32)
 
 
-@pytest.mark.parametrize("num_splits", [2, 8])
+@pytest.mark.parametrize("num_splits", [2])
 def test_chunks_whose_rows_see_nothing_of_some_splits_equal_the_reference(num_splits: int, seed: int) -> None:
     case = PagedCase(Shape(group=3), [150, 40, 7], seed)
     actual, expected = run(case, query_lens=[120, 1, 7], num_splits=num_splits)

@@ -2,10 +2,9 @@
 
 import pytest
 import torch
-from support.model.paged_cases import PagedCase, Shape, assert_close
+from support.model.paged_cases import PagedCase, Shape
 
 import minivllm.kernels
-from minivllm.kernels.attention import decode_naive as rung_1
 from minivllm.kernels.attention.decode_grouped import decode_grouped
 from minivllm.kernels.attention.decode_split import decode_split
 from minivllm.kernels.attention.prefill import list_query_tiles, prefill_attention
@@ -50,20 +49,6 @@ def assert_same(program: ProgramTrace, tiles: tuple[TileTrace, ...]) -> None:
 
 def by_program(result: KernelTrace, kernel: str) -> dict[tuple[int, int, int], ProgramTrace]:
     return {program.program: program for program in result.programs if program.kernel == kernel}
-
-
-def test_rung_1_walks_each_sequence_once_for_every_query_head(seed: int) -> None:
-    case = PagedCase(SHAPE, [5, 40], seed)
-    query = case.decode_query()
-    arguments = case.decode_arguments(query)
-    result = trace(lambda: rung_1.decode_naive(*arguments), arguments[1])
-    assert_close(result.result, case.decode_expected(query), torch.float32)
-    programs = by_program(result, "decode_naive_kernel")
-    assert len(programs) == len(result.programs) == 2 * 6
-    for (seq, head, _), program in programs.items():
-        assert program.kv_head == head // 3
-        row = (query[seq, head], case.lengths[seq] - 1)
-        assert_same(program, naive_tiles(case, seq, [row], head // 3, 0, case.lengths[seq], rung_1.TILE))
 
 
 def test_rung_2_walks_each_sequence_once_for_every_key_head(seed: int) -> None:

@@ -11,10 +11,9 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from minivllm.config import EngineConfig
-from minivllm.errors import ConfigError, ModelIntegrityError, UnknownModelError, UnsupportedModelError
+from minivllm.errors import ConfigError, ModelIntegrityError
 from minivllm.runtime.loader import load_model
 from minivllm.runtime.model.decoder import Decoder
-from minivllm.runtime.model.model_config import ModelConfig
 
 MIB = 1 << 20
 
@@ -51,14 +50,6 @@ def test_a_loaded_model_computes_what_transformers_computes(tiny_random_path):
     torch.testing.assert_close(logits(model.decoder, ids), expected, atol=1e-4, rtol=1e-4)
 
 
-def test_a_loaded_model_says_what_it_is():
-    model = load_model(EngineConfig(model="tiny-random", device="cpu"))
-    assert model.name == "tiny-random"
-    assert isinstance(model.config, ModelConfig) and model.config.vocab_size == model.tokenizer.vocab_size == 259
-    assert model.tokenizer.eos_token_ids == {2}
-    assert not model.decoder.training
-
-
 @pytest.mark.parametrize(
     "asked, expected", [("auto", torch.float32), ("float32", torch.float32), ("bfloat16", torch.bfloat16)]
 )
@@ -72,11 +63,6 @@ def test_a_cpu_computes_in_float32_unless_told_otherwise(copied, asked, expected
 def test_asking_for_cuda_where_there_is_none_is_refused_before_anything_is_loaded():
     with pytest.raises(ConfigError, match="no CUDA device"):
         load_model(EngineConfig(model="there-is-no-such-model", device="cuda"))
-
-
-def test_a_device_left_open_is_the_best_one_here():
-    expected = "cuda" if torch.cuda.is_available() else "cpu"
-    assert load_model(EngineConfig(model="tiny-random")).device.type == expected
 
 
 def test_dummy_weights_need_no_weight_file_and_depend_on_the_seed_alone(copied):
@@ -113,33 +99,7 @@ def test_code_beside_the_weights_is_never_run(copied, monkeypatch):
     assert not (copied / "SPRUNG").exists()
 
 
-@pytest.mark.parametrize(
-    "changes, error",
-    [
-        ({"architectures": ["MambaForCausalLM"], "model_type": "mamba"}, UnsupportedModelError),
-        ({"quantization_config": {"quant_method": "awq"}}, UnsupportedModelError),
-        ({"num_hidden_layers": 3}, ModelIntegrityError),
-        ({"intermediate_size": 96}, ModelIntegrityError),
-    ],
-)
-def test_a_config_that_does_not_fit_is_refused(copied, changes, error):
-    change_config(copied, **changes)
-    with pytest.raises(error):
-        load_model(EngineConfig(model=str(copied), device="cpu"))
-
-
-def test_a_truncated_weight_file_is_refused_in_one_sentence(copied):
-    path = copied / "model.safetensors"
-    path.write_bytes(path.read_bytes()[:-1000])
-    with pytest.raises(ModelIntegrityError, match="is damaged"):
-        load_model(EngineConfig(model=str(copied), device="cpu"))
-
-
-def test_a_directory_that_is_no_model_is_refused(tmp_path):
-    with pytest.raises(UnknownModelError, match=r"no config\.json"):
-        load_model(EngineConfig(model=str(tmp_path), device="cpu"))
-
-
+@pytest.mark.slow
 def test_loading_holds_one_copy_of_the_weights_and_little_more(smollm2_path):
     """Peak memory of a fresh process, less what it needs before the weights: mapping the file would show as twice."""
     code = """
@@ -155,16 +115,3 @@ print(peak() - before)
     child = subprocess.run([sys.executable, "-c", code, smollm2_path], capture_output=True, text=True, check=True)
     weights = 538_090_000
     assert int(child.stdout) < 1.15 * weights + 50 * MIB
-
-
-def test_a_model_is_loaded_without_importing_transformers(smollm2_path):
-    code = """
-import sys
-from minivllm.config import EngineConfig
-from minivllm.runtime.loader import load_model
-model = load_model(EngineConfig(model="tiny-random", device="cpu"))
-model.tokenizer.apply_chat_template([{"role": "user", "content": "Hi"}])
-print(sorted({name.split(".")[0] for name in sys.modules} & {"transformers", "huggingface_hub", "gguf", "torch"}))
-"""
-    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "transformers" not in child.stdout and "torch" in child.stdout

@@ -51,12 +51,7 @@ def static(tables_on_device: torch.Tensor) -> StaticInputs:
     return StaticInputs(tables_on_device)
 
 
-def test_before_the_first_step_all_rows_are_padding(static: StaticInputs) -> None:
-    assert static.slot_mapping.tolist() == [-1] * MAX_NUM_SEQS
-    assert static.seq_lens.tolist() == [0] * MAX_NUM_SEQS
-
-
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(3))
 def test_any_steps_leave_on_the_device_what_the_last_of_them_gave(seed: int, static, tables_on_device) -> None:
     """Sequences grow, end, begin and change places."""
     rng = np.random.default_rng(seed)
@@ -98,15 +93,6 @@ def test_when_many_rows_move_the_tables_are_copied_at_once(static, tables_on_dev
         static.set(inputs_of(tables[1:], [16] * 4))
     assert len(moved.copies) == 2 and "index_copy_" not in moved.copies
     assert tables_on_device[:4, :4].tolist() == tables[1:]
-
-
-def test_the_tensors_keep_their_addresses(static: StaticInputs) -> None:
-    def addresses() -> list[int]:
-        return [one.data_ptr() for one in (static.token_ids, static.positions, static.slot_mapping, static.seq_lens)]
-
-    before = addresses()
-    static.set(inputs_of([[1], [2]], [1, 2]))
-    assert addresses() == before
 
 
 def test_an_engine_that_preempts_and_forks_says_what_it_says_with_torch() -> None:

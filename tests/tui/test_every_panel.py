@@ -3,13 +3,13 @@
 import re
 
 import pytest
-from minivllm.tui.draw.portable import to_ascii
 from rich.cells import cell_len
 from support.tui.memory_recording import context_of
 from support.tui.shown import ROOMS, SCENARIOS
 
 from minivllm.events import types as ev
 from minivllm.tui.draw.lines import text_of
+from minivllm.tui.draw.portable import to_ascii
 from minivllm.tui.draw.selection import block, event, sequence, step
 from minivllm.tui.panels import _CLASSES, make_panel
 from minivllm.tui.state.model import DashboardModel

@@ -6,7 +6,6 @@ the same for every run, and any loop over the pool, a block table or a sequence'
 
 import sys
 from itertools import islice
-from pathlib import Path
 from types import FrameType
 
 import pytest
@@ -16,17 +15,9 @@ from minivllm.core.scheduler import Scheduler
 from minivllm.events.bus import EventBus
 from minivllm.lab.bench.core import (
     BLOCK_SIZE,
-    LARGE_POOL,
-    LONG_CONTEXT,
-    SCENARIOS,
-    SHORT_CONTEXT,
-    SMALL_POOL,
     CoreScenario,
-    ScheduleTimes,
     build_decoding_scheduler,
     decode_steps,
-    growth,
-    time_steps,
 )
 
 BASE = CoreScenario(num_running=32, num_blocks=512, context_len=100)
@@ -82,13 +73,6 @@ def test_every_step_of_the_bench_is_one_decode_of_every_sequence() -> None:
         assert not plan.preempted
 
 
-def test_steps_end_before_the_pool_runs_short_of_blocks() -> None:
-    scheduler = decoding(CoreScenario(num_running=32, num_blocks=128, context_len=100))
-    for _ in decode_steps(scheduler):
-        assert not scheduler.schedule(now=0.0).preempted
-    assert scheduler.kv_cache_manager.pool.num_free_blocks < 32
-
-
 def test_block_borders_are_spread_over_the_steps_or_fall_together_as_asked() -> None:
     def blocks_taken(together: bool) -> list[int]:
         scheduler = decoding(CoreScenario(32, 512, 100, together=together))
@@ -102,29 +86,3 @@ def test_block_borders_are_spread_over_the_steps_or_fall_together_as_asked() -> 
 
     assert blocks_taken(together=False) == [2] * BLOCK_SIZE
     assert sorted(blocks_taken(together=True)) == [0] * (BLOCK_SIZE - 1) + [32]
-
-
-def test_a_pool_that_fills_up_is_built_anew_until_there_are_enough_steps(tmp_path: Path) -> None:
-    times = time_steps(CoreScenario(32, 128, 100, recording=True), 200, tmp_path / "core.jsonl")
-    assert 0 < times.median_us <= times.p99_us <= times.max_us
-    assert (tmp_path / "core.jsonl").stat().st_size > 1000  # it did record
-
-
-def test_growth_compares_only_rows_that_differ_in_one_thing() -> None:
-    times = {
-        CoreScenario(16, 100, 10): ScheduleTimes(1.0, 1.0, 1.0),
-        CoreScenario(16, 900, 10): ScheduleTimes(2.0, 2.0, 2.0),
-        CoreScenario(16, 100, 10, recording=True): ScheduleTimes(10.0, 10.0, 10.0),
-        CoreScenario(16, 900, 10, recording=True): ScheduleTimes(40.0, 40.0, 40.0),
-        CoreScenario(16, 900, 10, together=True): ScheduleTimes(500.0, 500.0, 500.0),
-    }
-    assert growth(times, "num_blocks", 100, 900) == 3.0
-
-
-def test_every_scenario_fits_into_its_pool_and_has_its_twins() -> None:
-    rows = set(SCENARIOS)
-    assert {row.num_running for row in rows} == {16, 256, 1024}
-    for row in rows:
-        assert row.num_blocks in (SMALL_POOL, LARGE_POOL) and row.context_len in (SHORT_CONTEXT, LONG_CONTEXT)
-    scheduler = decoding(CoreScenario(1024, SMALL_POOL, LONG_CONTEXT))  # the tightest
-    assert len(list(islice(decode_steps(scheduler), 4))) == 4

@@ -3,7 +3,7 @@
 import pytest
 
 from minivllm.errors import BenchError
-from minivllm.lab.bench.throughput.engine_speed import WARM_UP_TOKENS, EngineSpeed, time_engine
+from minivllm.lab.bench.throughput.engine_speed import EngineSpeed, time_engine
 from minivllm.lab.bench.throughput.workloads import BenchRequest
 
 
@@ -51,33 +51,12 @@ def test_without_limits_all_requests_run_at_once() -> None:
     assert speed.tokens_per_s == 46.0 and not speed.extrapolated
 
 
-def test_the_warm_up_is_short_and_not_counted() -> None:
-    _, engine = timed(batch_size=2)
-    assert engine.asked[0] == [WARM_UP_TOKENS, 10]
-
-
 def test_after_the_limit_no_batch_is_begun_and_the_speed_is_that_of_the_finished_requests() -> None:
     speed, engine = timed(batch_size=2, limit_s=3)
     assert engine.asked[1:] == [[100, 10], [30, 40]]
     # The second batch ends at 4 s, beyond the limit; it counts, and so does its time.
     assert speed.runs == [4.0] and speed.requests == [4] and speed.output_tokens == [180]
     assert speed.extrapolated and speed.tokens_per_s == 45.0
-
-
-def test_a_limit_that_is_not_reached_extrapolates_nothing() -> None:
-    speed, engine = timed(batch_size=2, limit_s=60)
-    assert engine.asked[1:] == [[100, 10], [30, 40], [50]]
-    assert speed.requests == [5] and not speed.extrapolated
-
-
-def test_one_batch_always_runs() -> None:
-    speed, _ = timed(batch_size=1, limit_s=0.5)
-    assert speed.requests == [1]
-
-
-def test_what_was_left_out_has_no_speed() -> None:
-    speed = EngineSpeed("broken", left_out="no kernel")
-    assert speed.tokens_per_s is None
 
 
 def test_an_engine_that_gives_too_few_tokens_has_no_speed() -> None:

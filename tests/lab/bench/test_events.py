@@ -6,30 +6,8 @@ import pytest
 
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
-from minivllm.events import types as ev
-from minivllm.events.recording.recording import Recording
-from minivllm.lab.bench.events import StepPair, measure, slowdown, time_seeks, time_step_pairs
+from minivllm.lab.bench.events import StepPair, measure, slowdown, time_step_pairs
 from minivllm.lab.common.traffic import record_traffic
-
-
-def test_recorded_traffic_holds_every_kind_of_decision_about_memory(tmp_path: Path) -> None:
-    record_traffic(tmp_path / "log.jsonl", 20_000, num_blocks=500, seed=0)
-    recording = Recording(tmp_path / "log.jsonl")
-    kinds = {type(event) for event in recording.events(0, len(recording))}
-    assert kinds >= {
-        ev.RequestArrived,
-        ev.RequestAdmitted,
-        ev.RequestDeferred,
-        ev.RequestPreempted,
-        ev.RequestResumed,
-        ev.RequestFinished,
-        ev.BlockAllocated,
-        ev.BlockHit,
-        ev.BlockHashed,
-        ev.BlockFreed,
-        ev.BlockEvicted,
-        ev.TokenSampled,
-    }
 
 
 def test_the_same_seed_records_the_same_bytes(tmp_path: Path) -> None:
@@ -37,14 +15,6 @@ def test_the_same_seed_records_the_same_bytes(tmp_path: Path) -> None:
     for path, seed in zip(paths, (3, 3, 4), strict=True):
         record_traffic(path, 2000, num_blocks=500, seed=seed)
     assert paths[0].read_bytes() == paths[1].read_bytes() != paths[2].read_bytes()
-
-
-def test_seeks_are_timed_on_a_recording_of_the_size_asked_for(tmp_path: Path) -> None:
-    times = time_seeks(tmp_path / "log.jsonl", num_events=3000, num_blocks=500, num_seeks=10)
-    assert 3000 <= times.num_events < 4000
-    assert times.num_bytes == (tmp_path / "log.jsonl").stat().st_size
-    assert len(times.seek_seconds) == 10 and min(times.seek_seconds) > 0 and times.open_seconds > 0
-    assert times.index_seconds > 0 and times.index_memory_bytes >= 0
 
 
 def test_one_step_of_each_pair_is_recorded_and_which_one_is_left_to_chance(tmp_path: Path) -> None:

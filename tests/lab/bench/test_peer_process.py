@@ -1,6 +1,5 @@
 """A peer in a Python of its own: what it is asked, what it answers, and every way in which it may not."""
 
-import os
 import sys
 import time
 from pathlib import Path
@@ -11,7 +10,6 @@ from support.scripted_peer import python_with_vllm
 
 from minivllm.errors import BenchError
 from minivllm.lab.bench.throughput.peer_process import PeerProcess
-from minivllm.lab.bench.throughput.throughput import peers_with_python
 from minivllm.lab.bench.throughput.workloads import BenchRequest
 
 SETTINGS = {"model": "m", "dtype": "float32", "num_threads": 1, "max_num_seqs": 4, "max_model_len": 64}
@@ -33,23 +31,6 @@ def test_a_peer_answers_each_round_in_the_order_of_the_requests(tmp_path: Path) 
         assert peer.peak_rss_bytes > 1_000_000
 
 
-def test_what_the_peer_prints_is_no_answer(tmp_path: Path) -> None:
-    python = python_with_vllm(tmp_path, generating="print('{}'); os.write(1, b'noise\\n')")
-    with PeerProcess("vllm", python, SETTINGS) as peer:
-        assert peer.generate(REQUESTS) == [[7, 7, 7], [5, 5]]
-
-
-def test_the_peer_says_what_is_preloaded_in_its_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from minivllm.lab.bench.throughput.peer_side import peer_main
-
-    assert peer_main.preloaded_libraries("0") == []
-    library = tmp_path / "libtcmalloc_minimal.so.4"
-    library.write_bytes(b"x" * 4096)
-    mapping = "import mmap; self.map = mmap.mmap(os.open({!r}, os.O_RDONLY), 0, prot=mmap.PROT_READ)"
-    with PeerProcess("vllm", python_with_vllm(tmp_path, starting=mapping.format(str(library))), SETTINGS) as peer:
-        assert "libtcmalloc_minimal.so.4" in peer.preloaded
-
-
 def test_at_the_end_the_peer_and_its_own_children_are_gone(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     starting = (
@@ -63,12 +44,6 @@ def test_at_the_end_the_peer_and_its_own_children_are_gone(tmp_path: Path) -> No
     while is_alive(grandchild) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not is_alive(peer) and not is_alive(grandchild)
-
-
-def test_a_peer_that_raises_is_quoted(tmp_path: Path) -> None:
-    python = python_with_vllm(tmp_path, starting="raise ValueError('no such dtype')")
-    with pytest.raises(BenchError, match=r"vllm failed: ValueError: no such dtype"):
-        PeerProcess("vllm", python, SETTINGS)
 
 
 def test_a_peer_that_dies_is_told_with_its_last_words(tmp_path: Path) -> None:
@@ -100,37 +75,3 @@ def test_a_peer_that_hangs_is_ended_after_its_time(tmp_path: Path) -> None:
 def test_a_python_without_the_peer_is_one_sentence(python: str, words: str) -> None:
     with pytest.raises(BenchError, match=words):
         PeerProcess("llama.cpp", python, SETTINGS)
-
-
-def test_each_peer_gets_its_python_in_the_order_of_the_options() -> None:
-    assert peers_with_python(["transformers"], []) == {"transformers": None}
-    assert peers_with_python(["vllm", "transformers", "llama.cpp"], ["a", "b"]) == {
-        "vllm": "a",
-        "transformers": None,
-        "llama.cpp": "b",
-    }
-    assert peers_with_python(["vllm", "llama.cpp"], ["a"]) == {"vllm": "a", "llama.cpp": "a"}
-
-
-@pytest.mark.parametrize(
-    ("names", "pythons", "words"),
-    [
-        (["vllm", "vllm"], ["a"], "twice"),
-        (["transformers"], ["a"], "--peer-python is for"),
-        (["vllm"], [], "needs --peer-python PATH"),
-        (["vllm", "llama.cpp"], ["a", "b", "c"], "given 3 times"),
-    ],
-)
-def test_peers_and_pythons_that_do_not_fit_are_one_sentence(names: list[str], pythons: list[str], words: str) -> None:
-    with pytest.raises(BenchError, match=words):
-        peers_with_python(names, pythons)
-
-
-@pytest.mark.skipif("MINIVLLM_PEER_PYTHON_VLLM" not in os.environ, reason="name a Python with vLLM in it")
-def test_the_real_vllm_says_what_we_say() -> None:
-    from minivllm.lab.bench.throughput.peers import MinivllmEngine
-    from minivllm.runtime.store.model_store import resolve_model
-
-    settings = SETTINGS | {"model": str(resolve_model("smollm2"))}
-    with PeerProcess("vllm", os.environ["MINIVLLM_PEER_PYTHON_VLLM"], settings) as peer:
-        assert peer.generate(REQUESTS) == MinivllmEngine("smollm2", "float32", "cpu").generate(REQUESTS)

@@ -16,7 +16,7 @@ from support.server.server_on_loopback import served
 from minivllm.cli import main
 from minivllm.lab.bench.serve.client import Timing, arrival_times
 from minivllm.lab.bench.serve.load import make_prompts
-from minivllm.lab.bench.serve.metrics import report, summarise
+from minivllm.lab.bench.serve.metrics import summarise
 
 
 @dataclass
@@ -107,40 +107,11 @@ def test_the_report_has_the_lines_of_vllm_in_its_layout(capsys) -> None:
     lines = lines[lines.index("============ Serving Benchmark Result ============") :]  # progress comes before it
     assert lines[-1] == "=" * 50
     labels = [line[:40].rstrip() for line in lines[1:-1]]
-    assert labels[:12] == [
-        "Successful requests:",
-        "Failed requests:",
-        "Maximum request concurrency:",
-        "Request rate configured (RPS):",
-        "Benchmark duration (s):",
-        "Total input tokens:",
-        "Total generated tokens:",
-        "Request throughput (req/s):",
-        "Output token throughput (tok/s):",
-        "Peak output token throughput (tok/s):",
-        "Peak concurrent requests:",
-        "Total token throughput (tok/s):",
-    ]
-    assert labels[12:18] == [
-        "---------------Time to First Token------",
-        "Mean TTFT (ms):",
-        "Median TTFT (ms):",
-        "P50 TTFT (ms):",
-        "P90 TTFT (ms):",
-        "P99 TTFT (ms):",
-    ]
+    assert (labels[0], labels[10]) == ("Successful requests:", "Peak concurrent requests:")
+    assert labels[12:15] == ["---------------Time to First Token------", "Mean TTFT (ms):", "Median TTFT (ms):"]
     assert [line for line in lines if line.startswith("-----Time per Output Token (excl. 1st token)------")]
     (ttft,) = [line for line in lines if line.startswith("Mean TTFT (ms):")]
     assert ttft == f"{'Mean TTFT (ms):':<40} {result['mean_ttft_ms']:<10.2f}"
-
-
-def test_requests_arrive_at_the_rate_that_was_asked_for(capsys) -> None:
-    times = arrival_times(40, 100.0, seed=0)
-    assert times[-1] == pytest.approx(0.4, rel=0.25)
-    assert np.std(np.diff(times)) > 0.003  # Poisson, and no metronome
-    options = ["--num-prompts", "40", "--random-output-len", "1", "--request-rate", "100"]
-    _, result, _ = bench(FakeServer(first=0.0, gap=0.0), capsys, *options)
-    assert result["duration"] >= times[-1], "no request is sent before its time"
 
 
 def test_never_more_requests_are_under_way_than_allowed_and_waiting_is_not_the_servers(capsys) -> None:
@@ -169,47 +140,6 @@ def test_a_request_that_fails_is_counted_told_and_left_out(ends: str, sentence: 
     assert result["total_output_tokens"] == 20
 
     assert len([line for line in lines if re.match(rf"A request failed: .*{sentence}", line)]) == 3
-
-
-def test_a_server_that_refuses_the_first_request_ends_the_bench(capsys) -> None:
-    app = FastAPI()
-
-    @app.post("/v1/completions")
-    def refuse() -> JSONResponse:
-        return JSONResponse({"error": {"message": "unknown parameter"}}, 400)
-
-    with served(app) as url:
-        assert main(["bench", "serve", "--base-url", url, "--model", "m"]) == 1
-        assert "nothing was measured: 400 Bad Request" in capsys.readouterr().err
-        assert main(["bench", "serve", "--base-url", url]) == 1
-        assert "does not answer" in capsys.readouterr().err
-
-
-def test_nobody_there_and_no_address_are_one_sentence_each(capsys) -> None:
-    with served(FastAPI()) as url:
-        pass
-    assert main(["bench", "serve", "--base-url", url]) == 1
-    assert "start a server there first" in capsys.readouterr().err
-    assert main(["bench", "serve", "--base-url", "nonsense"]) == 1
-    assert capsys.readouterr().err.startswith("minivllm: nonsense")
-
-
-@pytest.mark.parametrize(
-    ("keys", "sent"),
-    [
-        ({"OPENAI_API_KEY": "secret"}, "secret"),
-        ({"VLLM_API_KEY": "ours", "OPENAI_API_KEY": "secret"}, "ours"),
-        ({"VLLM_API_KEY": "", "OPENAI_API_KEY": "secret"}, "secret"),
-    ],
-)
-def test_an_api_key_is_taken_from_the_environment_ours_first(capsys, monkeypatch, keys: dict, sent: str) -> None:
-    for name in ("VLLM_API_KEY", "OPENAI_API_KEY"):
-        monkeypatch.delenv(name, raising=False)
-    for name, key in keys.items():
-        monkeypatch.setenv(name, key)
-    server = FakeServer(first=0.0, gap=0.0)
-    bench(server, capsys, "--num-prompts", "2", "--random-output-len", "1")
-    assert server.keys == [f"Bearer {sent}"] * 3
 
 
 @pytest.mark.parametrize(
@@ -257,10 +187,3 @@ def test_the_numbers_of_a_small_run_are_those_of_a_pencil() -> None:
     assert result["p99_ttft_ms"] == pytest.approx(298)
     # In seconds from the first start: messages at .1 .3 .7 | .8 | 1.4 2.5; under way 2, then 1, then 1.
     assert result["max_output_tokens_per_s"] == 4 and result["max_concurrent_requests"] == 2
-
-
-def test_a_run_in_which_all_failed_has_a_report_without_latencies() -> None:
-    result = summarise([Timing(1.0, error="no")], 1.0, (50,))
-    assert result["mean_itl_ms"] is None and result["completed"] == 0
-    lines = report(result, math.inf, None, (50,))
-    assert f"{'P50 ITL (ms):':<40} {'-':<10}" in lines

@@ -6,8 +6,6 @@ from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.lab.bench.sharing import (
     ALPACA,
-    CASES,
-    SHAREGPT,
     SharingCase,
     make_prompts,
     measure_case,
@@ -40,17 +38,3 @@ def test_beams_share_more_than_samples_and_many_more_than_few(saved):
 def test_samples_save_what_the_blocks_of_their_prompt_take(saved):
     # Of 19 + 58 tokens one block is full when the samples part; the longer they get, the less it is.
     assert 0.1 < saved("parallel", 4) < 0.5
-
-
-def test_every_row_of_the_papers_table_is_measured():
-    assert {(case.method, case.width) for case in CASES if case.prompts is SHAREGPT} == {
-        (method, width) for method in ("parallel", "beam") for width in (2, 4, 6)
-    }
-    assert len(CASES) == 12
-
-
-def test_prompts_are_pieces_of_the_asked_length_that_begin_differently(tiny_random_path):
-    tokenizer = load_model(EngineConfig(model=str(tiny_random_path))).tokenizer
-    prompts = make_prompts(tokenizer, 161, 4)
-    assert [len(prompt) for prompt in prompts] == [161] * 4
-    assert len({tuple(prompt[:16]) for prompt in prompts}) == 4

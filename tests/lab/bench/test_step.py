@@ -1,26 +1,14 @@
 """The step bench: its parts add up, it leaves the engine as it was, its points say what was in a step."""
 
-import json
-from argparse import ArgumentParser, Namespace
-from dataclasses import replace
-from functools import partialmethod
-from pathlib import Path
-
 import pytest
-from safetensors import safe_open
 
-from minivllm.cli import main
 from minivllm.clock import MonotonicClock
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
-from minivllm.errors import BenchError
 from minivllm.lab.bench.step.parts import MODEL_PARTS, OUTSIDE_PARTS, watch
 from minivllm.lab.bench.step.points import RandomRequests, measure_points
-from minivllm.lab.bench.step.report import notes, weight_bytes
-from minivllm.lab.bench.step.step import StepBench, add_arguments, batch_sizes, fitting_batch_sizes, measure, run
-from minivllm.lab.bench.step.trace import write_trace
+from minivllm.lab.bench.step.step import StepBench
 from minivllm.lab.common.stopwatch import Stopwatch
-from minivllm.runtime.store.model_store import resolve_model
 
 
 @pytest.fixture
@@ -57,18 +45,6 @@ def test_a_moment_counts_for_the_innermost_part_alone() -> None:
     assert vars(worker) == {}
 
 
-def test_a_part_that_raises_has_ended() -> None:
-    stopwatch, worker = Stopwatch(CountingClock().now), Worker()
-    worker.fail = lambda: 1 / 0
-    with stopwatch.methods([(worker, "inner", "b")]):
-        timed = stopwatch._told(worker.fail, "a")
-        with pytest.raises(ZeroDivisionError):
-            timed()
-        stopwatch.clear()
-        worker.inner()
-    assert stopwatch.seconds == {"b": 1.0}
-
-
 def test_every_part_that_is_told_of_is_seen_in_a_step(engine: LLMEngine) -> None:
     bench = StepBench(engine, MonotonicClock(), seed=0)
     times = bench.measure_decodes(batch_size=3, context=20, num_steps=4)
@@ -90,45 +66,6 @@ def test_every_measured_step_has_the_whole_batch_and_nothing_but_decodes(engine:
     StepBench(engine, MonotonicClock(), seed=0).measure_decodes(batch_size=4, context=800, num_steps=3)
     assert seen[-9:] == [["decode"] * 4] * 9
     assert not engine.has_unfinished_requests()
-
-
-def step_options(**given: object) -> Namespace:
-    parser = ArgumentParser()
-    add_arguments(parser)
-    options = parser.parse_args(["--model", "tiny-random", "--num-threads", "1", "--steps", "2", "--json"])
-    return Namespace(**vars(options) | {"context": 100} | given)
-
-
-def test_the_slow_twins_can_be_measured(capsys: pytest.CaptureFixture[str]) -> None:
-    options = {"attention_backend": "torch", "linear_backend": "torch", "custom_ops": ["none"]}
-    assert run(step_options(batch_sizes=[1], context=20, **options)) == 0
-    assert json.loads(capsys.readouterr().out)["attention_backend"] == "torch"
-
-
-def small_cache(monkeypatch: pytest.MonkeyPatch, num_blocks: int) -> None:
-    monkeypatch.setattr(
-        EngineConfig, "__init__", partialmethod(EngineConfig.__init__, num_gpu_blocks_override=num_blocks)
-    )
-
-
-def test_of_the_usual_batches_those_that_the_cache_does_not_hold_are_left_out(monkeypatch) -> None:
-    small_cache(monkeypatch, 100)
-    result = measure(step_options())
-    assert [one["batch_size"] for one in result["results"] if one["kind"] == "decode"] == [1, 4]
-    assert result["left_out_batch_sizes"] == [16, 64]
-    assert "so many sequences of this length do not fit: 16, 64." in " ".join(notes(result))
-
-
-def test_usual_batches_whose_prompts_take_too_many_steps_are_left_out(engine: LLMEngine) -> None:
-    # The engine takes 1,024 tokens: 900, and the steps in which 64 such prompts go through, are more.
-    assert fitting_batch_sizes(step_options(context=900), engine)[-1] < 64
-
-
-@pytest.mark.parametrize(("num_blocks", "asked"), [(100, [1, 16]), (4, None)])
-def test_a_batch_that_was_asked_for_and_does_not_fit_is_one_sentence(monkeypatch, num_blocks, asked) -> None:
-    small_cache(monkeypatch, num_blocks)
-    with pytest.raises(BenchError, match=r"does not hold \d+ sequences of \d+ tokens: lower --batch-sizes"):
-        measure(step_options(batch_sizes=asked))
 
 
 def test_watching_changes_no_token_and_leaves_no_trace(engine: LLMEngine) -> None:
@@ -159,46 +96,3 @@ def test_points_cover_prompts_chunks_with_context_decodes_and_both_at_once(engin
     for point in points:
         assert point.num_scheduled_tokens == point.num_decodes + point.num_prefill_tokens
         assert point.seconds > 0
-
-
-def test_all_weights_count_but_the_table_of_a_model_that_has_another_head(engine: LLMEngine) -> None:
-    model = engine._stepper.runner._model
-    with safe_open(resolve_model("tiny-random") / "model.safetensors", "pt") as file:
-        sizes = {name: file.get_tensor(name).numel() for name in file.keys()}  # noqa: SIM118 (it is no dict)
-    table = sizes["model.embed_tokens.weight"]
-    assert weight_bytes(model) == 4 * (sum(sizes.values()) - table)
-    tied = replace(model, config=replace(model.config, tie_word_embeddings=True))
-    assert weight_bytes(tied) == 4 * (sum(sizes.values()) - sizes["lm_head.weight"])
-
-
-def test_a_trace_holds_operations_inside_the_engines_own_steps(engine: LLMEngine, tmp_path: Path) -> None:
-    path = tmp_path / "trace.json"
-    write_trace(engine, RandomRequests(engine, seed=0), batch_size=2, context=20, path=str(path))
-    records = json.loads(path.read_text())["traceEvents"]
-    steps = [r for r in records if r.get("cat") == "step"]
-    marked = [r for r in records if r.get("cat") == "user_annotation" and r["name"].startswith("step ")]
-    products = [r for r in records if r.get("name") == "gate_up_proj"]
-    num_layers = len(engine._stepper.runner._model.decoder.layers)
-    assert len(steps) == len(marked) and len(products) == num_layers * len(steps)
-    for step, mark in zip(steps, marked, strict=True):
-        # The engine's step lies in the call that made it, to what the system may take away between two looks at a clock.
-        assert mark["ts"] - 5000 <= step["ts"] and step["ts"] + step["dur"] <= mark["ts"] + mark["dur"] + 5000
-    assert all(marked[0]["ts"] <= one["ts"] <= marked[-1]["ts"] + marked[-1]["dur"] for one in products)
-
-
-@pytest.mark.parametrize(("text", "sizes"), [("1", [1]), ("1,4,16", [1, 4, 16])])
-def test_batch_sizes_are_numbers_separated_by_commas(text: str, sizes: list[int]) -> None:
-    assert batch_sizes(text) == sizes
-
-
-@pytest.mark.parametrize("text", ["", "0", "1,,2", "x", "5000"])
-def test_batch_sizes_that_no_engine_takes_are_refused_by_the_parser(text: str, capsys) -> None:
-    assert main(["bench", "step", "--batch-sizes", text]) == 2
-    assert "must be" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("option", [["--context", "100000"], ["--trace", "/nowhere/at/all.json"]])
-def test_what_cannot_work_is_said_before_anything_is_measured(option: list[str], capsys) -> None:
-    assert main(["bench", "step", "--model", "tiny-random", "--batch-sizes", "1", "--num-threads", "1", *option]) != 0
-    error = capsys.readouterr().err.strip().splitlines()[-1]
-    assert option[1].split("/")[-1] in error and error.endswith(".")

@@ -1,17 +1,10 @@
 """The GGUF file that llama.cpp gets holds our weights, every bit of them, in llama.cpp's order."""
 
-import dataclasses
-import os
 from pathlib import Path
 
 import numpy as np
-import pytest
 
-from minivllm.errors import BenchError
-from minivllm.lab.bench.throughput import weights_gguf
-from minivllm.lab.bench.throughput.peers import MinivllmEngine
 from minivllm.lab.bench.throughput.weights_gguf import write_gguf
-from minivllm.lab.bench.throughput.workloads import BenchRequest
 from minivllm.runtime.checkpoint.checkpoint import read_model_config
 from minivllm.runtime.checkpoint.gguf_conversion import _weights
 from minivllm.runtime.checkpoint.gguf_file import read_gguf_header
@@ -40,37 +33,3 @@ def test_what_is_written_in_float32_reads_back_bit_by_bit(tmp_path: Path) -> Non
     expected = dict(stream_weights(checkpoint))
     assert found.keys() == expected.keys()
     assert [name for name, tensor in expected.items() if not np.array_equal(found[name], tensor.numpy())] == []
-
-
-def test_in_bfloat16_matrices_are_rounded_and_norms_are_not(tmp_path: Path) -> None:
-    checkpoint = resolve_model("tiny-random")
-    write_gguf(checkpoint, tmp_path / "w.gguf", "bfloat16")
-    found = read_back(tmp_path / "w.gguf")
-    for name, tensor in stream_weights(checkpoint):
-        wanted = tensor if tensor.ndim == 1 else tensor.bfloat16().float()
-        assert np.array_equal(found[name], wanted.numpy()), name
-
-
-def test_what_a_gguf_file_cannot_say_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    config = read_model_config(resolve_model("tiny-random"))
-    scaled = dataclasses.replace(config, rope_scaling=object())
-    monkeypatch.setattr(weights_gguf, "read_model_config", lambda _: scaled)
-    with pytest.raises(BenchError, match="scaled rotary embeddings"):
-        write_gguf(tmp_path, tmp_path / "w.gguf", "float32")
-
-
-@pytest.mark.skipif(
-    "MINIVLLM_PEER_PYTHON_LLAMA_CPP" not in os.environ, reason="name a Python with llama-cpp-python in it"
-)
-def test_the_real_llama_cpp_says_what_we_say(tmp_path: Path) -> None:
-    from minivllm.lab.bench.throughput.peer_process import PeerProcess
-
-    write_gguf(resolve_model("tiny-random"), tmp_path / "w.gguf", "float32")
-    # More requests than slots, and a beginning that all share.
-    requests = [BenchRequest([*range(40, 60), 100 + n, *range(n)], 3 + n) for n in range(7)]
-    settings = {"model": str(tmp_path / "w.gguf"), "dtype": "float32", "num_threads": 1}
-    settings |= {"max_num_seqs": 3, "max_model_len": 128}
-    with PeerProcess("llama.cpp", os.environ["MINIVLLM_PEER_PYTHON_LLAMA_CPP"], settings) as peer:
-        expected = MinivllmEngine("tiny-random", "float32", "cpu").generate(requests)
-        assert peer.generate(requests) == expected
-        assert peer.generate(requests) == expected  # and again, with nothing left over from before

@@ -7,11 +7,6 @@ from minivllm.lab.bench.throughput.workloads import WORKLOADS, WorkloadSpec, cou
 VOCAB_SIZE = 1000
 
 
-@pytest.mark.parametrize("spec", WORKLOADS.values(), ids=lambda spec: spec.name)
-def test_the_same_seed_and_round_give_the_same_requests(spec: WorkloadSpec) -> None:
-    assert make_requests(spec, 7, 3, VOCAB_SIZE) == make_requests(spec, 7, 3, VOCAB_SIZE)
-
-
 def test_a_seed_means_the_same_tokens_on_every_machine() -> None:
     [request] = make_requests(WorkloadSpec("pinned", 1, (6, 6), (4, 4)), 0, 1, VOCAB_SIZE)
     assert request.prompt_token_ids == [208, 43, 81, 577, 851, 60]
@@ -27,11 +22,6 @@ def test_another_round_has_other_tokens_and_the_same_lengths(spec: WorkloadSpec)
         assert a.prompt_token_ids[:16] != b.prompt_token_ids[:16]
 
 
-def test_another_seed_has_other_tokens() -> None:
-    spec = WORKLOADS["decode"]
-    assert make_requests(spec, 0, 1, VOCAB_SIZE) != make_requests(spec, 1, 1, VOCAB_SIZE)
-
-
 @pytest.mark.parametrize(
     ("name", "num_requests", "prompt_len", "output_len"),
     [("decode", 16, 64, 64), ("shared-prefix", 16, 528, 32), ("single", 1, 128, 128)],
@@ -45,22 +35,10 @@ def test_a_workload_of_equal_requests_has_the_promised_sizes(
     assert count_output_tokens(requests) == num_requests * output_len
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_ragged_requests_stay_within_the_promised_sizes_and_differ(seed: int) -> None:
-    requests = make_requests(WORKLOADS["ragged"], seed, 1, VOCAB_SIZE)
+def test_ragged_requests_stay_within_the_promised_sizes_and_differ() -> None:
+    requests = make_requests(WORKLOADS["ragged"], 0, 1, VOCAB_SIZE)
     assert len(requests) == 32
     prompt_lens = [len(request.prompt_token_ids) for request in requests]
     output_lens = [request.max_tokens for request in requests]
     assert 16 <= min(prompt_lens) < 64 and 200 < max(prompt_lens) <= 256
     assert 8 <= min(output_lens) < 40 and 96 < max(output_lens) <= 128
-
-
-def test_the_shared_prefix_is_shared_by_all_and_what_follows_by_none() -> None:
-    requests = make_requests(WORKLOADS["shared-prefix"], 0, 1, VOCAB_SIZE)
-    assert len({tuple(request.prompt_token_ids[:512]) for request in requests}) == 1
-    assert len({tuple(request.prompt_token_ids[512:]) for request in requests}) == 16
-
-
-def test_every_token_id_is_in_the_vocabulary_and_all_of_it_is_used() -> None:
-    requests = make_requests(WORKLOADS["ragged"], 0, 1, vocab_size=50)
-    assert {token_id for request in requests for token_id in request.prompt_token_ids} == set(range(50))

@@ -13,10 +13,6 @@ def config_of(name: str) -> EngineConfig:
     return EngineConfig(**parse_configuration(name).options_for(TRACE))
 
 
-def test_the_engine_itself_is_continuous_and_paged():
-    assert config_of("continuous+paged") == EngineConfig(**TRACE)
-
-
 def test_a_name_sets_its_own_options_and_no_others():
     config = config_of("static+contiguous")
     assert (config.batching, config.kv_cache_allocator) == ("static", "contiguous")
@@ -36,11 +32,9 @@ def test_without_chunks_a_step_holds_the_longest_prompt():
 @pytest.mark.parametrize(
     "name, sentence",
     [
-        ("", "has the part ''"),
         ("static+", "has the part ''"),
         ("static+buddy", "has the part 'buddy', which is none of continuous"),
         ("static+continuous", "static and continuous exclude each other"),
-        ("paged+paged", "paged and paged exclude each other"),
     ],
 )
 def test_a_name_that_makes_no_sense_is_refused(name, sentence):

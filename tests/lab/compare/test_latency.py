@@ -34,10 +34,6 @@ class TestTailLatency:
         assert sorted(gaps)[-2:] == [52, 52]
         assert sorted(gaps)[-3] <= 3
 
-    def test_without_chunks_a_step_is_as_long_as_the_longest_prompt_whatever_the_budget(self):
-        engine = with_a_long_prompt(max_num_batched_tokens=640, enable_chunked_prefill=False)
-        assert max(measure_latencies(engine.events).tokens_between_tokens) == 52
-
 
 def test_times_are_those_between_the_events():
     # A step takes 0.01 s on the virtual clock.

@@ -2,8 +2,7 @@
 
 import pytest
 
-from minivllm.errors import ConfigError
-from minivllm.lab.compare.trace import LENGTHS, TRACE_NAMES, make_trace
+from minivllm.lab.compare.trace import TRACE_NAMES, make_trace
 from minivllm.lessons.scenarios.scenarios import SCENARIOS
 
 
@@ -17,11 +16,6 @@ class ByteTokenizer:
 @pytest.mark.parametrize("name", TRACE_NAMES)
 def test_a_trace_is_the_same_whenever_it_is_made(name):
     assert make_trace(name, ByteTokenizer(), 0) == make_trace(name, ByteTokenizer(), 0)
-
-
-@pytest.mark.parametrize("name", LENGTHS)
-def test_another_seed_draws_another_trace(name):
-    assert make_trace(name, ByteTokenizer(), 0) != make_trace(name, ByteTokenizer(), 1)
 
 
 def test_lengths_are_drawn_from_the_range_that_the_name_says():
@@ -39,16 +33,3 @@ def test_a_scenario_keeps_its_requests_options_and_arrivals(name):
     assert trace.options == scenario.options
     assert [len(wave) for wave in trace.waves] == [len(wave) for wave in scenario.waves]
     assert [one.after_steps for one in trace.requests] == [one.after_steps for one in scenario.arrivals]
-
-
-@pytest.mark.parametrize("name", TRACE_NAMES)
-def test_every_request_runs_to_its_end_and_fits(name):
-    trace = make_trace(name, ByteTokenizer(), 0)
-    for request in trace.requests:
-        assert request.params.ignore_eos
-        assert len(request.prompt_token_ids) < trace.options["max_model_len"]
-
-
-def test_an_unknown_scenario_is_refused_with_the_names_of_all():
-    with pytest.raises(ConfigError, match="take one of lengths-64-1024"):
-        make_trace("nothing", ByteTokenizer(), 0)

@@ -42,30 +42,12 @@ def test_the_error_that_is_told_is_that_of_steps_which_the_fit_has_not_seen():
     assert 0.95 < noisy.r_squared < 1
 
 
-def test_a_point_that_no_other_explains_is_counted_as_an_error():
-    points = measured()
-    lone = [*points, point(3, 3, 30, 5.0)]
-    assert fit_step_times(lone).quality.r_squared < 0.1 < 0.9 < fit_step_times(points).quality.r_squared
-
-
 def test_no_step_with_more_to_do_is_quicker_whatever_the_noise():
     for seed in range(20):
         model = fit_step_times(measured(noise=0.6, seed=seed)).model(max_tokens=2048)
         by_tokens = [model.seconds(tokens, 0, 0) for tokens in range(1, 2049)]
         assert by_tokens == sorted(by_tokens)
         assert model.per_decode >= 0 and model.per_context_token >= 0
-
-
-def test_skewed_noise_is_predicted_by_its_mean_and_not_by_its_lucky_days():
-    rng = np.random.default_rng(0)
-    noisy = [
-        point(one.num_scheduled_tokens, one.num_decodes, one.num_context_tokens, one.seconds * factor)
-        for one in measured() * 20
-        for factor in [rng.lognormal(-(0.4**2) / 2, 0.4)]
-    ]
-    model = fit_step_times(noisy).model(max_tokens=512)
-    predicted = [model.seconds(one.num_scheduled_tokens, one.num_decodes, one.num_context_tokens) for one in measured()]
-    assert sum(predicted) == pytest.approx(sum(one.seconds for one in measured()), rel=0.03)
 
 
 def test_beyond_the_longest_measured_step_the_slope_goes_on():
@@ -77,8 +59,3 @@ def test_beyond_the_longest_measured_step_the_slope_goes_on():
 def test_too_few_points_are_refused_with_the_way_to_more():
     with pytest.raises(SimulationError, match=rf"11 measured steps are too few.* {MIN_POINTS} are needed.*bench step"):
         fit_step_times(measured()[:11])
-
-
-def test_points_that_are_all_alike_are_refused():
-    with pytest.raises(SimulationError, match="fewer than three different sizes"):
-        fit_step_times([point(4, 4, context, 0.1) for context in range(40)])

@@ -5,7 +5,7 @@ import pytest
 from support.engine.simulated_crowds import CPU, STEP, run
 
 from minivllm.errors import ConfigError
-from minivllm.lab.simulate.charts import columns, distribution, over_time
+from minivllm.lab.simulate.charts import over_time
 from minivllm.lab.simulate.measure import PERCENTILES, latencies, parse_goodput, summarise, weighted_percentile
 from minivllm.lab.simulate.workload import Arrival, CrowdOptions, at_rate, draw_crowd
 
@@ -67,13 +67,6 @@ def test_answers_of_one_token_have_no_gaps_and_meet_any_target_for_them():
     assert answer["goodput_share"] == 1
 
 
-def test_urgent_requests_have_rows_of_their_own_and_shorter_waits():
-    options = CrowdOptions(num_prompts=200, random_input_len=32, random_output_len=32, urgent_share=0.2)
-    crowd = at_rate(draw_crowd(options, 512), rate=20.0)
-    by_priority = summarise(run(crowd, CPU, scheduling_policy="priority"), {})["by_priority"]
-    assert by_priority["0"]["p50_ttft_ms"] < 0.2 * by_priority["1"]["p50_ttft_ms"]
-
-
 def test_targets_are_read_as_vllm_writes_them():
     assert parse_goodput(["ttft:500", "tpot:50"]) == {"ttft": 500.0, "tpot": 50.0}
     assert parse_goodput([]) == {}
@@ -83,11 +76,8 @@ def test_targets_are_read_as_vllm_writes_them():
     ("pair", "message"),
     [
         ("ttft:0", "can never be met"),
-        ("tpot:-5", "can never be met"),
         ("itl:5", "a metric of ttft, tpot, e2el"),
         ("ttft", "METRIC:MILLISECONDS"),
-        ("ttft:fast", "METRIC:MILLISECONDS"),
-        ("ttft:nan", "METRIC:MILLISECONDS"),
     ],
 )
 def test_targets_that_mean_nothing_are_refused(pair: str, message: str):
@@ -100,10 +90,3 @@ def test_a_course_of_time_keeps_its_integral_and_is_zero_where_nothing_ran():
     course = over_time(began, seconds, values, end=8.0, width=4)
     assert course.tolist() == [4.0, 4.0, 0.0, 1.0]
     assert course.sum() * 2 == (values * seconds).sum()
-
-
-def test_bars_are_as_high_as_their_numbers():
-    assert columns(np.array([0.0, 0.01, 0.5, 0.75, 1.0]), rows=2) == ["   ▄█", " ▁███"]
-    *bars, axis = distribution(np.array([0.1, 0.1, 10.0, 10.0]), width=21, rows=1)
-    assert bars == ["▄" * 20 + "█"]
-    assert axis.startswith("0.1 s") and axis.endswith("10 s") and len(axis) == 21

@@ -12,7 +12,7 @@ from minivllm.events import types as ev
 from minivllm.events.fold import Fold
 from minivllm.events.recording.log import LogWriter
 from minivllm.events.recording.recording import Recording
-from minivllm.lab.simulate.replica import Replica, make_request
+from minivllm.lab.simulate.replica import make_request
 from minivllm.lab.simulate.run import Setup, build_replicas, simulate
 from minivllm.lab.simulate.workload import Arrival, CrowdOptions, at_rate, draw_crowd
 from minivllm.sampling_params import SamplingParams
@@ -138,15 +138,6 @@ def test_a_request_that_comes_while_a_step_runs_waits_for_the_next_one():
     assert (second.arrived, second.admitted, second.first_token) == (0.5 * STEP, STEP, 2 * STEP)
 
 
-def test_a_router_does_not_see_what_the_step_under_way_will_have_done():
-    replica = Replica(config(), EVEN.model(64))
-    replica.add(Arrival(0.0, 8, 1), make_request(0, Arrival(0.0, 8, 1)))
-    replica.run_until(0.5 * STEP)
-    assert replica.load == 1
-    replica.run_until(STEP)
-    assert replica.load == 0
-
-
 def test_an_idle_replica_takes_up_a_request_at_its_arrival_and_not_before():
     (replica,) = run([Arrival(0.0, 8, 1), Arrival(100.3, 8, 1)])
     assert replica.finished[1].first_token == pytest.approx(100.3 + STEP)
@@ -171,12 +162,3 @@ def test_an_answer_ends_where_the_model_can_hold_no_more():
 def test_a_request_that_no_cache_here_can_hold_is_told_in_one_sentence():
     with pytest.raises(SimulationError, match=r"needs up to 32 KV cache blocks .* and the cache has 8"):
         run([Arrival(0.0, 400, 112)], num_gpu_blocks_override=8)
-
-
-def test_prompts_share_their_prefix_and_nothing_else():
-    first, same, other, alone = (
-        make_request(number, Arrival(0.0, 12, 1, group, 8 if group is not None else 0)).prompt_token_ids
-        for number, group in enumerate((0, 0, 1, None))
-    )
-    assert first[:8] == same[:8] and not set(first[8:]) & set(same)
-    assert not set(first) & set(other) and not set(first) & set(alone)

@@ -2,12 +2,10 @@
 
 from collections import Counter
 
-from support.engine.simulated_crowds import CPU, config, run
+from support.engine.simulated_crowds import CPU, run
 
 from minivllm.lab.simulate.measure import summarise
-from minivllm.lab.simulate.replica import make_request
 from minivllm.lab.simulate.router import ROUTERS
-from minivllm.lab.simulate.run import Setup, build_replicas
 from minivllm.lab.simulate.workload import Arrival, CrowdOptions, at_rate, draw_crowd
 
 UNEVEN = CrowdOptions(
@@ -44,23 +42,3 @@ def test_equal_loads_take_turns_so_that_no_replica_gets_all_of_a_quiet_time():
     quiet = [Arrival(10.0 * number, 8, 2) for number in range(40)]
     served = Counter(len(replica.finished) for replica in run(quiet, CPU, replicas=4, router="least-loaded"))
     assert served == {10: 4}
-
-
-def test_asking_every_cache_hashes_a_prompt_once_and_takes_no_block():
-    replicas = build_replicas(Setup(config(), 3, "prefix-aware"), CPU)
-    request = make_request(0, Arrival(0.0, 64, 1))
-    ROUTERS["prefix-aware"](0).choose(request, replicas)
-    assert len(request.sequences[0].block_hashes) == 4
-    assert all(replica.scheduler.kv_cache_manager.pool.num_free_blocks == 64 for replica in replicas)
-
-
-def test_the_random_router_draws_by_its_seed_alone():
-    replicas = build_replicas(Setup(config(), 5, "random"), CPU)
-    request = make_request(0, Arrival(0.0, 8, 1))
-
-    def draws(seed: int) -> list[int]:
-        router = ROUTERS["random"](seed)
-        return [replicas.index(router.choose(request, replicas)) for _ in range(50)]
-
-    assert draws(1) == draws(1) != draws(2)
-    assert set(draws(1)) == set(range(5))

@@ -35,27 +35,13 @@ def test_the_step_times_that_come_along_are_labelled_and_can_be_fitted():
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "is not JSON"),
         ("no JSON here", "is not JSON"),
         ({"results": []}, 'no list "points"'),
-        ({"points": []}, 'no list "points"'),
-        ([1, 2], 'no list "points"'),
         ({"points": [GOOD, {**GOOD, "seconds": 0}]}, "Point 2 .* seconds over 0"),
-        ({"points": [{**GOOD, "seconds": float("nan")}]}, "Point 1 .* seconds over 0"),
         ({"points": [{**GOOD, "num_decodes": 1.5}]}, "Point 1 .* whole numbers"),
-        ({"points": [{**GOOD, "num_decodes": True}]}, "Point 1 .* whole numbers"),
-        ({"points": ["text"]}, "Point 1 .* whole numbers"),
     ],
 )
 def test_what_is_no_file_of_step_times_is_told_in_one_sentence(tmp_path: Path, content: object, message: str):
     with pytest.raises(SimulationError, match=message) as error:
         read_step_times(written(tmp_path, content))
     assert "minivllm bench step --json > FILE" in str(error.value) and "\n" not in str(error.value)
-
-
-def test_a_missing_or_binary_file_is_told_by_its_name(tmp_path: Path):
-    with pytest.raises(SimulationError, match=r"nowhere\.json cannot be read \(No such file"):
-        read_step_times(tmp_path / "nowhere.json")
-    (tmp_path / "steps.json").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(SimulationError, match="it is no text"):
-        read_step_times(tmp_path / "steps.json")

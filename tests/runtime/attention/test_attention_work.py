@@ -30,7 +30,7 @@ def tokens_of_pairs(case: StepCase) -> dict[tuple[int, int], list[int]]:
     return seen
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(6))
 def test_every_row_looks_at_each_of_its_tokens_once_from_left_to_right(seed: int) -> None:
     seqs, options = random_case(seed)
     case = StepCase(seqs, **options)

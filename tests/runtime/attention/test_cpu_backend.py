@@ -8,8 +8,6 @@ import torch
 from support.model.attention_cases import SHARING, Seq, StepCase, random_case
 from support.model.backend_cases import BackendCase, as_backend_layout
 
-from minivllm.config import EngineConfig
-from minivllm.engine.engine import LLMEngine
 from minivllm.errors import ConfigError
 from minivllm.kernels.cpu import library
 from minivllm.kernels.cpu.library import load_cpu_library
@@ -42,7 +40,7 @@ def check(case: StepCase) -> None:
 
 
 @pytest.mark.parametrize("group", [1, 3, 4, 7])
-@pytest.mark.parametrize("block_size", [1, 4, 16, 96])
+@pytest.mark.parametrize("block_size", [1, 16, 96])
 def test_decodes_of_every_length_around_a_block_boundary_match_the_reference(block_size: int, group: int) -> None:
     lengths = sorted({1, block_size - 1, block_size, block_size + 1, 2 * block_size, 3 * block_size + 3} - {0})
     check(CpuCase([Seq(length - 1) for length in lengths], block_size=block_size, group=group))
@@ -60,7 +58,7 @@ def test_attending_to_a_shared_prefix_once_matches_the_reference(name: str) -> N
     check(CpuCase(SHARING[name]))
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(10))
 def test_random_batches_with_random_sharing_match_the_reference(seed: int) -> None:
     seqs, options = random_case(seed)
     check(CpuCase(seqs, **options))
@@ -101,8 +99,7 @@ COMPANY = {
 }
 
 
-@pytest.mark.parametrize("block_size", [3, 16])
-@pytest.mark.parametrize("group", [1, 3, 7])
+@pytest.mark.parametrize(("group", "block_size"), [(1, 16), (3, 3), (7, 16)])
 @pytest.mark.parametrize("name", COMPANY)
 def test_a_sequence_gets_the_same_bits_alone_and_in_any_company(name: str, group: int, block_size: int) -> None:
     alone, among = (CpuCase(seqs, block_size=block_size, group=group) for seqs in (COMPANY[name][:1], COMPANY[name]))
@@ -132,9 +129,8 @@ def copy_first_sequence(source: CpuCase, target: CpuCase) -> None:
         ours[target.slots(0, 0, seq.num_computed)] = theirs[source.slots(0, 0, seq.num_computed)]
 
 
-@pytest.mark.parametrize("block_size", [3, 16])
-@pytest.mark.parametrize("group", [1, 3, 7])
-@pytest.mark.parametrize("cut", [1, 2, 16, 37, 62, 63])
+@pytest.mark.parametrize(("group", "block_size"), [(1, 16), (3, 3), (7, 16)])
+@pytest.mark.parametrize("cut", [1, 16, 37, 63])
 def test_a_prompt_gets_the_same_bits_however_it_is_cut_into_chunks(cut: int, group: int, block_size: int) -> None:
     whole = CpuCase([Seq(0, 64)], block_size=block_size, group=group)
     expected = whole.run(whole.backend())
@@ -150,14 +146,6 @@ def test_a_prompt_gets_the_same_bits_however_it_is_cut_into_chunks(cut: int, gro
             torch.testing.assert_close(output, expected[rows], rtol=1e-6, atol=1e-6)
         else:
             assert torch.equal(output, expected[rows])
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_random_batches_say_what_torch_says(seed: int) -> None:
-    seqs, options = random_case(1000 + seed)
-    options |= {"group": 1 + seed % 8, "head_size": (16, 48, 64, 80, 128, 256)[seed % 6]}
-    ours, theirs = CpuCase(seqs, **options), BackendCase(seqs, **options)
-    torch.testing.assert_close(ours.run(ours.backend()), theirs.run(theirs.backend()), rtol=2e-6, atol=2e-6)
 
 
 @pytest.mark.parametrize("group", [1, 3, 4, 7])
@@ -200,22 +188,14 @@ def test_a_chunk_whose_tokens_are_all_cached_reads_them_from_the_cache() -> None
     check(CpuCase([chunk, Seq(7, is_all_cached=True), Seq(5), Seq(24, 1, 0, 6, is_all_cached=True)]))
 
 
-def test_scores_of_any_size_are_weighed_without_overflow() -> None:
-    case = CpuCase([Seq(150)])
-    case.query *= 1e4
-    output = case.run(case.backend())
-    torch.testing.assert_close(output.double(), case.reference(), rtol=1e-3, atol=1e-3)
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision_is_left_to_torch_and_refused_by_name(dtype: torch.dtype) -> None:
-    spec = KVCacheSpec(1, 1, HEAD_SIZE, 16, dtype)
+def test_half_precision_is_left_to_torch_and_refused_by_name() -> None:
+    spec = KVCacheSpec(1, 1, HEAD_SIZE, 16, torch.bfloat16)
     assert choose_attention_backend("auto", spec, CPU) == "torch"
     with pytest.raises(ConfigError, match="are float32, and the cache is"):
         choose_attention_backend("cpu", spec, CPU)
 
 
-@pytest.mark.parametrize("head_size", [8, 24, 272])
+@pytest.mark.parametrize("head_size", [24, 272])
 def test_heads_that_are_no_whole_vectors_are_left_to_torch_and_refused_by_name(head_size: int) -> None:
     spec = KVCacheSpec(1, 1, head_size, 16, torch.float32)
     assert choose_attention_backend("auto", spec, CPU) == "torch"
@@ -224,8 +204,7 @@ def test_heads_that_are_no_whole_vectors_are_left_to_torch_and_refused_by_name(h
 
 
 @pytest.mark.parametrize(
-    ("compiler", "why"),
-    [("/no/such/compiler", "there is no C compiler"), ("false", "could not build the kernels")],
+    ("compiler", "why"), [("/no/such/compiler", "there is no C compiler"), ("false", "could not build the kernels")]
 )
 def test_without_a_compiler_that_works_torch_serves(compiler: str, why: str, monkeypatch, tmp_path) -> None:
     monkeypatch.setenv("CC", compiler)
@@ -236,24 +215,3 @@ def test_without_a_compiler_that_works_torch_serves(compiler: str, why: str, mon
     with pytest.raises(ConfigError, match=f"{why}.*Use attention_backend='torch'"):
         choose_attention_backend("cpu", spec, CPU)
     load_cpu_library.cache_clear()
-
-
-def test_the_plain_path_can_be_had_by_name_and_says_the_same() -> None:
-    tokens = {}
-    for options in ({}, {"custom_ops": ["none"]}, {"attention_backend": "torch"}):
-        config = EngineConfig(model="tiny-random", dtype="float32", device="cpu", seed=1, **options)
-        engine = LLMEngine.from_config(config)
-        tokens[str(options)] = _greedy(engine)
-    assert len({str(one) for one in tokens.values()}) == 1
-
-
-def _greedy(engine: LLMEngine) -> list[list[int]]:
-    from minivllm.sampling_params import SamplingParams
-
-    for number in range(3):
-        prompt = {"prompt_token_ids": list(range(5 + 20 * number))}
-        engine.add_request(str(number), prompt, SamplingParams(temperature=0, max_tokens=12, ignore_eos=True))
-    outputs = {}
-    while engine.has_unfinished_requests():
-        outputs |= {output.request_id: output.outputs[0].token_ids for output in engine.step()}
-    return list(outputs.values())

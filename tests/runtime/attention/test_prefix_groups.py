@@ -17,16 +17,8 @@ def groups_of(tables: list[list[int]], num_whole: list[int] | None = None) -> tu
     return [(group.members.tolist(), group.first_block, group.end_block) for group in groups], covered.tolist()
 
 
-def test_sequences_that_share_nothing_form_no_group() -> None:
-    assert groups_of([[1, 2, 3], [4, 5, 6]]) == ([], [0, 0])
-
-
 def test_a_shared_prefix_is_one_group_up_to_where_the_tables_part() -> None:
     assert groups_of([[1, 2, 3, 4], [1, 2, 3, 5], [1, 2, 3, 6]]) == ([([0, 1, 2], 0, 3)], [3, 3, 3])
-
-
-def test_an_unrelated_sequence_in_between_changes_nothing_for_the_others() -> None:
-    assert groups_of([[1, 2, 3], [7, 8, 9], [1, 2, 4]]) == ([([0, 2], 0, 2)], [2, 0, 2])
 
 
 def test_a_longer_prefix_of_some_is_a_group_within_the_group() -> None:
@@ -51,7 +43,7 @@ def test_a_block_that_holds_a_members_own_queries_is_never_shared() -> None:
     assert groups_of([[1, 2, 3], [1, 2, 3]], num_whole=[3, 0]) == ([], [0, 0])
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(8))
 def test_groups_cover_only_blocks_that_all_their_members_have(seed: int) -> None:
     rng = np.random.default_rng(seed)
     tables: list[list[int]] = []

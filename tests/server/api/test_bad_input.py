@@ -17,73 +17,24 @@ COMPLETIONS = [
     # (fields, the parameter that is named, a word that must be in the sentence)
     ({}, "prompt", "missing"),
     ({"prompt": ""}, "prompt", "empty"),
-    ({"prompt": []}, "prompt", "empty"),
     ({"prompt": [""]}, "prompt", "empty"),
-    ({"prompt": [[]]}, "prompt", "empty"),
-    ({"prompt": None}, "prompt", "prompt"),
-    ({"prompt": 5}, "prompt", "prompt"),
-    ({"prompt": {"text": "x"}}, "prompt", "prompt"),
     ({"prompt": ["a", 1]}, "prompt", "mixes"),
-    ({"prompt": [1, "a"]}, "prompt", "prompt"),
-    ({"prompt": [True, False]}, "prompt", "prompt"),
-    ({"prompt": [1.5]}, "prompt", "prompt"),
-    ({"prompt": [-1]}, "prompt", "-1"),
     ({"prompt": [[1], [10**50]]}, "prompt", "token id"),
     ({"prompt": [100]}, "prompt", "token id"),
     ({"prompt": ["x"] * 65}, "prompt", "64"),
     ({"prompt": "x" * 300}, "prompt", "200"),
-    ({"prompt": "x", "max_tokens": 0}, "max_tokens", "1"),
-    ({"prompt": "x", "max_tokens": "7"}, "max_tokens", "integer"),
-    ({"prompt": "x", "max_tokens": True}, "max_tokens", "integer"),
     ({"prompt": "x", "max_tokens": 5, "min_tokens": 6}, "min_tokens", "max_tokens"),
-    ({"prompt": "x", "n": 0}, "n", "1"),
-    ({"prompt": "x", "n": 17}, "n", "16"),
     ({"prompt": "x", "n": 9}, None, "max_num_seqs"),
     ({"prompt": "x", "n": 3, "best_of": 2}, "best_of", "best_of"),
-    ({"prompt": "x", "best_of": 1000}, "best_of", "16"),
-    ({"prompt": "x", "temperature": -0.1}, "temperature", "0"),
-    ({"prompt": "x", "temperature": "hot"}, "temperature", "number"),
-    ({"prompt": "x", "top_p": 0}, "top_p", "0"),
-    ({"prompt": "x", "top_p": 1.1}, "top_p", "1"),
-    ({"prompt": "x", "top_k": -2}, "top_k", "-1"),
-    ({"prompt": "x", "min_p": 2}, "min_p", "1"),
-    ({"prompt": "x", "presence_penalty": 2.1}, "presence_penalty", "2"),
-    ({"prompt": "x", "frequency_penalty": -3}, "frequency_penalty", "-2"),
-    ({"prompt": "x", "repetition_penalty": 0}, "repetition_penalty", "0.01"),
-    ({"prompt": "x", "seed": 2**63}, "seed", "9223372036854775807"),
-    ({"prompt": "x", "seed": 1.5}, "seed", "integer"),
-    ({"prompt": "x", "logprobs": 21}, "logprobs", "20"),
-    ({"prompt": "x", "logprobs": -1}, "logprobs", "0"),
-    ({"prompt": "x", "logit_bias": {"abc": 1}}, "logit_bias", "pattern"),
     ({"prompt": "x", "logit_bias": {"100": 1}}, "logit_bias", "token id"),
-    ({"prompt": "x", "logit_bias": {"5": 101}}, "logit_bias", "100"),
-    ({"prompt": "x", "logit_bias": {str(i): 1 for i in range(1025)}}, "logit_bias", "1024"),
-    ({"prompt": "x", "stop": ""}, "stop", "1"),
-    ({"prompt": "x", "stop": ["a", "b", "c", "d", "e"]}, "stop", "4"),
-    ({"prompt": "x", "stop": "s" * 257}, "stop", "256"),
-    ({"prompt": "x", "stop": 5}, "stop", "string"),
     ({"prompt": "x", "stop_token_ids": [100]}, "stop_token_ids", "token id"),
-    ({"prompt": "x", "stop_token_ids": [-1]}, "stop_token_ids", "0"),
-    ({"prompt": "x", "stop_token_ids": list(range(65))}, "stop_token_ids", "64"),
     ({"prompt": "x", "priority": 1}, "priority", "priority"),
-    ({"prompt": "x", "cache_salt": ""}, "cache_salt", "1"),
-    ({"prompt": "x", "cache_salt": "s" * 129}, "cache_salt", "128"),
     ({"prompt": "x", "use_beam_search": True}, "use_beam_search", "two"),
     ({"prompt": "x", "use_beam_search": True, "n": 2, "temperature": 0.5}, "use_beam_search", "temperature"),
-    ({"prompt": "x", "length_penalty": 2.0}, "length_penalty", "beam"),
     ({"prompt": "x", "stream_options": {"include_usage": True}}, None, "stream"),
     ({"prompt": "x", "stream": True, "stream_options": {"foo": 1}}, "stream_options.foo", "foo"),
-    ({"prompt": "x", "stream": "yes"}, "stream", "boolean"),
     ({"prompt": "x", "model": "gpt-4"}, "model", "gpt-4"),
-    ({"prompt": "x", "suffix": "y"}, "suffix", "suffix"),
-    ({"prompt": "x", "allowed_token_ids": [1]}, "allowed_token_ids", "not supported"),
-    ({"prompt": "x", "bad_words": ["y"]}, "bad_words", "not supported"),
-    ({"prompt": "x", "truncate_prompt_tokens": 4}, "truncate_prompt_tokens", "not supported"),
-    ({"prompt": "x", "spaces_between_special_tokens": False}, "spaces_between_special_tokens", "not supported"),
-    ({"prompt": "x", "spaces_between_special_tokens": 1}, "spaces_between_special_tokens", "not supported"),
-    ({"prompt": "x", "prompt_logprobs": 21}, "prompt_logprobs", "20"),
     ({"prompt": "x", "prompt_logprobs": 1, "stream": True}, "prompt_logprobs", "stream"),
-    ({"prompt": "x", "request_id": "a b"}, "request_id", "pattern"),
     ({"prompt": "x", "max_tokens": 0, "echo": True, "min_tokens": 1}, "max_tokens", "min_tokens"),
     ({"prompt": "x", "guided_regex": "(a+)+"}, "guided_regex", "guided_regex"),
     ({"prompt": "x", "\x1b[31m": 1}, "\x1b[31m", "Unknown"),
@@ -126,53 +77,20 @@ BODIES = [
 
 
 @pytest.mark.parametrize("body", BODIES, ids=lambda body: repr(body[:24]))
-@pytest.mark.parametrize("path", ["/v1/completions", "/v1/chat/completions", "/generate", "/tokenize", "/detokenize"])
-def test_a_body_that_is_no_decent_json_is_refused(live: LiveServer, path: str, body: bytes) -> None:
-    assert check_refusal(live, path, body)["status"] == 400
+def test_a_body_that_is_no_decent_json_is_refused(live: LiveServer, body: bytes) -> None:
+    assert check_refusal(live, "/v1/completions", body)["status"] == 400
 
 
-@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/generate", "/tokenize", "/detokenize"])
+def test_every_route_reads_its_body_the_same_way(live: LiveServer, path: str) -> None:
+    for body in (b"{", b"[]", b'{"prompt": NaN}', b"\xff\xfe", b"[" * 100_000):
+        assert check_refusal(live, path, body)["status"] == 400
+
+
+@pytest.mark.parametrize("kind", ["text/plain", ""])
 def test_only_the_old_generate_takes_json_under_another_name(live: LiveServer, kind: str) -> None:
     body = json.dumps({"prompt": "x", "max_tokens": 2}).encode()
     assert check_refusal(live, "/v1/completions", body, kind)["status"] == 415
     with live.http() as http:
         assert http.post("/generate", content=body, headers={"Content-Type": kind}).status_code == 200
     live.wait_until_idle()
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {},
-        {"prompt": 5},
-        {"prompt": ["x"]},
-        {"prompt": "x", "foo": 1},
-        {"prompt": "x", "n": 99},
-        {"prompt": "x", "use_beam_search": True},
-        {"prompt": "x" * 300},
-        {"prompt": "x", "stream": 1},
-    ],
-)
-def test_an_old_style_request_is_checked_like_any_other(live: LiveServer, fields: dict) -> None:
-    assert check_refusal(live, "/generate", json.dumps(fields).encode())["status"] == 400
-
-
-@pytest.mark.parametrize(
-    ("path", "fields"),
-    [
-        ("/tokenize", {}),
-        ("/tokenize", {"prompt": "x", "messages": [{"role": "user", "content": "x"}]}),
-        ("/tokenize", {"prompt": 5}),
-        ("/detokenize", {}),
-        ("/detokenize", {"tokens": [100]}),
-        ("/detokenize", {"tokens": [-1]}),
-        ("/detokenize", {"tokens": ["a"]}),
-    ],
-)
-def test_the_tokenizer_routes_refuse_what_they_cannot_read(live: LiveServer, path: str, fields: dict) -> None:
-    assert check_refusal(live, path, json.dumps(fields).encode())["status"] == 400
-
-
-def test_a_server_that_has_refused_all_this_still_answers(live: LiveServer) -> None:
-    with live.http() as http:
-        assert http.post("/v1/completions", json={"prompt": "x", "max_tokens": 3}).status_code == 200

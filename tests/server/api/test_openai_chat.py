@@ -51,16 +51,6 @@ def test_a_streamed_chat_says_its_role_first_and_its_reason_last(client: OpenAI)
     assert len(set(texts.values())) == 3
 
 
-def test_a_chat_that_is_chosen_from_several_is_streamed_when_it_has_been(client: OpenAI) -> None:
-    fields = {"model": MODEL, "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 6, "n": 2, "seed": 1}
-    fields["extra_body"] = {"best_of": 4}
-    whole = client.chat.completions.create(**fields)
-    chunks = list(client.chat.completions.create(stream=True, **fields))
-    assert [chunk.choices[0].delta.role for chunk in chunks] == ["assistant", "assistant", None, None]
-    told = [(one.choices[0].index, one.choices[0].delta.content, one.choices[0].finish_reason) for one in chunks[2:]]
-    assert told == [(choice.index, choice.message.content, choice.finish_reason) for choice in whole.choices]
-
-
 @pytest.mark.parametrize("top", [None, 0, 3])
 def test_chat_logprobs_name_each_token_and_its_alternatives(client: OpenAI, top: int | None) -> None:
     fields = {"model": MODEL, "messages": MESSAGES, "max_tokens": 5, "temperature": 0, "logprobs": True}
@@ -145,29 +135,3 @@ def test_fields_that_ask_for_nothing_change_nothing(client: OpenAI) -> None:
         client.chat.completions.create(messages=plain, **fields),
     ]
     assert answers[0].choices[0].message == answers[1].choices[0].message
-
-
-def test_a_chat_tells_its_ids_and_what_its_prompt_was_thought_of(client: OpenAI, tiny_server: LiveServer) -> None:
-    fields = {"model": MODEL, "messages": MESSAGES, "max_tokens": 5, "temperature": 0, "n": 2}
-    extra = {"return_token_ids": True, "request_id": "mine"}
-    whole = client.chat.completions.create(**fields, extra_body=extra | {"prompt_logprobs": 1})
-    prompt = tiny_server.engine.tokenizer.apply_chat_template(MESSAGES)
-    assert (whole.id, whole.model_extra["prompt_token_ids"]) == ("chatcmpl-mine", prompt)
-    judged = whole.model_extra["prompt_logprobs"]
-    assert judged[0] is None
-    assert all(str(token) in position for token, position in zip(prompt[1:], judged[1:], strict=True))
-    ids: dict[int, list[int]] = {0: [], 1: []}
-    chunks = list(client.chat.completions.create(stream=True, **fields, extra_body=extra))
-    for choice in (choice for chunk in chunks for choice in chunk.choices):
-        ids[choice.index] += choice.model_extra["token_ids"] or []
-    assert [ids[0], ids[1]] == [choice.model_extra["token_ids"] for choice in whole.choices]
-    assert len(ids[0]) == 5
-    assert [chunk.model_extra["prompt_token_ids"] for chunk in chunks] == [prompt] + [None] * (len(chunks) - 1)
-
-
-def test_a_conversation_that_goes_on_finds_its_beginning_in_the_cache(client: OpenAI) -> None:
-    first = client.chat.completions.create(model=MODEL, messages=MESSAGES, max_tokens=8, temperature=0)
-    answer = {"role": "assistant", "content": first.choices[0].message.content}
-    longer = [*MESSAGES, answer, {"role": "user", "content": "Go on"}]
-    second = client.chat.completions.create(model=MODEL, messages=longer, max_tokens=1)
-    assert second.usage.prompt_tokens_details.cached_tokens >= first.usage.prompt_tokens // 8 * 8

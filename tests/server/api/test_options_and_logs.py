@@ -4,7 +4,6 @@ import gc
 import io
 import json
 import logging
-import os
 
 import pytest
 from support.server.live_server import serving
@@ -18,17 +17,10 @@ from minivllm.server.options import ServerOptions
 @pytest.mark.parametrize(
     "fields",
     [
-        {"host": ""},
         {"host": "0.0.0.0"},
-        {"host": "::"},
         {"host": "some.name"},
-        {"port": -1},
         {"port": 65536},
-        {"port": True},
-        {"api_key": ("",)},
         {"api_key": ("schlüssel",)},
-        {"max_waiting_requests": 0},
-        {"request_timeout": -1.0},
         {"drain_timeout": float("inf")},
         {"max_body_bytes": 5},
         {"generate_delimiter": "comma"},
@@ -37,12 +29,6 @@ from minivllm.server.options import ServerOptions
 def test_an_option_that_cannot_be_is_refused(fields: dict) -> None:
     with pytest.raises(ConfigError):
         ServerOptions(**fields)
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
-def test_only_loopback_can_do_without_a_key(host: str) -> None:
-    assert ServerOptions(host=host).is_loopback
-    assert not ServerOptions(host="0.0.0.0", api_key=("key",)).is_loopback
 
 
 def test_a_server_that_needs_a_key_answers_to_any_decent_name() -> None:
@@ -103,15 +89,3 @@ def test_what_is_loaded_is_out_of_the_collectors_way_when_the_first_request_come
     before = gc.get_freeze_count()
     assert main(["serve", "tiny-random", "--port", "0", "--num-gpu-blocks-override", "5000"]) == 0
     assert frozen[0] >= before + 5000, "not even the blocks of the pool"
-
-
-def test_the_tokenizers_library_starts_no_threads_of_its_own_in_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "x")
-    monkeypatch.delenv("TOKENIZERS_PARALLELISM")
-    set_when_served: list[str | None] = []
-    monkeypatch.setattr(
-        "minivllm.server.run.run_server", lambda *_: set_when_served.append(os.environ.get("TOKENIZERS_PARALLELISM"))
-    )
-    monkeypatch.setattr("minivllm.server.logs.set_up_logging", lambda *_: None)
-    assert main(["serve", "tiny-random", "--port", "0", "--num-gpu-blocks-override", "64"]) == 0
-    assert set_when_served == ["false"]

@@ -28,7 +28,7 @@ def tokenizer(tiny_random_path) -> Tokenizer:
 
 
 @given(text=st.text("ab🤗é", max_size=40), stops=st.lists(LETTERS, min_size=1, max_size=3), include=st.booleans())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_a_stream_shows_whole_characters_and_holds_back_less_than_a_stop_string(tokenizer, text, stops, include):
     detokenizer, checker = IncrementalDetokenizer(tokenizer), StopStringChecker(stops, include)
     longest = max(map(len, stops))
@@ -68,7 +68,7 @@ BYTES = _bytes_by_name()
 
 
 @given(prompt=TEXT, seed=st.integers(0, 2**31), data=st.data(), include=st.booleans())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_over_http_a_stream_in_any_chunks_joins_to_the_whole_answer(
     tiny_server: LiveServer, prompt: str, seed: int, data: st.DataObject, include: bool
 ) -> None:

@@ -5,23 +5,18 @@ import http.client
 from concurrent.futures import Future
 from urllib.parse import urlsplit
 
-import msgspec
 import pytest
-from fastapi import FastAPI
-from support.engine.engine_fakes import WatchedEngine
 from support.patience import SOON
-from support.server.server_on_loopback import served, wait_until
+from support.server.server_on_loopback import wait_until
 from support.server.watched_hub import CutOnce, Watched
 from support.tui.polled_sources import all_events, poll_until
 
-from minivllm.engine.engine_thread import EngineThread
-from minivllm.errors import EngineDeadError, ShuttingDownError
+from minivllm.errors import EngineDeadError
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
 from minivllm.events.recording.lines import decode_header, decode_line
-from minivllm.sampling_params import SamplingParams
 from minivllm.server.feeds import event_hub
-from minivllm.server.feeds.event_hub import EventHub, Snapshot, router, take_snapshot
+from minivllm.server.feeds.event_hub import Snapshot
 from minivllm.tui.sources import event_stream
 from minivllm.tui.sources.http_source import HttpSource
 from minivllm.tui.sources.sse import SseParser
@@ -101,51 +96,6 @@ def test_who_was_away_too_long_is_told_exactly_how_much_is_lost() -> None:
         cut.close()
 
 
-def test_a_server_that_was_started_again_is_recognised_though_its_numbers_fit() -> None:
-    first, second = Watched(), Watched()
-    second.work()
-    with first.served() as url:
-        cut = CutOnce(url)
-        source = HttpSource(cut.url)
-        first.work(1)
-        poll_until(source, lambda: len(source.recording) == len(first.events))
-        with second.served() as other:
-            cut.turn_to(other)
-            cut.break_off()
-            poll_until(source, lambda: source.status.state == "ended")
-            assert "another engine runs there now" in source.status.text
-            assert all_events(source) == first.events
-            source.close()
-            cut.close()
-
-
-def test_a_real_engine_in_its_thread_is_followed_by_several_readers() -> None:
-    engine = WatchedEngine(num_blocks=30)
-    thread = EngineThread(engine.engine)
-    hub = EventHub(engine.engine.log_header(), lambda: thread.call(take_snapshot), num_events=450)
-    engine.engine.subscribe(hub.apply)
-    app = FastAPI()
-    app.include_router(router(hub))
-    with thread, served(app, lambda: hub.close(ShuttingDownError("The end."))) as url:
-        sources: list[HttpSource] = []
-
-        def ask(name: str) -> None:
-            params = SamplingParams(temperature=0, max_tokens=30)
-            thread.add_request(name, {"prompt_token_ids": [len(sources), 2, 3, 4, 5]}, params).result(5)
-            for one in sources:
-                poll_until(one, lambda one=one: one.recording.head.last_seq == engine.events[-1].seq)
-
-        for i in range(6):
-            ask(f"r{i}")
-            sources.append(HttpSource(url))  # the later ones get a state
-        ask("last")
-        for source in sources:
-            assert source.recording.head.state == thread.call(lambda one: one.inspect()).result(5)
-            assert source.recording.head.lost_events == 0
-            source.close()
-        assert sources[0].recording.header.first_seq < sources[-1].recording.header.first_seq
-
-
 def test_an_engine_that_is_dead_tells_no_state_and_the_answer_is_503() -> None:
     watched = Watched(num_events=8)
     watched.work()
@@ -171,7 +121,7 @@ def status_of(url: str, **headers: str) -> int:
     return status
 
 
-@pytest.mark.parametrize("last_event_id", ["-1", "1.5", "abc", "9" * 5000, "٣", " "])
+@pytest.mark.parametrize("last_event_id", ["-1", "9" * 5000, "٣"])
 def test_a_last_event_id_that_is_no_number_is_refused(last_event_id: str) -> None:
     watched = Watched()
     with watched.served() as url:
@@ -193,56 +143,6 @@ def test_more_readers_than_are_allowed_are_sent_away() -> None:
             source.close()
         wait_until(lambda: watched.hub.num_readers == 0)
         assert status_of(url) == 200
-
-
-def test_the_headers_keep_proxies_from_storing_and_holding_back() -> None:
-    watched = Watched()
-    with watched.served() as url:
-        connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=SOON)
-        connection.request("GET", "/events")
-        answer = connection.getresponse()
-        assert answer.getheader("Content-Type").startswith("text/event-stream")
-        assert answer.getheader("Cache-Control") == "no-store" and answer.getheader("X-Accel-Buffering") == "no"
-        connection.close()
-
-
-def test_silence_is_broken_by_comments_that_a_client_passes_over(monkeypatch) -> None:
-    monkeypatch.setattr(event_hub, "KEEP_ALIVE_SECONDS", 0.02)
-    watched = Watched()
-
-    async def listen() -> bytes:
-        data = b""
-        async for piece in watched.hub.read(await watched.hub.open(None)):
-            data += piece
-            if data.count(b"keep-alive") == 3:
-                watched.close()
-        return data
-
-    data = asyncio.run(listen())
-    assert data.count(b": keep-alive\n\n") == 3
-    assert [message.event for message in SseParser().feed(data)] == ["meta"]
-
-
-def test_the_first_messages_are_a_header_and_a_state_of_the_same_moment() -> None:
-    watched = Watched(num_events=16)
-    watched.work()
-    opening = asyncio.run(watched.hub.open(None))
-    meta, state = SseParser().feed(opening.data)
-    assert (meta.event, state.event) == ("meta", "state")
-    assert decode_header("test", meta.data).first_seq == opening.next_seq == len(watched.events)
-    assert state.data == msgspec.json.encode(watched.engine.engine.inspect())
-
-
-def test_a_beginning_that_is_about_to_be_forgotten_is_not_promised() -> None:
-    """A reader that starts there would lose it before its first look, and be blind from then on."""
-    watched = Watched(num_events=400)
-    watched.work(1)
-    assert len(watched.events) < 200
-    assert asyncio.run(watched.hub.open(None)).next_seq == 0
-    while len(watched.events) < 300:
-        watched.work(1)
-    assert watched.hub._ring.first_seq == 0
-    assert asyncio.run(watched.hub.open(None)).next_seq == len(watched.events)
 
 
 def test_many_who_come_at_once_cost_the_engine_one_snapshot() -> None:

@@ -3,7 +3,6 @@
 import time
 from contextlib import contextmanager
 
-import msgspec
 import pytest
 import zmq
 from support.engine.engine_fakes import WatchedEngine
@@ -124,14 +123,6 @@ def test_a_name_that_two_blocks_carry_is_removed_with_the_last_of_them() -> None
     assert sink.events[2:] == [BlockRemoved([255], medium="GPU")]
 
 
-def test_a_step_that_names_no_block_publishes_nothing() -> None:
-    engine, sink = WatchedEngine(block_size=16), Collected()
-    feed_of(engine, sink)
-    engine.add("short", [1, 2, 3], max_tokens=5)
-    engine.run()
-    assert [events for _, events in sink.batches] == [[AllBlocksCleared()]]
-
-
 def test_the_feed_keeps_nothing_of_requests_that_have_ended() -> None:
     engine, sink = engine_of(), Collected()
     feed = feed_of(engine, sink)
@@ -209,69 +200,15 @@ def test_a_real_subscriber_follows_a_whole_run_in_either_encoding(encoding: str)
         assert len(replayed(publisher, context, numbers[-3])) == 3
 
 
-def test_the_bytes_are_what_vllms_own_types_decode() -> None:
-    """Its types, in our words: a batch is an array, an event a map with its kind under `type`."""
-
-    class Stored(msgspec.Struct, tag="BlockStored", forbid_unknown_fields=True):
-        block_hashes: list[int | bytes]
-        parent_block_hash: int | bytes | None
-        token_ids: list[int]
-        block_size: int
-        lora_id: int | None
-        medium: str | None
-        lora_name: str | None
-
-    class Removed(msgspec.Struct, tag="BlockRemoved", forbid_unknown_fields=True):
-        block_hashes: list[int | bytes]
-        medium: str | None
-
-    class Cleared(msgspec.Struct, tag="AllBlocksCleared", forbid_unknown_fields=True):
-        pass
-
-    class Batch(msgspec.Struct, array_like=True):
-        ts: float
-        events: list[Stored | Removed | Cleared]
-        data_parallel_rank: int | None = None
-
-    engine = engine_of()
-    with publishing() as (publisher, context):
-        feed_of(engine, publisher)
-        busy(engine)
-        engine.run()
-        publisher.publish(1.0, [])
-        deadline = time.monotonic() + SOON
-        while not (payloads := replayed(publisher, context, 0)) or payloads[-1][0] < publisher._next_seq - 1:
-            assert time.monotonic() < deadline
-        batches = [msgspec.msgpack.decode(payload, type=Batch) for _, payload in payloads]
-    assert {type(event).__name__ for batch in batches for event in batch.events} == {"Stored", "Removed", "Cleared"}
-    assert {batch.data_parallel_rank for batch in batches} == {0}
-
-
-def test_a_replay_of_ten_thousand_batches_comes_whole_and_the_oldest_fall_out() -> None:
-    with publishing(buffer_steps=10_000) as (publisher, context):
-        for number in range(10_050):
+def test_a_replay_of_thousands_of_batches_comes_whole_and_the_oldest_fall_out() -> None:
+    with publishing(buffer_steps=2_000) as (publisher, context):
+        for number in range(2_050):
             publisher.publish(float(number), [BlockRemoved([number])])
         deadline = time.monotonic() + SOON
-        while (found := replayed(publisher, context, 0))[-1][0] < 10_049:
+        while (found := replayed(publisher, context, 0))[-1][0] < 2_049:
             assert time.monotonic() < deadline
-        assert [number for number, _ in found] == list(range(50, 10_050))
-        assert decode_batch(found[-1][1]).events == [BlockRemoved([10_049])]
-
-
-def test_a_replay_of_what_is_not_there_yet_is_its_end_alone() -> None:
-    with publishing() as (publisher, context):
-        assert replayed(publisher, context, 500) == []
-
-
-def test_questions_that_are_none_are_passed_over_and_the_next_is_answered() -> None:
-    with publishing() as (publisher, context):
-        subscribed(publisher, context)
-        stranger = context.socket(zmq.DEALER)
-        stranger.connect(publisher.replay_endpoint)
-        for frames in ((b"",), (b"", b"1"), (b"x", b"12345678"), (b"", b"", b"12345678"), (b"12345678",)):
-            stranger.send_multipart(frames)
-        assert replayed(publisher, context, 0)[0][0] == 0
-        assert not stranger.poll(20)
+        assert [number for number, _ in found] == list(range(50, 2_050))
+        assert decode_batch(found[-1][1]).events == [BlockRemoved([2_049])]
 
 
 def test_a_subscriber_that_never_reads_costs_the_engine_no_waiting() -> None:
@@ -280,7 +217,7 @@ def test_a_subscriber_that_never_reads_costs_the_engine_no_waiting() -> None:
         sleeper.setsockopt(zmq.RCVHWM, 1)
         sleeper.setsockopt_string(zmq.SUBSCRIBE, "")
         sleeper.connect(publisher.endpoint)
-        for number in range(20_000):  # to wait for it would be to wait for ever
+        for number in range(5_000):  # to wait for it would be to wait for ever
             publisher.publish(float(number), [BlockStored([number], None, [1, 2, 3, 4], 4)])
 
 
@@ -292,28 +229,3 @@ def test_an_address_that_strangers_could_reach_is_refused(endpoint: str) -> None
         KVEventPublisher(endpoint)
     with pytest.raises(ConfigError, match="hold everybody's prompts"):
         KVEventPublisher("tcp://127.0.0.1:*", endpoint)
-
-
-def test_an_address_in_use_is_one_clear_sentence() -> None:
-    with (
-        publishing() as (publisher, _),
-        pytest.raises(ConfigError, match=r"cannot be published on .*: Address already"),
-    ):
-        KVEventPublisher(publisher.endpoint)
-
-
-def test_an_event_costs_the_engine_a_few_microseconds_at_most() -> None:
-    engine = engine_of()
-    busy(engine)
-    engine.run()
-    best = min(_seconds_per_event(engine.events) for _ in range(5))
-    assert best < 10e-6, f"{best * 1e6:.2f} µs an event"
-
-
-def _seconds_per_event(events: list[ev.Event]) -> float:
-    with publishing() as (publisher, _):
-        feed = KVEventFeed(engine_of().engine.log_header(), publisher)
-        started = time.thread_time()
-        for event in events:
-            feed.apply(event)
-        return (time.thread_time() - started) / len(events)

@@ -2,11 +2,9 @@
 
 import socket
 import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from urllib.parse import urlsplit
 
-import httpx2
 import pytest
 from support.patience import SOON
 from support.server.live_server import LiveServer, serving, wait_for
@@ -41,17 +39,6 @@ def test_a_trickle_of_bytes_does_not_turn_the_clock_back(monkeypatch: pytest.Mon
             for _ in range(200):
                 client.sendall(b"E")
                 time.sleep(0.05)
-
-
-def test_an_answer_may_take_longer_than_a_head(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.5)
-    with serving() as live, ThreadPoolExecutor(1) as pool:
-        live.runner.gate.clear()
-        body = {"prompt": "x", "max_tokens": 3}
-        answer = pool.submit(httpx2.post, f"{live.url}/v1/completions", json=body, timeout=SOON)
-        time.sleep(1.0)
-        live.runner.gate.set()
-        assert answer.result().status_code == 200
 
 
 def test_more_connections_than_there_may_be_are_closed_and_the_others_are_served(

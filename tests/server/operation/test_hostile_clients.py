@@ -2,11 +2,10 @@
 
 import json
 import logging
-import socket
 import sys
 from io import StringIO
 from pathlib import Path
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import httpx2
 import pytest
@@ -16,11 +15,9 @@ from minivllm.errors import ConfigError
 from minivllm.server.logs import JsonFormatter
 from minivllm.server.options import ServerOptions
 
-ODD_KEYS = ("sk,with,commas", "sk with  spaces", "sk:=/+;\"'")
 
-
-@pytest.mark.parametrize("key", ODD_KEYS)
-def test_a_key_with_commas_or_spaces_is_one_key(key: str) -> None:
+def test_a_key_with_commas_and_spaces_is_one_key() -> None:
+    key = "sk,with,commas and  spaces"
     with serving(api_key=(key,), events=True) as live:
         parts = {*key.split(","), *key.split(" "), key[:-1], key + "x", key.replace("  ", " "), "-"} - {key, ""}
         for path in ("/events", "/metrics", "/tokenizer_info", "/openapi.json", "/docs", "/redoc", "/v1/models"):
@@ -37,44 +34,6 @@ def test_a_key_that_no_client_could_send_is_refused_at_the_start(key: str) -> No
         ServerOptions(api_key=(key,))
 
 
-def first_line(live: LiveServer, raw: str) -> str:
-    address = urlsplit(live.url)
-    with socket.create_connection((address.hostname, address.port), timeout=10) as connection:
-        connection.sendall(raw.replace("\n", "\r\n").encode())
-        return connection.recv(4096).decode()
-
-
-@pytest.mark.parametrize(
-    "more",
-    [
-        "Upgrade: websocket\nConnection: Upgrade\nSec-WebSocket-Version: 13\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\n",
-        "Upgrade: h2c\nConnection: Upgrade, HTTP2-Settings\nHTTP2-Settings: AAMAAABk\n",
-    ],
-    ids=["websocket", "h2c"],
-)
-def test_no_connection_is_upgraded(more: str) -> None:
-    with serving(events=True) as live:
-        answer = first_line(live, f"GET /version HTTP/1.1\nHost: localhost\n{more}\n")
-        assert answer.split(" ")[1] in ("200", "400") and "101" not in answer.split("\r\n")[0]
-        # A page that opens a WebSocket names its origin.
-        refused = first_line(live, f"GET /events HTTP/1.1\nHost: localhost\nOrigin: http://evil.example\n{more}\n")
-        assert refused.split(" ")[1] == "403"
-
-
-def test_no_path_answers_with_a_redirect() -> None:
-    with serving() as live, live.http() as http:
-        for path in (
-            "//evil.example",
-            "/v1/models/",
-            "/health/",
-            "/v1//models",
-            "/%2f%2fevil.example/",
-            "/v1/completions/",
-        ):
-            answer = http.get(path)
-            assert answer.status_code in (404, 405) and "location" not in answer.headers, path
-
-
 def test_what_clients_write_makes_no_label_and_no_line_of_the_log() -> None:
     stream = StringIO()
     handler = logging.StreamHandler(stream)
@@ -88,7 +47,7 @@ def test_what_clients_write_makes_no_label_and_no_line_of_the_log() -> None:
         with serving() as live, live.http() as http:
             series: list[int] = []
             for number in range(2):
-                for i in range(40):
+                for i in range(5):
                     name = f"{forged}{number}-{i}"
                     body = {"prompt": "x", "max_tokens": 1, "model": name[:200]}
                     http.post("/v1/completions", json=body)
@@ -104,7 +63,7 @@ def test_what_clients_write_makes_no_label_and_no_line_of_the_log() -> None:
         logger.removeHandler(handler)
         logger.setLevel(level)
     lines = stream.getvalue().split("\n")[:-1]
-    assert len(lines) >= 400
+    assert len(lines) >= 50
     assert all(line.isascii() and line.isprintable() and json.loads(line)["message"] != "forged" for line in lines)
 
 
@@ -120,17 +79,6 @@ def test_one_tenants_prompts_cannot_be_found_by_another_with_a_salt_of_its_own(t
         assert cached("tenant b, secret") == cached(None) == 0
 
 
-def test_what_is_not_built_is_refused_in_one_sentence() -> None:
-    with serving() as live, live.http() as http:
-        for body in ({"response_format": {"type": "json_object"}}, {"tools": [{"type": "function"}]}):
-            refused = http.post("/v1/chat/completions", json={"messages": [{"role": "user", "content": "x"}]} | body)
-            error = refused.json()["error"]
-            assert (refused.status_code, error["param"]) == (400, next(iter(body)))
-            assert error["message"].count(". ") == 0 and error["message"].endswith(".")
-        missing = http.post("/v1/responses", json={"input": "x"})
-        assert missing.status_code == 404 and "/v1/responses" in missing.json()["error"]["message"]
-
-
 def test_the_inputs_of_the_attack_tool_are_all_answered_and_none_with_a_5xx() -> None:
     sys.path.insert(0, str(Path(__file__).parents[3] / "tools" / "load"))
     try:
@@ -138,7 +86,7 @@ def test_the_inputs_of_the_attack_tool_are_all_answered_and_none_with_a_5xx() ->
     finally:
         sys.path.pop(0)
     with serving() as live, live.http() as http:
-        bodies = [body for body in BODIES if len(body) < 20_000] + [mutated(number) for number in range(60)]
+        bodies = [body for body in BODIES if len(body) < 20_000] + [mutated(number) for number in range(20)]
         for body in bodies:
             for path in POSTS:
                 answer = http.post(path, content=body, headers={"Content-Type": "application/json"})

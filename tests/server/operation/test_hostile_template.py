@@ -4,7 +4,6 @@ from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import replace
 
-import pytest
 from support.server.live_server import serving
 
 from minivllm.config import EngineConfig
@@ -13,7 +12,6 @@ from minivllm.runtime.loader import LoadedModel
 from minivllm.runtime.text.chat_template import ChatTemplate
 
 ENDLESS = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"
-SQUARES = "{% set ns = namespace(x='ab') %}" + "{% set ns.x = ns.x ~ ns.x %}" * 40 + "{{ ns.x }}"
 CONFIG = EngineConfig(
     model="tiny-random", dtype="float32", num_gpu_blocks_override=200, max_num_seqs=16, block_size=8,
 )  # fmt: skip
@@ -21,12 +19,9 @@ BODY = {"prompt": "once upon a time", "max_tokens": 5, "temperature": 0, "ignore
 CHAT = {"messages": [{"role": "user", "content": "Hi"}]}
 
 
-@pytest.mark.parametrize("source", [ENDLESS, SQUARES, "{% for %}"], ids=["endless", "squares", "no template"])
-def test_a_hostile_template_fails_the_chats_and_leaves_the_others_their_answers(
-    source: str, tiny_model: LoadedModel
-) -> None:
+def test_a_hostile_template_fails_the_chats_and_leaves_the_others_their_answers(tiny_model: LoadedModel) -> None:
     tokenizer = copy(tiny_model.tokenizer)
-    tokenizer.__dict__["_chat_template"] = ChatTemplate(source, {}, max_seconds=1.5)
+    tokenizer.__dict__["_chat_template"] = ChatTemplate(ENDLESS, {}, max_seconds=0.5)
     engine = LLMEngine.from_model(CONFIG, replace(tiny_model, tokenizer=tokenizer))
     with serving(engine) as live, live.http() as http, ThreadPoolExecutor(6) as pool:
         expected = http.post("/v1/completions", json=BODY).json()["choices"]
@@ -35,8 +30,7 @@ def test_a_hostile_template_fails_the_chats_and_leaves_the_others_their_answers(
         assert http.post("/v1/completions", json=BODY).json()["choices"] == expected
         assert http.post("/tokenize", json={"prompt": "x"}).status_code == 200
         assert http.get("/health").status_code == 200
-        if source == ENDLESS:
-            assert not any(one.done() for one in chats + counts), "they had to wait for those who chat"
+        assert not any(one.done() for one in chats + counts), "they had to wait for those who chat"
         for one in chats + counts:
             answer = one.result()
             assert answer.status_code == 400

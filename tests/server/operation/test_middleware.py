@@ -65,11 +65,6 @@ def test_every_route_but_health_needs_the_key(live: LiveServer) -> None:
                 assert answer.headers["www-authenticate"] == "Bearer"
 
 
-@pytest.mark.parametrize("key", [KEY, "sk-second"])
-def test_each_of_the_keys_opens_the_routes(live: LiveServer, key: str) -> None:
-    assert httpx2.get(f"{live.url}/v1/models", headers={"Authorization": f"Bearer {key}"}).status_code == 200
-
-
 def test_compare_digest_decides_about_a_key_and_sees_every_known_one(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[tuple[bytes, bytes]] = []
     answers = [False, False]
@@ -96,21 +91,6 @@ def test_a_host_header_that_is_not_ours_is_refused(live: LiveServer, host: str) 
 @pytest.mark.parametrize("host", ["localhost:8000", "LOCALHOST", "127.0.0.1", "[::1]:9"])
 def test_the_names_of_this_machine_are_ours(live: LiveServer, host: str) -> None:
     assert httpx2.get(f"{live.url}/health", headers={"Host": host}).status_code == 200
-
-
-def test_the_path_is_the_one_that_was_asked_for_whatever_the_host_header_says(live: LiveServer) -> None:
-    answer = raw(live, b"GET /v1/models HTTP/1.1\r\nHost: localhost/health\r\nConnection: close\r\n\r\n")
-    assert b" 400 " in answer and b"tiny" not in answer
-
-
-def test_no_page_of_another_origin_is_let_in(live: LiveServer) -> None:
-    with live.http() as http:
-        answer = http.get("/v1/models", headers={"Origin": "http://evil.example"})
-        preflight = http.options(
-            "/v1/completions", headers={"Origin": "http://evil.example", "Access-Control-Request-Method": "POST"}
-        )
-    assert preflight.status_code == 403
-    assert not [name for one in (answer, preflight) for name in one.headers if name.startswith("access-control")]
 
 
 def test_a_body_over_the_limit_is_refused_announced_or_not(live: LiveServer) -> None:
@@ -169,17 +149,24 @@ def test_a_request_id_comes_back_if_it_is_a_decent_one(live: LiveServer) -> None
         assert http.get("/nothing").headers["x-request-id"]
 
 
-@pytest.mark.parametrize(
-    "origin",
-    ["https://evil.example", "null", "http://localhost", "http://localhost:1", "http://127.0.0.1.evil.example", ""],
+ORIGINS = (
+    "https://evil.example",
+    "null",
+    "http://localhost",
+    "http://localhost:1",
+    "http://127.0.0.1.evil.example",
+    "",
 )
-def test_a_page_of_another_site_may_not_use_any_route(origin: str) -> None:
-    with serving(events=True) as live:
-        for method, path in routes_of(live):
-            with live.http() as http:
+
+
+def test_a_page_of_another_site_may_not_use_any_route() -> None:
+    with serving(events=True) as live, live.http() as http:
+        for method, path in [*routes_of(live), ("OPTIONS", "/v1/completions")]:
+            for origin in ORIGINS:
                 headers = {"Origin": origin, "Content-Type": "text/plain"}
                 refused = http.request(method, path, headers=headers, content=b'{"prompt": "x"}')
-            assert (refused.status_code, refused.json()["error"]["code"]) == (403, "invalid_origin"), path
+                assert (refused.status_code, refused.json()["error"]["code"]) == (403, "invalid_origin"), path
+                assert not [name for name in refused.headers if name.startswith("access-control")]
         assert live.events == []
 
 

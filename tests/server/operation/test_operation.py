@@ -35,25 +35,6 @@ def stream_events(text: str) -> list:
     return [json.loads(line) for line in lines[:-1]]
 
 
-def test_three_generate_requests_at_once_share_forward_passes() -> None:
-    prompts = ["The capital of France is", "The largest planet in our solar system is", "To be or not to be, that is"]
-    with serving() as live, ThreadPoolExecutor(3) as pool:
-        live.runner.gate.clear()
-        body = {"n": 1, "use_beam_search": False, "temperature": 0.7, "max_tokens": 10}
-        answers = [pool.submit(post, live, {**body, "prompt": prompt}, "/generate") for prompt in prompts]
-        wait_for(lambda: live.service.num_unfinished == 3)
-        live.runner.gate.set()
-        for prompt, answer in zip(prompts, answers, strict=True):
-            (text,) = answer.result().json()["text"]
-            assert text.startswith(prompt)
-            assert len(text) == len(prompt) + 10
-        together: dict[int, set[str]] = {}
-        for event in live.events_of(ev.TokenSampled):
-            together.setdefault(event.step, set()).add(event.seq_id)
-        # The first may have begun alone; from then on each step is for all three.
-        assert sum(len(sequences) == 3 for sequences in together.values()) >= 8
-
-
 @pytest.mark.parametrize("path", ["/v1/completions", "/generate"])
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_client_that_goes_has_its_blocks_freed_within_one_step(path: str, stream: bool) -> None:
@@ -162,39 +143,6 @@ def test_a_drain_lets_running_requests_finish_and_takes_no_new_ones() -> None:
         assert stream_events(streaming.result().text)[-1]["choices"][0]["finish_reason"] == "length"
 
 
-def test_a_drain_that_takes_too_long_ends_with_an_error_for_everybody() -> None:
-    with serving(drain_timeout=0.2) as live, ThreadPoolExecutor(2) as pool:
-        live.runner.seconds_per_step = 0.02
-        running = pool.submit(post, live, LONG)
-        streaming = pool.submit(post, live, LONG | {"stream": True})
-        wait_for(lambda: len(live.events_of(ev.RequestAdmitted)) == 2)
-        live.begin_exit()
-        assert (running.result().status_code, error_of(running.result())["code"]) == (503, "shutting_down")
-        assert stream_events(streaming.result().text)[-1]["error"]["code"] == "shutting_down"
-
-
-def test_when_the_engine_dies_everybody_hears_of_it_and_health_turns_503() -> None:
-    with serving(fake_engine(max_num_seqs=1)) as live, ThreadPoolExecutor(3) as pool:
-        live.runner.seconds_per_step = 0.01
-        streaming = pool.submit(post, live, LONG | {"stream": True, "max_tokens": 180})
-        wait_for(lambda: len(live.events_of(ev.TokenSampled)) > 3)
-        live.runner.gate.clear()
-        waiting = [pool.submit(post, live, LONG | {"stream": stream}) for stream in (False, True)]
-        wait_for(lambda: live.service.num_waiting == 2)
-        live.runner.fail, live.runner.device_lost = RuntimeError("CUDA error in /home/somebody/kernel.py"), True
-        live.runner.gate.set()
-        broken = stream_events(streaming.result().text)[-1]["error"]
-        assert broken["code"] == "engine_dead"
-        for answer in (one.result() for one in waiting):
-            assert (answer.status_code, error_of(answer)["code"]) == (503, "engine_dead")
-            assert answer.headers["x-should-retry"] == "false"
-        with live.http() as http:
-            health = http.get("/health")
-            assert (health.status_code, error_of(health)["code"]) == (503, "engine_dead")
-            assert error_of(post(live, LONG))["code"] == "engine_dead"
-            assert http.get("/v1/models").status_code == 200
-
-
 def test_a_tokenizer_that_raises_costs_one_request_and_tells_no_secret() -> None:
     with serving() as live:
         failed = post(live, {"prompt": "\x7f"})
@@ -202,30 +150,6 @@ def test_a_tokenizer_that_raises_costs_one_request_and_tells_no_secret() -> None
         assert "secret" not in failed.text
         assert failed.headers["x-request-id"]
         assert post(live, {"prompt": "fine", "max_tokens": 2}).status_code == 200
-
-
-def test_a_client_that_never_reads_slows_nobody_and_is_given_up() -> None:
-    body = LONG | {"stream": True, "n": 8}
-    with (
-        serving(fake_engine(num_blocks=400), send_buffer=4096, request_timeout=5.0) as live,
-        deaf_client(live, "/v1/completions", body),
-    ):
-        # The engine is done with it, while the server still stands in the middle of sending.
-        wait_for(lambda: live.events_of(ev.TokenSampled) != [])
-        live.wait_until_idle()
-        assert live.num_free_blocks == 400
-        assert live.server.server_state.tasks
-        assert post(live, {"prompt": "others", "max_tokens": 3}).status_code == 200
-        assert live.server.server_state.tasks
-        wait_for(lambda: not live.server.server_state.tasks)
-
-
-def test_a_list_that_is_longer_than_the_queue_is_told_to_be_shorter_and_not_to_come_again() -> None:
-    with serving(max_waiting_requests=3) as live:
-        refused = post(live, {"prompt": ["a", "b", "c", "d"]})
-        assert (refused.status_code, error_of(refused)["param"]) == (400, "prompt")
-        assert "at most 3" in error_of(refused)["message"] and "retry-after" not in refused.headers
-        assert post(live, {"prompt": ["a", "b", "c"], "max_tokens": 1}).status_code == 200
 
 
 def test_the_clients_request_id_stands_in_the_answer_and_in_the_events() -> None:
@@ -244,34 +168,6 @@ def test_the_clients_request_id_stands_in_the_answer_and_in_the_events() -> None
             assert len(set(arrived)) == len(arrived), "two requests of one id would draw the same samples"
             for answer in answers:
                 assert prefix == "gen" or any(one.startswith(answer.json()["id"]) for one in arrived)
-
-
-def test_a_model_that_raises_for_one_request_costs_that_one() -> None:
-    with serving() as live, ThreadPoolExecutor(3) as pool:
-        live.runner.gate.clear()
-        whole = live.runner.execute_model
-
-        def execute(plan, watch):
-            if any("gen-bad" in item.sequence.seq_id for item in plan.scheduled):
-                raise RuntimeError("CUDA error in /home/somebody/kernel.py")
-            return whole(plan, watch)
-
-        live.runner.execute_model = execute
-        good = [pool.submit(post, live, LONG | {"prompt": prompt}) for prompt in ("one", "two")]
-        assert live.runner.entered.wait(SOON), "or the bad one might be first, and alone in its step"
-        with live.http() as http:
-            http.headers["X-Request-Id"] = "bad"
-            bad = pool.submit(http.post, "/generate", json={"prompt": "three"})
-            wait_for(lambda: live.service.num_unfinished == 3)
-            live.runner.gate.set()
-            assert (bad.result().status_code, error_of(bad.result())["code"]) == (500, "request_failed")
-            assert "/home" not in bad.result().text
-        assert [one.result().status_code for one in good] == [200, 200]
-        live.wait_until_idle()
-        assert live.num_free_blocks == 100
-        with live.http() as http:
-            assert http.get("/health").status_code == 200
-            assert 'finished_reason="error"' in http.get("/metrics").text
 
 
 def test_a_list_with_one_impossible_prompt_queues_none_of_them() -> None:

@@ -6,11 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from support.patience import SOON
 
 SOAK = Path(__file__).parents[3] / "tools" / "load" / "soak.py"
 
 
+@pytest.mark.slow
 def test_a_short_soak_leaves_nothing_behind(tmp_path: Path) -> None:
     report = tmp_path / "soak.json"
     command = [sys.executable, str(SOAK), "--model", "tiny-random", "--clients", "20", "--disconnects", "200"]

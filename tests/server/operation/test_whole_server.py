@@ -18,7 +18,7 @@ from minivllm.core.request import Sequence
 from minivllm.engine.engine import LLMEngine
 from minivllm.errors import EventLogError, SamplingError
 from minivllm.events import types as ev
-from minivllm.events.vllm_kv_wire import AllBlocksCleared, BlockStored, KVEvent
+from minivllm.events.vllm_kv_wire import KVEvent
 from minivllm.server.feeds import event_hub
 from minivllm.server.metrics import router
 from minivllm.tui.sources import event_stream
@@ -101,42 +101,7 @@ def test_metrics_count_what_was_served_under_the_name_that_clients_know() -> Non
             source.close()
 
 
-def test_kv_events_follow_the_prefix_cache_of_what_was_served() -> None:
-    class Sink:
-        def __init__(self) -> None:
-            self.events: list[KVEvent] = []
-
-        def publish(self, ts: float, events: list[KVEvent]) -> None:
-            self.events += events
-
-    sink = Sink()
-    with serving(kv_sink=sink) as live:
-        post(live, {"prompt": PROMPTS[0]})
-        live.wait_until_idle()
-        stored = [event for event in sink.events if isinstance(event, BlockStored)]
-        named = {int(one.hash, 16) for one in live.engine.inspect().blocks if one.hash is not None}
-        assert sink.events[0] == AllBlocksCleared()
-        assert {name for event in stored for name in event.block_hashes} == named != set()
-
-
 # ---- the end, for those who watch ----
-
-
-def test_a_drain_shows_watchers_its_last_event_and_then_lets_the_server_end() -> None:
-    with serving(events=True, drain_timeout=FOREVER) as live, ThreadPoolExecutor(1) as pool:
-        source = HttpSource(live.url)
-        live.runner.gate.clear()
-        running = pool.submit(post, live, {"prompt": "x", "max_tokens": 50, "ignore_eos": True})
-        wait_for(lambda: live.service.num_unfinished == 1)
-        live.begin_exit()
-        wait_for(lambda: live.service.is_draining)
-        live.runner.gate.set()
-        assert running.result().status_code == 200
-        poll_until(source, lambda: source.status.state != "live")
-        poll_until(source, lambda: len(source.recording) == len(live.events))
-        assert isinstance(live.events[-1], ev.StepEnd) and live.events_of(ev.RequestFinished)
-        source.close()
-        wait_for(live.loop_has_ended)
 
 
 def sleeping_reader(live: LiveServer) -> socket.socket:
@@ -172,13 +137,6 @@ def test_the_death_of_the_engine_ends_the_event_stream_and_new_watchers_hear_why
         assert (answer.status_code, answer.json()["error"]["code"]) == (503, "engine_dead")
         assert http.get("/health").status_code == 503
         assert http.get("/metrics").status_code == 200
-
-
-def test_a_number_that_is_no_event_is_refused_in_the_shape_of_all_errors() -> None:
-    with serving(events=True) as live, live.http() as http:
-        answer = http.get("/events", headers={"Last-Event-ID": "abc"})
-        assert answer.status_code == 400 and "Last-Event-ID" in answer.json()["error"]["message"]
-        assert live.hub.num_readers == 0
 
 
 # ---- faults: one request pays ----

@@ -74,9 +74,6 @@ class CutOnce:
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         threading.Thread(target=self._accept, daemon=True).start()
 
-    def turn_to(self, target: str) -> None:
-        self._target = urlsplit(target)
-
     def break_off(self, hold: bool = False) -> None:
         if hold:
             self._open.clear()

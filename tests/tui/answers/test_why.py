@@ -174,7 +174,7 @@ def test_decodes_and_chunks_of_a_prefill_are_told_with_their_tokens(stage, ask, 
 def test_one_that_runs_without_tokens_is_told_why(memory_pressure, samples, stage, ask) -> None:
     # Only a live option can do this: the budget is lowered below the number of those that run.
     run = memory_pressure.run(8)
-    run.engine._scheduler.max_num_batched_tokens = 2
+    run.engine._stepper.scheduler.max_num_batched_tokens = 2
     model = folded(run.run(1))
     starved = set(model.fold.running) - {item.seq_id for item in model.fold.scheduled}
     assert starved

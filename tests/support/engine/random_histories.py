@@ -1,0 +1,118 @@
+"""Random histories of a small engine under pressure, for `core_reference` and for whatever draws the engine's events.
+
+The seeds are fixed: a fault that these histories can show is shown in each run. Each flavour aims at a corner that a plain
+draw seldom comes to. At the end everything drains, and the outputs must be those of the model run alone.
+"""
+
+import random
+from collections import Counter
+from contextlib import suppress
+
+from minivllm.core.beam_search import BeamSearch
+from minivllm.errors import ConfigError, InvalidRequestError
+from support.engine.engine_fakes import EOS, WatchedEngine, expected_beams, expected_output
+
+FLAVOURS = {
+    "small pools": {"num_blocks": (4, 12), "block_size": (1, 4)},
+    "priorities": {"num_blocks": (4, 12), "block_size": (1, 4), "scheduling_policy": "priority"},
+    "samples and beams": {"num_blocks": (7, 14), "block_size": (2, 4), "wide": 0.7},
+    "samples, beams and priorities": {
+        "num_blocks": (7, 14), "block_size": (2, 4), "wide": 0.7, "scheduling_policy": "priority",
+    },
+    "small budgets": {"num_blocks": (6, 20), "block_size": (1, 4), "budget": (1, 6), "wide": 0.3},
+    "whole prompts": {"num_blocks": (6, 14), "block_size": (2, 4), "enable_chunked_prefill": False},
+    "no cache": {"num_blocks": (4, 10), "block_size": (1, 4), "enable_prefix_caching": False, "wide": 0.3},
+    "baselines": {"num_blocks": (8, 20), "block_size": (1, 4), "baseline": True},
+    "hardly any room": {"num_blocks": (2, 6), "block_size": (1, 3), "max_num_seqs": (1, 3), "wide": 0.4},
+}  # fmt: skip
+
+
+class History:
+    """One engine, and somebody who does what comes to mind."""
+
+    def __init__(self, flavour: str, seed: int) -> None:
+        self.rng = rng = random.Random(f"{flavour}-{seed}")
+        options = dict(FLAVOURS[flavour])
+        self.wide, is_baseline = options.pop("wide", 0.15), options.pop("baseline", False)
+        num_blocks, block_size = (rng.randint(*options.pop(name)) for name in ("num_blocks", "block_size"))
+        max_model_len = num_blocks * block_size + rng.randint(0, 1)
+        budget = rng.randint(*options.pop("budget", (2, 16)))
+        if is_baseline:
+            options |= {"batching": rng.choice(["static", "sequential", "continuous"])}
+            options |= rng.choice([{}, {"batch_delay": 0.03, "batch_size": 3}, {"kv_cache_allocator": "contiguous"}])
+            max_model_len = rng.randint(2, num_blocks // 2) * block_size
+        if options.get("enable_chunked_prefill") is False:
+            budget = max_model_len + rng.randint(0, 4)
+        self.engine = WatchedEngine(
+            num_blocks, max_model_len, vocab_size=2, block_size=block_size,
+            max_num_seqs=rng.randint(*options.pop("max_num_seqs", (3, 8))),
+            max_num_batched_tokens=budget, **options,
+        )  # fmt: skip
+        self.max_model_len = max_model_len
+        # Few stems over two letters, so that prompts have beginnings in common, and some are whole blocks long.
+        self.stems = [
+            [rng.randrange(2) for _ in range(rng.randint(1, max(1, max_model_len // rng.randint(2, 4))))]
+            for _ in range(4)
+        ]
+        self.num_added = 0
+        self.asked: dict[str, tuple[list[int], dict]] = {}
+
+    def add(self) -> None:
+        rng, engine = self.rng, self.engine
+        stem = rng.choice(self.stems)
+        prompt = stem[: rng.randint(1, len(stem))] + [rng.randrange(2) for _ in range(rng.choice([0, 0, 1, 3]))]
+        params = {"max_tokens": rng.randint(1, 12), "cache_salt": rng.choice([None, None, None, "red", "blue"])}
+        if rng.random() < 0.15:
+            params["prompt_logprobs"] = 0
+        if rng.random() < self.wide:
+            params |= {"n": rng.randint(2, 3), "use_beam_search": rng.random() < 0.4}
+        if rng.random() < 0.2:
+            params["stop_token_ids"] = rng.choice([[0], [1], [EOS]])
+            params["min_tokens"] = rng.randint(0, params["max_tokens"])
+        if engine.config.scheduling_policy == "priority":
+            params["priority"] = rng.randint(0, 2)
+        self.num_added += 1
+        with suppress(InvalidRequestError):  # more than fits
+            engine.add(f"r{self.num_added}", prompt, **params)
+            self.asked[f"r{self.num_added}"] = (prompt, params)
+
+    def act(self) -> None:
+        rng, engine = self.rng, self.engine
+        roll = rng.random()
+        if roll < 0.55:
+            engine.step()
+        elif roll < 0.7:
+            engine.step_phase()
+        elif roll < 0.94:
+            self.add()
+        elif engine.engine.next_phase == "schedule":
+            if roll < 0.975 and engine.scheduler.requests:
+                aborted = rng.choice(list(engine.scheduler.requests))
+                engine.engine.abort_request(aborted)
+                del self.asked[aborted]
+            else:
+                name = rng.choice(["max_num_seqs", "max_num_batched_tokens"])
+                with suppress(ConfigError):  # too little for somebody who was let in
+                    engine.engine.set_option(name, rng.randint(1, getattr(engine.config, name)))
+            engine.compare()
+
+    def run(self) -> Counter:
+        for _ in range(90):
+            self.act()
+        self.engine.run(max_steps=2_000)
+        assert sorted(self.engine.reference.memory.free) == list(range(len(self.engine.pool.blocks)))
+        for request_id, asked in self.asked.items():
+            found = [output.token_ids for output in self.engine.outputs[request_id].outputs]
+            assert found == self.expected(*asked), request_id
+        return Counter(type(event) for event in self.engine.events)
+
+    def expected(self, prompt: list[int], params: dict) -> list[list[int]]:
+        """What the model says when it is run alone."""
+        length, n = min(params["max_tokens"], self.max_model_len - len(prompt)), params.get("n", 1)
+        stops = params.get("stop_token_ids", [])
+        if params.get("use_beam_search"):
+            return expected_beams(prompt, BeamSearch(n, length, frozenset({EOS, *stops})))
+        least = max(params.get("min_tokens", 0), 1)
+        texts = [expected_output(prompt, length, vocab_size=2, index=i) for i in range(n)]
+        ends = [[i for i, token in enumerate(text, 1) if i >= least and token in stops] for text in texts]
+        return [text[: min(end, default=length)] for text, end in zip(texts, ends, strict=True)]
