@@ -171,11 +171,9 @@ class Stepper:
         # A GPU is still computing the logits: what needs no token yet comes before the wait for them.
         sampling = [part.plan.sampling_sequences() for part in executed.parts]
         requests = dict.fromkeys([sequence.request for sequence in chain(executed.failed, *sampling)])
-        tokens = [
-            pair
-            for part, sequences in zip(executed.parts, sampling, strict=True)
-            for pair in zip(sequences, self.runner.sample_tokens(sequences, part.result.logits), strict=True)
-        ]
+        tokens: list[tuple[Sequence, SampledToken | SamplingError]] = []
+        for part, sequences in zip(executed.parts, sampling, strict=True):
+            tokens += zip(sequences, self.runner.sample_tokens(sequences, part.result.logits), strict=True)
         errors = {sequence.request: str(token) for sequence, token in tokens if isinstance(token, SamplingError)}
         errors |= {sequence.request: f"The model failed on {sequence.seq_id}." for sequence in executed.failed}
         return Drawn(tokens, requests, errors)
@@ -211,7 +209,8 @@ class Stepper:
     def _append_token(self, sequence: Sequence, sampled: SampledToken) -> None:
         """Append a new token, show the text that it makes visible, and end the sequence if it has to end."""
         sequence.append_token(sampled.token_id)
-        stop = check_stop(sequence, self._limits.eos_token_ids, self._limits.max_model_len)
+        limits = self._limits
+        stop = check_stop(sequence, limits.eos_token_ids, limits.max_model_len)
         new = self.output_processor.append(sequence, sampled, watched=self.bus.active)
         if new.stop_string is not None:
             stop = Stop(RequestStatus.FINISHED_STOPPED, new.stop_string)
