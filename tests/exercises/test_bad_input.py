@@ -107,18 +107,6 @@ def test_what_no_timer_inside_can_end_is_ended_by_the_clock_outside(
     )
 
 
-@pytest.mark.slow
-def test_code_that_loops_everywhere_is_told_where_and_in_time(submit: Submit):
-    begin = time.monotonic()
-    result = check_and_diagnose(
-        EXERCISE, submit("def forever(self): \n    while True: pass\nBlockPool.pop_free_block = forever")
-    )
-    assert set(failed(result).values()) == {"time"}
-    # The visible tests take two seconds of processor time, the six behaviours half a second each; a busy machine gives it slowly.
-    assert time.monotonic() - begin < 30
-    assert any("in forever" in one.counterexample.failure.text for one in result.behaviours)
-
-
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
@@ -133,22 +121,6 @@ def test_a_file_that_cannot_be_loaded_could_not_run(submit: Submit, lines: str, 
     assert result.exit_status == 2
     assert words in result.could_not_run.text
     assert result.score == 0
-
-
-@pytest.mark.parametrize(
-    "lines",
-    [
-        pytest.param(
-            "from minivllm.core.request import Sequence\nSequence.fork = lambda self: self", marks=pytest.mark.slow
-        ),
-        "import minivllm.lessons.checker.child.plug as other\nother.fingerprint = lambda own: {}",
-    ],
-)
-def test_a_module_that_patches_others_of_minivllm_is_told_so(submit: Submit, lines: str):
-    result = check(EXERCISE, submit(lines))
-    assert result.score < result.max_score
-    kinds = set(failed(result).values())
-    assert "patched" in kinds or kinds == {"died"}, kinds
 
 
 def test_patching_while_it_runs_is_found_too(submit: Submit):

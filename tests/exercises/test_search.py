@@ -40,11 +40,6 @@ def test_whoever_fails_on_the_first_case_does_not_wait_for_the_others():
     assert [first[0]] == observed
 
 
-def test_another_seed_draws_other_cases():
-    behaviour = behaviours()[0]
-    assert list(search._Cases(behaviour, 1)) != list(search._Cases(behaviour, 2))
-
-
 @pytest.mark.parametrize("key", ["serves", "serves_by_priority"])
 def test_the_exercise_on_preemption_preempts_in_a_quarter_of_its_engine_runs(key: str):
     behaviours = behaviours_of(find_exercise("preemption").behaviours_module())

@@ -52,18 +52,6 @@ def test_shared_prefix_computes_the_system_prompt_once_for_all(runs: dict[str, P
     assert max(facts.hits_per_hash.values()) == 7
 
 
-def test_shared_prefix_has_one_block_in_the_tables_of_four_users_at_once(runs: dict[str, Played]):
-    holders: dict[int, int] = {}
-    most = 0
-    for event in runs[SHARED_PREFIX.name].events:
-        if isinstance(event, (ev.BlockAllocated, ev.BlockHit)):
-            holders[event.block_id] = holders.get(event.block_id, 0) + 1
-            most = max(most, holders[event.block_id])
-        elif isinstance(event, ev.BlockReleased):
-            holders[event.block_id] -= 1
-    assert most == 4
-
-
 def test_the_second_wave_of_shared_prefix_finds_blocks_that_nobody_holds_any_more(runs: dict[str, Played]):
     played = runs[SHARED_PREFIX.name]
     from_free = [event for event in played.of(ev.BlockHit) if event.was_free]
@@ -84,11 +72,6 @@ def test_burst_refills_a_slot_in_the_step_after_it_was_left(runs: dict[str, Play
     assert admitted[slots:] == [step + 1 for step in finished[: 12 - slots]]
     assert max(len(items) for items in played.steps().values()) == slots
     assert played.facts.slot_handovers == 12 - slots
-
-
-def test_burst_answers_short_requests_while_long_ones_go_on(runs: dict[str, Played]):
-    finished = [event.seq_id for event in runs[BURST.name].of(ev.RequestFinished)]
-    assert finished.index("gil.0") < finished.index("ben.0")
 
 
 def test_long_and_short_mixes_chunks_of_the_prompt_with_decodes(runs: dict[str, Played]):

@@ -1,14 +1,11 @@
 """The real app, driven by keys at the sizes people have: what is on the screen, and what it costs."""
 
 import asyncio
-import time
 from threading import Thread
 
-import pytest
 from support.full_disk import REASON, files_no_larger_than
 from support.tui.driven_app import (
     FRAME,
-    SIZES,
     all_drawn,
     app_for,
     drawn,
@@ -18,7 +15,6 @@ from support.tui.driven_app import (
     settle,
     told,
     until,
-    visible,
 )
 from support.tui.fake_control import FakeControl
 from textual.pilot import Pilot
@@ -177,48 +173,6 @@ def test_a_frame_repaints_only_the_rows_that_changed(shared_prefix) -> None:
         assert drawn(app, "slots")[5].rstrip().endswith(" more")
 
     drive(app, script)
-
-
-def test_twenty_thousand_events_a_second_are_taken_in_without_loss(stage, ask) -> None:
-    asks = [ask(f"r{i}", f"{i} " + "word " * (i % 50), f"answer {i} " * 40, arrives=i // 4) for i in range(60)]
-    run = stage(asks, num_blocks=1024, max_num_seqs=32, max_num_batched_tokens=512).run()
-    events = run.events
-    assert len(events) > 5_000
-    app = DashboardApp(InProcessSource(run.header, codec=MODELS), watch=WATCH)
-
-    def produce() -> None:
-        started = time.perf_counter()
-        for number, event in enumerate(events):
-            put(app, event)
-            # In portions of a millisecond's worth, at 20,000 a second.
-            if number % 20 == 19:
-                time.sleep(max(0.0, started + number / 20_000 - time.perf_counter()))
-
-    async def script(pilot: Pilot) -> None:
-        thread = Thread(target=produce)
-        thread.start()
-        await asyncio.to_thread(thread.join)
-        while app.model.fold.last_seq < events[-1].seq:
-            await pilot.pause(0.1)
-        assert app.model.fold.last_seq == events[-1].seq == len(events) - 1
-        assert app.model.fold.state == run.engine.inspect()
-
-    drive(app, script)
-
-
-@pytest.mark.parametrize("size", SIZES)
-def test_the_overview_shows_the_run_at_every_size(size: tuple[int, int], shared_prefix) -> None:
-    app = app_for(shared_prefix.run(22), watch=WATCH)
-
-    async def script(pilot: Pilot) -> None:
-        expected = {"header", "watch", "slots", "blockmap", "freequeue", "budget", "waiting", "eventlog", "timeline"}
-        assert {p.id for p in visible(app)} == expected | ({"finished"} if size[1] > 30 else set())
-        text = all_drawn(app)
-        for words in ("Batch slots  4 of 4", "DECODE", "all 4 slots taken", "next 20 21", "█4", "step 22", "LIVE"):
-            assert words in text
-        assert "smell of their own hive" in text and WATCH in text
-
-    drive(app, script, size)
 
 
 def test_on_another_screen_or_in_the_past_the_end_of_the_run_waits_for_the_reader(shared_prefix) -> None:

@@ -53,14 +53,6 @@ def test_tokens_per_second_are_those_of_the_last_two_seconds(shared_prefix) -> N
     assert model.tokens_per_second() == pytest.approx(tokens / (ends[-1] - first))
 
 
-def test_the_hit_rate_is_hits_over_looked_up_tokens(shared_prefix) -> None:
-    model = DashboardModel(shared_prefix.header)
-    assert model.hit_rate() is None
-    feed(model, shared_prefix.run().events)
-    counters = model.fold.counters
-    assert 0.5 < model.hit_rate() == counters.prefix_cache_hits / counters.prefix_cache_queries < 1
-
-
 @pytest.mark.parametrize("scenario", ["memory_pressure", "samples", "beams"])
 def test_a_packed_model_is_restored_with_all_that_it_knew_and_goes_on_alike(
     scenario: str, request: pytest.FixtureRequest

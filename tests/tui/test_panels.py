@@ -110,13 +110,6 @@ def test_the_bar_is_to_scale_and_names_the_right_ones(sizes: list[int], tokens_p
         assert there == {cell.seq_id} if len(there) == 1 else cell == "+"
 
 
-def test_a_token_has_a_cell_of_its_own_where_the_budget_fits(stage, ask) -> None:
-    asks = [ask("r0", "short question", "a long answer " * 9), ask("r1", "word " * 60, "an answer", arrives=3)]
-    shown = rows(Budget(), folded(stage(asks, max_num_batched_tokens=40).run(4)), 44, 5)
-    assert shown[0] == "a" + "b" * 39
-    assert missing_from(shown[1], "decode 1", "prefill 39", "unused 0") == []
-
-
 def test_unused_budget_has_the_reason_of_the_first_in_the_queue(shared_prefix, memory_pressure) -> None:
     def said(model: DashboardModel) -> str:
         return rows(Budget(), model)[2]
@@ -140,16 +133,6 @@ def test_nothing_is_said_of_unused_tokens_while_the_plan_is_being_made(shared_pr
             said.append(rows(Budget(), model)[2])
             assert any("no tokens yet" in row for row in rows(BatchOrder(), model, height=20))
     assert len(set(said)) > 10 and all(re.fullmatch(r"step \d+ is under way", one) for one in said)
-
-
-def test_the_header_counts_what_the_fold_counts(memory_pressure) -> None:
-    model = folded(memory_pressure.run(60))
-    (row,) = rows(Header(), model, 180, 1)
-    use, counters = model.pool_use(), model.fold.counters
-    assert f"blocks {use.used} used {use.cached} cached {use.empty} empty" in row
-    assert f"{counters.num_preemptions} preempted" in row
-    assert f"{counters.evicted_blocks} evicted" in row
-    assert "step 60" in row and "smollm2" in row and row.endswith("● LIVE")
 
 
 def test_trouble_is_told_first_and_never_left_out(shared_prefix) -> None:

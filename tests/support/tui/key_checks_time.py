@@ -26,35 +26,24 @@ async def pause_or_play(seat: Seat, key: str) -> None:
 
 @TIME.of("time.step_back")
 async def to_the_end_of_the_step_before(seat: Seat, key: str) -> None:
-    await seat.press(key)
-    seat.stands_at(seat.end_of(MIDDLE - 1))
     await seat.stand_at(seat.end_of(MIDDLE) - 3)
-    await seat.press(key)
-    seat.stands_at(seat.end_of(MIDDLE - 1))
-    await seat.stand_at(0)
-    await seat.press(key)
-    seat.stands_at(0)
+    for number in (MIDDLE - 1, MIDDLE - 2):
+        await seat.press(key)
+        seat.stands_at(seat.end_of(number))
 
 
 @TIME.of("time.step")
 async def to_the_end_of_the_next_step(seat: Seat, key: str) -> None:
-    await seat.press(key)
-    seat.stands_at(seat.end_of(MIDDLE + 1))
     await seat.stand_at(seat.end_of(MIDDLE) - 3)
-    await seat.press(key)
-    seat.stands_at(seat.end_of(MIDDLE))
-    await seat.stand_at(len(seat.steps))
-    await seat.press(key)
-    seat.stands_at(len(seat.steps))
+    for number in (MIDDLE, MIDDLE + 1):
+        await seat.press(key)
+        seat.stands_at(seat.end_of(number))
 
 
 @TIME.of("time.event_back")
 async def one_event_back(seat: Seat, key: str) -> None:
     await seat.press(key, key)
     seat.stands_at(seat.end_of(MIDDLE) - 2)
-    await seat.stand_at(0)
-    await seat.press(key)
-    seat.stands_at(0)
 
 
 @TIME.of("time.event")
@@ -63,32 +52,23 @@ async def one_event_forward(seat: Seat, key: str) -> None:
     seat.stands_at(seat.end_of(MIDDLE) + 2)
     last = seat.stage.events[seat.end_of(MIDDLE) + 1]
     assert last.__struct_config__.tag in drawn(seat.app, "timeline")[0]
-    await seat.stand_at(len(seat.steps))
-    await seat.press(key)
-    seat.stands_at(len(seat.steps))
 
 
 @TIME.of("time.notable_back")
 async def to_the_notable_event_before(seat: Seat, key: str) -> None:
     stops = seat.stops()
     await seat.stand_at(stops[-1])
-    for stop in stops[-2:-5:-1]:
+    for stop in stops[-2:-4:-1]:
         await seat.press(key)
         seat.stands_at(stop)
-    await seat.stand_at(stops[0])
-    await seat.press(key)
-    seat.stands_at(0)
 
 
 @TIME.of("time.notable")
 async def to_the_next_notable_event(seat: Seat, key: str) -> None:
     here = seat.end_of(MIDDLE)
-    for stop in [stop for stop in seat.stops() if stop > here][:3]:
+    for stop in [stop for stop in seat.stops() if stop > here][:2]:
         await seat.press(key)
         seat.stands_at(stop)
-    await seat.stand_at(seat.stops()[-1])
-    await seat.press(key)
-    seat.stands_at(len(seat.steps))
 
 
 @TIME.of("time.start")

@@ -11,7 +11,6 @@ from typing import ClassVar
 from textual.app import App
 from textual.binding import BindingType
 from textual.pilot import Pilot
-from textual.screen import Screen
 
 from minivllm.tui.context import Context
 from minivllm.tui.draw.theme import DARK, LIGHT
@@ -70,9 +69,3 @@ def drive(app: App, script: Callable[[Pilot], Awaitable[None]], size: tuple[int,
             await script(pilot)
 
     asyncio.run(main())
-
-
-async def push(app: App, screen: Screen, pilot: Pilot) -> None:
-    """Show a window over the screen."""
-    await app.push_screen(screen)
-    await pilot.pause()

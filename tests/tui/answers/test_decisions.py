@@ -60,26 +60,6 @@ def test_a_preemption_says_for_whom_and_an_eviction_whose(memory_pressure) -> No
     assert any("resumes in slot" in line for line in lines)
 
 
-def test_samples_fork_off_and_all_but_the_last_copy_the_part_full_block(samples) -> None:
-    lines = told(samples, 2)
-    assert [line.split()[1] for line in lines if "forks" in line] == ["r0.1", "r0.2"]
-    assert [line.split()[1] for line in lines if "copies" in line and " 7" in line] == ["r0", "r0.1"]
-
-
-def test_a_pruned_beam_is_told_by_its_own_name_and_letter(beams) -> None:
-    model = DashboardModel(beams.header)
-    pruned = []
-    for event in beams.run(12).events:
-        letter = model.letter(event.seq_id) if isinstance(event, ev.BeamPruned) else None
-        model.apply(event)
-        if letter is not None:
-            decision = model.log.decisions[-1]
-            assert (decision.name, decision.letter) == (event.seq_id.removesuffix(".0"), letter)
-            assert "pruned" in "".join(text for text, _ in decision.spans())
-            pruned.append(letter)
-    assert len(set(pruned)) == len(pruned) >= 5
-
-
 def test_a_block_is_filled_by_the_one_whose_tokens_fill_it_whoever_had_it_first(samples) -> None:
     """The last sample writes into the block that its parent was given."""
     model, filled = DashboardModel(samples.header), set()

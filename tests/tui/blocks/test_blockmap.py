@@ -85,12 +85,6 @@ def test_every_block_that_a_step_writes_into_is_touched_in_that_step(
     assert len(written) > 20
 
 
-def test_few_blocks_are_drawn_with_their_numbers_and_many_without() -> None:
-    assert lay_out(64, 68, 15).numbered and not lay_out(256, 68, 15).numbered
-    assert lay_out(64, 112, 40).glyphs > 1
-    assert lay_out(256, 68, 15).blocks_per_cell == 1 < lay_out(4096, 68, 15).blocks_per_cell
-
-
 @pytest.mark.parametrize("size", [2, 3, 8])
 def test_a_group_shows_how_much_is_used_and_whose(size: int, memory_pressure) -> None:
     model = folded(memory_pressure.run(45))

@@ -69,19 +69,6 @@ def test_blocks_that_were_hit_and_reused_since_are_not_marked(shared_prefix) -> 
     assert not any("hit" in row for row in rows(tree(), model)[1:])
 
 
-def test_a_chain_that_lost_its_beginning_is_said_to_be_out_of_reach(stage, ask) -> None:
-    model = cache(stage, ask, "abc", "xy")
-    model.fold.blocks[0].hash = model.fold.blocks[0].parent = None
-    shown = rows(tree(), model)
-    assert "░3 4 free" in shown
-    assert "░1 2 free out of reach, its beginning is evicted" in shown
-
-
-def test_the_same_content_in_two_blocks_is_one_place_of_the_chain(stage, ask) -> None:
-    model = cache(stage, ask, "abc", "abd")
-    assert rows(tree(), model)[1:] == ["░0 1 = ░3 4 free", "├─░2 free", "└─░5 free"]
-
-
 def test_a_ring_of_parents_in_a_damaged_log_ends_nothing(stage, ask) -> None:
     model = cache(stage, ask, "abc")
     model.fold.blocks[0].parent = "c"

@@ -43,15 +43,6 @@ def side(panel: Side, context, width: int, height: int) -> list[str]:
     return [text_of(line) for line in panel.lines(model, width, height)]
 
 
-def plans(events: list[ev.Event]) -> dict[int, list[tuple[str, str, int]]]:
-    """The plan of every step, read plainly."""
-    found: dict[int, list] = {one.step: [] for one in events if isinstance(one, ev.StepEnd)}
-    for one in events:
-        if isinstance(one, ev.StepScheduled):
-            found[one.step].append((one.seq_id, one.kind, one.num_tokens))
-    return found
-
-
 def test_each_side_shows_its_own_policy_with_the_differences_first_and_marked(two) -> None:
     context = context_of(two[0], other=two[1])
     for label, facts in (("A", ("≠ budget 64", "≠ slots 4")), ("B", ("≠ budget 16", "≠ slots 2"))):
@@ -80,30 +71,6 @@ def test_without_a_second_recording_it_says_how_to_open_one(two) -> None:
     assert "minivllm replay FOLDER/a.jsonl --with FOLDER/b.jsonl" in text
     panel.context = context
     assert panel.lines(context.transport.view, 80, 20) == []
-
-
-def test_the_first_different_plan_is_the_first_one(two) -> None:
-    a, b = (plans(run.events) for run in two)
-    first = next(step for step in sorted({*a, *b}) if a.get(step) != b.get(step))
-    search = PlanSearch(*(MemoryRecording(run.header, run.events) for run in two))
-    search.look(True, True)
-    assert search.parting.step == first
-    assert list(search.parting.a.shares) == a[first] and list(search.parting.b.shares) == b[first]
-
-
-def test_a_step_that_one_recording_ends_in_is_where_the_plans_part(two) -> None:
-    run = two[0]
-    ends = [index for index, one in enumerate(run.events) if isinstance(one, ev.StepEnd)]
-    torn = run.events[: ends[3]]
-    step = run.events[ends[3]].step
-    search = PlanSearch(MemoryRecording(run.header, run.events), growing := MemoryRecording(run.header, torn))
-    search.look(True, False)
-    assert search.parting is None, "a recording that grows may end the step yet"
-    search.look(True, True)
-    shares = tuple(plans(run.events)[step])
-    assert (search.parting.step, search.parting.a.shares, search.parting.b.shares) == (step, shares, shares)
-    assert (search.parting.a.is_torn, search.parting.b.is_torn) == (False, True)
-    assert not search.has_more and growing.all == torn
 
 
 @given(st.data())

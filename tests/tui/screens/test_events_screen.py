@@ -12,8 +12,6 @@ from minivllm.tui.draw.selection import event as event_target
 from minivllm.tui.draw.selection import sequence
 from minivllm.tui.screens.events import EventsScreen
 from minivllm.tui.state.model import DashboardModel
-from minivllm.tui.time.event_owners import EventOwners
-from minivllm.tui.time.event_search import EVENTS_PER_LOOK
 from minivllm.tui.widgets.events.event_detail import EventDetail
 from minivllm.tui.widgets.events.event_list import EventList
 from minivllm.tui.widgets.frame.panel import Panel
@@ -66,29 +64,6 @@ def test_a_block_event_has_the_letter_of_whose_block_it_was_then(memory_pressure
                 block_id = getattr(run.events[seq], "block_id", None)
                 moved += block_id is not None and now.ages.last_owner(block_id) != whose[seq]
         assert moved > 20
-
-
-def test_owners_far_apart_are_learnt_a_few_a_frame(memory_pressure) -> None:
-    run = memory_pressure.run()
-    recording = context_of(run).transport.recording
-    found = [(index, one) for index, one in enumerate(run.events) if isinstance(one, ev.BlockFreed)][::20]
-    owners, looks = EventOwners(), 0
-    while looks == 0 or not owners.has_all:
-        recording.num_read = 0
-        owners.learn(recording, found)
-        looks += 1
-        assert recording.num_read <= EVENTS_PER_LOOK + 500
-    assert 1 < looks < 20
-    assert all(owners.owner(*one) is not None for one in found)
-
-
-def test_what_has_not_happened_yet_is_faint(memory_pressure) -> None:
-    panel = panel_at(EventList, memory_pressure.run(30), 100)
-    lines = panel.lines(panel.context.transport.view, 110, 21)
-    for line in lines[1:]:
-        seq = int(text_of(line)[2:].split()[0])
-        styles = {style.partition("@")[0] for text, style in line[1:] if text.strip()}
-        assert (styles == {"faint"}) == (seq >= 100)
 
 
 def test_a_filter_shows_only_what_it_means_and_says_how_far_it_looked(memory_pressure) -> None:

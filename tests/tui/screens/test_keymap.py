@@ -35,10 +35,6 @@ def test_commands_get_the_keys_of_the_file_under_the_names_that_textual_sends(ke
     }
 
 
-def test_an_id_without_quotes_means_the_same(keys) -> None:
-    assert load_keymap(keys('time.step = "y"')) == {"time.step": "y"}
-
-
 def test_without_a_file_the_keys_stay_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     assert default_path() == tmp_path / "minivllm" / "keys.toml"
@@ -52,38 +48,25 @@ def test_without_a_file_the_keys_stay_as_they_are(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize(
-    ("text", "sentence"),
+    ("text", "fact"),
     [
-        ('"time.stepp" = "y"', "'time.stepp', which is no command: did you mean time.step"),
-        ('"engine.explode" = "y"', "which is no command: "),
-        ('"time.step" = "nonsense"', "the key 'nonsense', which is none"),
-        ('"time.step" = "hyperdrive+x"', "which is none"),
-        ('"time.step" = "ctrl+"', "which is none"),
+        ('"time.stepp" = "y"', "did you mean time.step"),
+        ('"time.step" = "hyperdrive+x"', "hyperdrive+x"),
         ('"time.step" = "x,,y"', "which is none"),
-        ('"time.step" = ""', "must give time.step its keys as text"),
-        ('"time.step" = 3', "must give time.step its keys as text"),
-        ('"time.step" = "g"', "the key g to both time.step and time.goto: give one of them another key"),
-        ('"look.why" = "?"', "to both look.why and app.help"),
+        ('"time.step" = 3', "as text"),
+        ('"time.step" = "g"', "to both time.step and time.goto"),
         ('"look.why" = "question_mark"', "to both look.why and app.help"),
-        ('"time.step" = "y"\n"time.event" = "y"', "the key y to both time.step and time.event"),
+        ('"lesson.back" = "space"', "lesson.next"),
         ("time step", "is not TOML"),
     ],
 )
-def test_what_cannot_be_is_one_clear_sentence(text: str, sentence: str, keys) -> None:
+def test_what_cannot_be_is_one_clear_sentence(text: str, fact: str, keys) -> None:
     path = keys(text)
     with pytest.raises(ConfigError) as raised:
         load_keymap(path)
-    assert sentence in str(raised.value) and str(path) in str(raised.value)
+    assert fact in str(raised.value) and str(path) in str(raised.value)
     assert "\n" not in str(raised.value)
-
-
-def test_a_file_that_was_named_must_be_there(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"none\.toml cannot be read"):
-        load_keymap(tmp_path / "none.toml")
-
-
-def test_two_commands_may_change_places(keys) -> None:
-    assert load_keymap(keys('"time.step" = "g"\n"time.goto" = "right,l"')) == {"time.step": "g", "time.goto": "right,l"}
+    assert load_keymap(keys('time.step = "g"\n"time.goto" = "right,l"')) == {"time.step": "g", "time.goto": "right,l"}
 
 
 def test_every_key_of_the_table_could_stand_in_the_file(keys) -> None:
@@ -92,17 +75,5 @@ def test_every_key_of_the_table_could_stand_in_the_file(keys) -> None:
     assert load_keymap(keys(lines)) == {command.id: command.keys for command in commands}
 
 
-def test_a_lesson_may_have_a_key_of_the_dashboard_and_its_own_commands_no_key_twice(keys) -> None:
-    assert load_keymap(keys('"lesson.back" = "left"')) == {"lesson.back": "left"}
-    with pytest.raises(ConfigError, match=r"lesson\.next"):
-        load_keymap(keys('"lesson.back" = "space"'))
-
-
 def test_the_page_of_the_documentation_is_the_table_of_today() -> None:
     assert (ROOT / "docs/reference/keys.md").read_text(encoding="utf-8") == page(), "`make docs-pages` writes it again"
-
-
-def test_the_page_names_every_command_and_its_example_loads(keys) -> None:
-    assert all(f"`{command.id}`" in page() and command.help in page() for command in (*COMMANDS, *LESSON_COMMANDS))
-    example = page().partition("```toml\n")[2].partition("```")[0]
-    assert set(load_keymap(keys(example))) == {"time.step", "time.step_back", "look.why", "app.help"}

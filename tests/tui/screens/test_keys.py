@@ -199,25 +199,6 @@ def test_what_was_told_is_closed_before_anything_else_and_an_answer_stays_until_
     drive(app, script)
 
 
-def test_a_panel_that_fills_the_screen_leaves_the_time_and_the_way_back(memory_pressure) -> None:
-    app = app_for(memory_pressure.run(20))
-
-    async def script(pilot: Pilot) -> None:
-        await pilot.press("z")
-        assert "No panel has the focus" in told(app)[-1]
-        await pilot.press("escape", "tab", "z")
-        await settle(pilot)
-        keys = {key.description: key for key in app.screen.query(FooterKey)}
-        assert all(panel(app, one).region.area for one in ("slots", "header", "timeline"))
-        assert not panel(app, "blockmap").region.area
-        assert keys["Back to all panels"].key_display == "z" and keys["Back to all panels"].region.area
-        await pilot.press("escape")
-        await settle(pilot)
-        assert panel(app, "blockmap").region.area
-
-    drive(app, script)
-
-
 def test_the_time_bar_is_clicked_and_dragged(memory_pressure) -> None:
     app = app_for(memory_pressure.run())
 
@@ -238,10 +219,6 @@ def test_the_time_bar_is_clicked_and_dragged(memory_pressure) -> None:
             before = transport.position
         await pilot.hover(bar, offset=(0, 0))
         await pilot.mouse_up(bar, offset=(0, 0))
-        await settle(pilot)
-        assert transport.position == 0
-        await pilot.hover(bar, offset=(15, 0))  # the button is up
-        await pilot.click(bar, offset=(60, 0))  # beside the slider
         await settle(pilot)
         assert transport.position == 0
         await pilot.click(bar, offset=(40, 0))

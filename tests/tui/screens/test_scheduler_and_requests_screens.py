@@ -4,8 +4,7 @@ from support.tui.memory_recording import context_of
 from support.tui.screen_host import ScreenHost, drive
 from textual.pilot import Pilot
 
-from minivllm.tui.draw.selection import sequence, step
-from minivllm.tui.screens.requests import RequestsScreen
+from minivllm.tui.draw.selection import step
 from minivllm.tui.screens.scheduler import SchedulerScreen
 from minivllm.tui.widgets.frame.panel import Panel
 
@@ -30,21 +29,5 @@ def test_the_cursor_goes_from_step_to_step_from_the_newest_and_a_click_chooses_o
         await pilot.click(history, offset=(left + 3, top + row))
         await pilot.pause()
         assert chosen.kind == "step" and app.context.selection.last == chosen
-
-    drive(app, script)
-
-
-def test_the_cursor_goes_from_life_to_life_beyond_what_is_in_sight(stage, ask) -> None:
-    asks = [ask(f"r{i}", f"question {i}", "an answer " * 9) for i in range(60)]
-    app = ScreenHost(RequestsScreen, context_of(stage(asks).run(30)))
-
-    async def script(pilot: Pilot) -> None:
-        timelines = app.shown.query_one("#timelines", Panel)
-        for by, number in ((1, 0), (45, 45)):
-            timelines.move_cursor(by)
-            await pilot.pause()
-            assert app.context.selection.last == sequence(f"r{number}.0")
-            assert f" r{number} " in "\n".join(app.rows("timelines"))
-            assert f"question {number}" in "\n".join(app.rows("request-detail"))
 
     drive(app, script)

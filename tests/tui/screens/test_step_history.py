@@ -53,13 +53,6 @@ def test_a_bar_fits_its_row_and_gives_each_a_part_in_order(sizes: list[int], spa
         assert set(cells) == set(parts)
 
 
-def test_a_decode_has_one_cell_beside_a_large_chunk() -> None:
-    parts = [Share(name, "decode", 1) for name in "abc"] + [Share("d", "prefill", 61)]
-    assert [cells.seq_id for cells in bar_parts(parts, 96, 48)] == ["a", "b", "c"] + ["d"] * 29
-    two = [Share("a", "prefill", 30), Share("b", "prefill", 10)]
-    assert [cells.seq_id for cells in bar_parts(two, 80, 40)] == ["a"] * 15 + ["b"] * 5
-
-
 @RUNS
 @given(REQUESTS, OPTIONS)
 def test_the_split_of_every_step_sums_to_the_plan(stage, ask, requests, options) -> None:

@@ -12,7 +12,7 @@ from support.tui.shown import SCENARIOS, missing_from, rows
 from minivllm.events import types as ev
 from minivllm.tui.draw.lines import text_of
 from minivllm.tui.draw.selection import sequence
-from minivllm.tui.draw.wrap import wrap, wrap_tail
+from minivllm.tui.draw.wrap import wrap
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.requests.request_detail import RequestDetail
 from minivllm.tui.widgets.requests.timelines import SIGNS, Axis, Timelines, duration, in_order, phase_cells
@@ -118,13 +118,6 @@ def test_times_and_states_are_those_of_the_events(shared_prefix) -> None:
         assert "done" in row and [word for word in words if word not in row] == []
 
 
-def test_forks_stand_under_the_sequence_that_came_first(samples) -> None:
-    shown = rows(Timelines(), folded(samples.run(12)), 118, 40)[1:]
-    assert [row.split()[1] for row in shown] == ["r0", "└r0.1", "└r0.2", "r1"]
-    # They have no time to a first token of their own: their request waited, and not they.
-    assert [len(re.findall(r"\d+ms", row)) for row in shown] == [2, 1, 1, 2]
-
-
 def test_the_chosen_life_is_in_sight_and_else_the_newest_that_run(stage, ask) -> None:
     model = folded(stage([ask(f"r{i}", "a question", "an answer " * 9) for i in range(60)]).run(30))
     panel = Timelines()
@@ -168,19 +161,6 @@ def test_wrapped_text_fits_and_loses_nothing_but_spaces(text: str, width: int) -
     if width >= 2:
         keep = "".join("".join(wrap(part, 10_000)) for part in text.split("\n"))
         assert "".join(shown).replace(" ", "") == keep.replace(" ", "")
-
-
-def test_the_end_of_a_growing_text_does_not_dance() -> None:
-    words = [f"word{number}" for number in range(3000)]
-    before: list[str] = []
-    moved = 0
-    for count in range(1500, 3000, 7):
-        shown = wrap_tail(" ".join(words[:count]), 40, 5)
-        assert len(shown) == 5 and shown[0].startswith("…") and shown[-1].endswith(words[count - 1])
-        moved += bool(before) and shown[1] not in before
-        before = shown
-    # The rows begin elsewhere only when the cut moves on, once in a thousand characters.
-    assert moved <= 14
 
 
 def test_the_texts_are_whole_where_there_is_room_and_else_their_newest_part_is_shown(shared_prefix) -> None:

@@ -5,17 +5,14 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.tui.memory_recording import MemoryRecording, context_of
+from support.tui.memory_recording import MemoryRecording
 
 from minivllm.events import types as ev
-from minivllm.tui.draw.selection import block
-from minivllm.tui.draw.selection import event as event_target
 from minivllm.tui.time.event_search import (
     EVENTS_PER_LOOK,
     EventCache,
     EventFilter,
     EventSearch,
-    event_in_question,
     index_of,
 )
 
@@ -78,15 +75,6 @@ def test_a_search_finds_what_a_scan_of_everything_finds(data: st.DataObject) -> 
         assert all(search.events[index] is recording.all[index] for index in search.found)
 
 
-def test_a_position_that_moves_on_is_followed_without_looking_twice(shared_prefix) -> None:
-    recording = many(50_000, shared_prefix.header, frozenset({41_000}))
-    search = EventSearch(EventFilter("evicted"))
-    for position in range(0, 50_000, 1500):
-        search.look(recording, position, enough=10)
-    assert search.found == [41_000]
-    assert recording.num_read <= 50_000
-
-
 def test_a_cache_reads_only_around_what_is_asked_for(shared_prefix) -> None:
     recording = many(100_000, shared_prefix.header)
     cache, random = EventCache(), Random(1)
@@ -113,17 +101,3 @@ def test_an_event_is_found_by_its_number_where_others_are_missing(shared_prefix)
         else:
             assert index is None
     assert index_of(MemoryRecording(shared_prefix.header, []), 0) is None
-
-
-def test_the_event_in_question_is_the_one_chosen_last_or_the_one_that_came_last(shared_prefix) -> None:
-    context = context_of(shared_prefix.run(5), 20)
-    assert event_in_question(context).seq == 19
-    context.selection.choose(event_target(3))
-    assert event_in_question(context).seq == 3
-    context.selection.choose(block(2))
-    assert event_in_question(context).seq == 19
-    context.selection.choose(event_target(10**9))
-    assert event_in_question(context).seq == 19
-    context.transport.to_start()
-    context.selection.clear()
-    assert event_in_question(context) is None

@@ -250,27 +250,3 @@ def test_a_server_that_goes_away_is_told_and_is_taken_up_again(quick_retries, me
             assert len(told(app)) == 1, "once is enough"
 
         drive(app, script, (200, 30))
-
-
-def test_events_that_a_server_has_lost_are_drawn_as_a_gap(quick_retries, memory_pressure) -> None:
-    stage = memory_pressure.run()
-    header, events = stage.header, stage.events
-    with serving(
-        Answer(meta(header) + messages(events[:150])), Answer(meta(header) + messages(events[190:]), hold=True)
-    ) as server:
-        app = DashboardApp(open_source(server.url, follow=True, codec=MODELS))
-
-        async def script(pilot: Pilot) -> None:
-            await until(pilot, lambda: len(app.context.transport.recording) == len(events) - 39)
-            await until(pilot, lambda: "40 EVENTS LOST" in drawn(app, "header")[0])
-            # What comes after cannot be folded, so the picture stays true and stands still.
-            assert app.model.fold.state == fold(header, events[:150]).state
-            await pilot.press("5")
-            app.context.transport.to_position(151)
-            app.draw()
-            row = next(row for row in drawn(app, "events") if "▶" in row)
-            assert "gap" in row and "40" in row
-            await pilot.press("w")
-            assert told(app)[-1]
-
-        drive(app, script)

@@ -28,33 +28,6 @@ def transport_of(stage, state: str = "live") -> Transport:
     return transport
 
 
-def ends_of_steps(events: list[ev.Event]) -> list[int]:
-    """Positions after the last event of each step."""
-    steps = [event.step for event in events]
-    return [index + 1 for index in range(len(steps)) if index + 1 == len(steps) or steps[index + 1] != steps[index]]
-
-
-@pytest.mark.parametrize("scenario", ["memory_pressure", "beams"])
-def test_every_step_forward_and_back_shows_the_fold_of_the_events_so_far(
-    scenario: str, request: pytest.FixtureRequest
-) -> None:
-    stage = request.getfixturevalue(scenario).run(25)
-    transport = transport_of(stage, "paused")
-    ends = ends_of_steps(stage.events)
-    for position in ends:
-        transport.step(+1)
-        assert transport.position == position
-        assert same(transport.view, folded(stage.header, stage.events[:position]))
-    transport.step(+1)
-    assert transport.position == ends[-1], "there is nothing after the end"
-    for position in reversed([0, *ends[:-1]]):
-        transport.step(-1)
-        assert transport.position == position
-        assert same(transport.view, folded(stage.header, stage.events[:position]))
-    transport.step(-1)
-    assert transport.position == 0, "there is nothing before the beginning"
-
-
 @pytest.fixture
 def walked(memory_pressure):
     """One run for all walks; nobody moves it on."""
@@ -104,20 +77,6 @@ def test_notable_events_are_where_the_next_one_stops(memory_pressure) -> None:
         transport.notable(-1)
         positions.append(transport.position)
     assert len(positions) >= len(found) - 1
-
-
-def test_while_paused_the_recording_grows_and_the_picture_stands_still(shared_prefix) -> None:
-    stage = shared_prefix.run(10)
-    transport = transport_of(stage)
-    transport.pause()
-    seen = len(stage.events)
-    for event in stage.run(15).events[seen:]:
-        transport.source.put(event)
-    transport.tick(1.0, 60.0)
-    assert (transport.view.fold.step, transport.steps_behind) == (10, 15)
-    assert same(transport.view, folded(stage.header, stage.events[:seen]))
-    transport.to_live()
-    assert transport.view.fold.step == 25 and transport.steps_behind == 0
 
 
 def test_playing_takes_steps_at_its_speed_and_becomes_live_at_the_end(shared_prefix) -> None:

@@ -39,7 +39,6 @@ from minivllm.tui.vllm.vllm_panels import VllmBlocks, VllmLatency, VllmLoad, Vll
 from minivllm.tui.vllm.vllm_view import Quantile, VllmView
 
 # Written by hand after what the sources of vLLM 0.32 register, for two engines, and short: no recording.
-# What a real one sends is tested by test_real_vllm.py, where vLLM is installed.
 METRICS = """\
 # HELP vllm:num_requests_running Number of requests in model execution batches.
 # TYPE vllm:num_requests_running gauge
@@ -138,15 +137,6 @@ def stored(*names: int, parent: int | None = None, medium: str | None = "GPU") -
     return BlockStored(list(names), parent, [7] * (4 * len(names)), 4, medium=medium)
 
 
-def test_a_name_told_twice_and_removed_once_is_unsure_until_it_is_told_or_removed_again() -> None:
-    view = taken([stored(1), stored(1)], [BlockRemoved([1], "GPU")])
-    assert view.num_unsure == 1 and len(view.blocks) == 1
-    view.take_batch(Numbered(2, KVEventBatch(0.0, [BlockRemoved([1], "GPU")])))
-    assert view.blocks == {}
-    view = taken([stored(1), stored(1)], [BlockRemoved([1], "GPU")], [stored(1)])
-    assert view.num_unsure == 0
-
-
 def test_who_comes_late_does_not_know_what_was_stored_before() -> None:
     view = taken([stored(5, parent=4)], [BlockRemoved([2], "GPU")], first=900)
     assert not view.knows_all_names and view.num_unknown_removed == 1 and view.num_lost_batches == 0
@@ -161,23 +151,6 @@ def test_after_a_hole_in_the_numbers_nothing_is_believed_any_more(next_number: i
     view.take_batch(Numbered(next_number, KVEventBatch(0.0, [stored(9, parent=2)])))
     assert [name for _, name in view.blocks] == [9] and not view.knows_all_names
     assert view.num_lost_batches == num_lost
-
-
-def test_a_publisher_that_never_removes_does_not_fill_our_memory(monkeypatch) -> None:
-    monkeypatch.setattr("minivllm.tui.vllm.vllm_view.MOST_NAMES", 10)
-    view = taken([AllBlocksCleared()], [stored(*range(30))])
-    assert len(view.blocks) == 10 and not view.knows_all_names
-
-
-def test_the_grid_starts_a_row_with_each_chain_and_fits_its_room() -> None:
-    view = taken([AllBlocksCleared(), stored(1, 2, 3)], [stored(7, 8), stored(4, parent=3)])
-    source = type("Source", (), {"kv_status": ("live", "")})()
-    shown = rows(VllmBlocks(source, id="blocks"), view)
-    assert shown == ["6 names, all there are", "stored 6   removed 0", "┌■■", "┌■", "■"]
-    for width in (3, 10, 40):
-        for height in (1, 2, 5):
-            lines = VllmBlocks(source, id="blocks").lines(view, width, height)
-            assert len(lines) <= height and all(len(text_of(line)) <= width for line in lines)
 
 
 # ---- the whole way, over sockets ----
