@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,6 +38,14 @@ if TYPE_CHECKING:
 def what_is_there_is_not_looked_through_again() -> None:
     """Models and recordings stay for the whole session: each collection of garbage would look for some among them."""
     gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def these_tests_keep_their_turns() -> Iterator[None]:
+    """`minivllm attach` makes its process give way to others, and here that would be all tests that come after it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "nice", lambda increment: 0)
+        yield
 
 
 @pytest.fixture(scope="session")
